@@ -1,0 +1,169 @@
+//! Diagnostics as data, and the one place that turns them into words.
+//!
+//! Messages are lower case and have no full stop. Where a diagnostic points is a source position, an entity of the file (`%7`)
+//! or a byte offset, whichever the finder knows.
+
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+    Remark,
+    Note,
+}
+
+/// What kind of failure an error is; it decides the exit code of the tool that reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The input is wrong: exit code 1.
+    Invalid,
+    /// The input is right but this op, type or target is not handled: exit code 3.
+    Unsupported,
+    /// A file could not be read or written, or a child process failed: exit code 4.
+    Io,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    Source {
+        file: String,
+        line: u32,
+        column: u32,
+    },
+    /// A line of a text form, with the line itself for the caret.
+    Text {
+        file: String,
+        line: u32,
+        column: u32,
+        excerpt: String,
+    },
+    Entity(String),
+    Offset(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    pub kind: Kind,
+    /// Stable and short, such as `AA012`; `tileiras --explain` knows it.
+    pub code: String,
+    pub message: String,
+    pub place: Option<Place>,
+    pub notes: Vec<String>,
+}
+
+/// What a reader, verifier or pass returns when it refuses.
+pub type Result<T, E = Box<Diagnostic>> = std::result::Result<T, E>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// For people: `error[AA012]: message`, then the place and the notes.
+    Human,
+    /// One JSON object a line, for the driver.
+    Json,
+    /// As the reference prints: `error: message` or `loc("file":line:column): error: message`.
+    Reference,
+}
+
+impl Diagnostic {
+    pub fn new(kind: Kind, code: &str, message: impl Into<String>) -> Box<Self> {
+        Box::new(Diagnostic {
+            severity: Severity::Error,
+            kind,
+            code: code.into(),
+            message: message.into(),
+            place: None,
+            notes: Vec::new(),
+        })
+    }
+    pub fn invalid(code: &str, message: impl Into<String>) -> Box<Self> {
+        Self::new(Kind::Invalid, code, message)
+    }
+    pub fn unsupported(code: &str, message: impl Into<String>) -> Box<Self> {
+        Self::new(Kind::Unsupported, code, message)
+    }
+    pub fn io(code: &str, message: impl Into<String>) -> Box<Self> {
+        Self::new(Kind::Io, code, message)
+    }
+    pub fn at(mut self: Box<Self>, place: Place) -> Box<Self> {
+        self.place = Some(place);
+        self
+    }
+    /// Points at the source position of `loc`, when it has one and no place was set before.
+    pub fn at_loc(self: Box<Self>, debug: &crate::DebugInfo, loc: crate::Loc) -> Box<Self> {
+        match debug.position(loc) {
+            Some((file, line, column)) if self.place.is_none() => self.at(Place::Source { file: file.into(), line, column }),
+            _ => self,
+        }
+    }
+    pub fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
+        self.notes.push(note.into());
+        self
+    }
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Invalid => 1,
+            Kind::Unsupported => 3,
+            Kind::Io => 4,
+        }
+    }
+
+    /// The diagnostic as text, with a newline at the end.
+    pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
+        match style {
+            Style::Json => json(self) + "\n",
+            Style::Human => self.human(),
+            Style::Reference => self.reference(),
+        }
+    }
+
+    fn severity_word(&self) -> &'static str {
+        match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Remark => "remark",
+            Severity::Note => "note",
+        }
+    }
+
+    fn human(&self) -> String {
+        let mut out = format!("{}[{}]: {}\n", self.severity_word(), self.code, self.message);
+        match &self.place {
+            Some(Place::Source { file, line, column }) => {
+                let _ = writeln!(out, "  --> {file}:{line}:{column}");
+            }
+            Some(Place::Text { file, line, column, excerpt }) => {
+                let caret = " ".repeat((*column as usize).saturating_sub(1));
+                let _ = writeln!(out, "  --> {file}:{line}:{column}\n   | {excerpt}\n   | {caret}^");
+            }
+            Some(Place::Entity(name)) => {
+                let _ = writeln!(out, "  --> {name}");
+            }
+            Some(Place::Offset(offset)) => {
+                let _ = writeln!(out, "  --> byte {offset}");
+            }
+            None => {}
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "  note: {note}");
+        }
+        out
+    }
+
+    fn reference(&self) -> String {
+        let word = self.severity_word();
+        let mut out = match &self.place {
+            Some(Place::Source { file, line, column }) => format!("loc(\"{file}\":{line}:{column}): {word}: {}\n", self.message),
+            _ => format!("{word}: {}\n", self.message),
+        };
+        for note in &self.notes {
+            let _ = writeln!(out, "{word}: {note}");
+        }
+        out
+    }
+}

@@ -1,0 +1,422 @@
+//! The file envelope: what a stage file says about itself, and its three forms.
+//!
+//! Binary: [`MAGIC`], the length and BLAKE3 hash of the rest, then the envelope and the payload, so a cut or damaged file is
+//! known as such. RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`. Text: the envelope as lines that
+//! start with `//!tile`, the first naming format, version and phase, then the format's own text. The same comment lines head a
+//! `.ptx` file.
+
+use crate::diag::{Diagnostic, Place, Result};
+use crate::{DebugInfo, Loc, Target, codec};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+
+/// The first bytes of a binary stage file. 0x93 keeps it from looking like text.
+pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
+const HEADER: usize = MAGIC.len() + 8 + 32;
+const LINE: &str = "//!tile ";
+
+/// What a file says about itself besides its payload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    pub format: String,
+    pub version: u32,
+    /// How far the file's own tool got; only grows within one format.
+    pub phase: String,
+    /// Set by `tile-lower-as`; earlier files do not depend on it.
+    pub target: Option<Target>,
+    pub options: Options,
+    /// Tool and version that wrote the file.
+    pub producer: String,
+    /// BLAKE3 of what the first stage read, in hex.
+    pub input_hash: String,
+    pub log: Vec<LogEntry>,
+    pub debug: DebugInfo,
+}
+
+/// Options given to the first stage that needs them; later stages accept only the same value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Options(pub BTreeMap<String, String>);
+
+/// A decision of a pass, kept for remarks: what was done, or why it was not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogEntry {
+    pub pass: String,
+    pub outcome: Outcome,
+    /// A short name for the kind of decision, such as `Vectorized`.
+    pub name: String,
+    pub category: Category,
+    pub message: String,
+    pub function: String,
+    pub loc: Loc,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Passed,
+    Missed,
+    /// Something that could have been done was declined, for the reason in the message.
+    Declined,
+    Analysis,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Category {
+    Memory,
+    TensorCore,
+    Other,
+}
+
+/// The content of one kind of file.
+pub trait Payload: Serialize + DeserializeOwned {
+    /// The name in the envelope, such as `tileaa`.
+    const FORMAT: &'static str;
+    /// Raised when a file of the older form can no longer be read.
+    const VERSION: u32;
+    /// What must hold for a consumer to index freely; run when a file is read and before it is written.
+    fn verify(&self, envelope: &Envelope) -> Result<()>;
+    /// The readable form, without the envelope lines.
+    fn print(&self, envelope: &Envelope) -> String;
+    /// Reads what `print` wrote. `name` is the file's name for diagnostics and `first_line` the number of the text's first
+    /// line in it. The envelope may be completed, for forms that carry part of it themselves.
+    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self>;
+}
+
+/// A stage file in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File<P> {
+    pub envelope: Envelope,
+    pub payload: P,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Binary,
+    Ron,
+    Text,
+}
+
+/// What the first bytes of a file say it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sniffed {
+    Stage {
+        format: String,
+        form: Form,
+    },
+    /// Tile IR bytecode with NVIDIA's magic.
+    Bytecode,
+    Ptx,
+    Elf,
+    Text,
+    Other,
+}
+
+impl Options {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+    /// Records an option; one that an earlier stage was given must be the same.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match self.0.get(name) {
+            Some(earlier) if earlier != value => Err(Diagnostic::invalid(
+                "OPT001",
+                format!("option '{name}' is '{value}' here, but '{earlier}' in the file, where an earlier stage recorded it"),
+            )),
+            _ => {
+                self.0.insert(name.into(), value.into());
+                Ok(())
+            }
+        }
+    }
+    /// The optimisation level; 3 when none was given.
+    pub fn opt_level(&self) -> u32 {
+        self.get("opt-level").and_then(|level| level.parse().ok()).unwrap_or(3)
+    }
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
+    }
+}
+
+impl Envelope {
+    pub fn new<P: Payload>(phase: &str, producer: &str, input: &[u8]) -> Envelope {
+        Envelope {
+            format: P::FORMAT.into(),
+            version: P::VERSION,
+            phase: phase.into(),
+            target: None,
+            options: Options::default(),
+            producer: producer.into(),
+            input_hash: blake3::hash(input).to_hex().to_string(),
+            log: Vec::new(),
+            debug: DebugInfo::default(),
+        }
+    }
+
+    /// The envelope of the next stage's file: everything is passed on but what names the format.
+    pub fn next<P: Payload>(&self, phase: &str, producer: &str) -> Envelope {
+        Envelope { format: P::FORMAT.into(), version: P::VERSION, phase: phase.into(), producer: producer.into(), ..self.clone() }
+    }
+
+    /// The target; files from `tile-lower-as` on have one, which their verifiers check.
+    pub fn target(&self) -> Result<Target> {
+        self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file names no target"))
+    }
+
+    /// The envelope as comment lines.
+    pub fn to_lines(&self) -> String {
+        let mut out = format!("{LINE}{} {} {}\n", self.format, self.version, self.phase);
+        let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
+        let flat = |value: &dyn erased::Ron| value.flat();
+        if let Some(target) = self.target {
+            line("target", target.name());
+        }
+        for (name, value) in &self.options.0 {
+            line("option", format!("{name}={value}"));
+        }
+        line("producer", self.producer.clone());
+        line("input", self.input_hash.clone());
+        for entry in &self.log {
+            line("log", flat(entry));
+        }
+        for scope in self.debug.scopes.values() {
+            line("scope", flat(scope));
+        }
+        for loc in self.debug.locs.values().skip(1) {
+            line("loc", flat(loc));
+        }
+        out
+    }
+
+    /// Reads envelope lines; lines with a key it does not know are handed back, as (key, value), for the format.
+    pub fn from_lines(text: &str, name: &str) -> Result<(Envelope, Vec<(String, String)>)> {
+        let bad = |number: usize, line: &str, message: String| {
+            let place = Place::Text { file: name.into(), line: number as u32 + 1, column: 1, excerpt: line.into() };
+            Diagnostic::invalid("ENV004", message).at(place)
+        };
+        let mut lines = text.lines().enumerate().filter_map(|(n, line)| Some((n, line, line.strip_prefix(LINE)?)));
+        let Some((n, line, first)) = lines.next() else {
+            return Err(Diagnostic::invalid("ENV004", "the file has no envelope lines"));
+        };
+        let mut words = first.split(' ');
+        let (Some(format), Some(version), Some(phase)) = (words.next(), words.next().and_then(|v| v.parse().ok()), words.next())
+        else {
+            return Err(bad(n, line, "the first envelope line must name format, version and phase".into()));
+        };
+        let mut envelope = Envelope {
+            format: format.into(),
+            version,
+            phase: phase.into(),
+            target: None,
+            options: Options::default(),
+            producer: String::new(),
+            input_hash: String::new(),
+            log: Vec::new(),
+            debug: DebugInfo::default(),
+        };
+        let mut rest = Vec::new();
+        for (n, line, content) in lines {
+            let (key, value) = content.split_once(' ').unwrap_or((content, ""));
+            let fail = |error: &dyn std::fmt::Display| bad(n, line, format!("'{key}' line: {error}"));
+            match key {
+                "target" => envelope.target = Some(Target::parse(value).ok_or_else(|| fail(&"unknown target"))?),
+                "option" => {
+                    let (name, value) = value.split_once('=').ok_or_else(|| fail(&"expected name=value"))?;
+                    envelope.options.0.insert(name.into(), value.into());
+                }
+                "producer" => envelope.producer = value.into(),
+                "input" => envelope.input_hash = value.into(),
+                "log" => envelope.log.push(codec::from_ron(value).map_err(|error| fail(&error))?),
+                "scope" => {
+                    envelope.debug.scopes.push(codec::from_ron(value).map_err(|error| fail(&error))?);
+                }
+                "loc" => {
+                    envelope.debug.locs.push(codec::from_ron(value).map_err(|error| fail(&error))?);
+                }
+                _ => rest.push((key.to_string(), value.to_string())),
+            }
+        }
+        Ok((envelope, rest))
+    }
+
+    /// That the file is of format `P` and of a version this code reads.
+    pub fn expect<P: Payload>(&self, name: &str) -> Result<()> {
+        let wanted = format!("{} v{}", P::FORMAT, P::VERSION);
+        if self.format != P::FORMAT || self.version != P::VERSION {
+            let message = format!("{name} is {} v{} from {}; this tool reads {wanted}", self.format, self.version, self.producer);
+            return Err(Diagnostic::invalid("ENV001", message));
+        }
+        self.debug.verify().map_err(|message| Diagnostic::invalid("ENV003", message))?;
+        let log_locs_known = self.log.iter().all(|entry| self.debug.locs.get(entry.loc).is_some());
+        if !log_locs_known {
+            return Err(Diagnostic::invalid("ENV003", "a log entry has a location that is not in the table"));
+        }
+        Ok(())
+    }
+}
+
+/// RON on one line, without making `line` above generic.
+mod erased {
+    pub(super) trait Ron {
+        fn flat(&self) -> String;
+    }
+    impl<T: serde::Serialize> Ron for T {
+        fn flat(&self) -> String {
+            ron::to_string(self).expect("every part of an envelope can be written as RON")
+        }
+    }
+}
+
+impl<P: Payload> File<P> {
+    /// Reads a file in any of its forms and verifies it.
+    pub fn read(bytes: &[u8], name: &str) -> Result<File<P>> {
+        let file = Self::read_unverified(bytes, name)?;
+        file.payload.verify(&file.envelope)?;
+        Ok(file)
+    }
+
+    fn read_unverified(bytes: &[u8], name: &str) -> Result<File<P>> {
+        match sniff(bytes) {
+            Sniffed::Stage { form: Form::Binary, .. } => {
+                let (envelope, payload) = open_binary(bytes, name)?;
+                envelope.expect::<P>(name)?;
+                let payload = codec::decode(payload)
+                    .map_err(|error| Diagnostic::invalid("ENV002", format!("{name} does not decode as {}: {error}", P::FORMAT)))?;
+                Ok(File { envelope, payload })
+            }
+            Sniffed::Stage { form: Form::Ron, format } => {
+                let text = utf8(bytes, name)?;
+                if format != P::FORMAT {
+                    let message = format!("{name} is {format}; this tool reads {} v{}", P::FORMAT, P::VERSION);
+                    return Err(Diagnostic::invalid("ENV001", message));
+                }
+                let (envelope, payload): (Envelope, P) = codec::from_ron(text).map_err(|error| ron_error(text, name, &error))?;
+                envelope.expect::<P>(name)?;
+                Ok(File { envelope, payload })
+            }
+            Sniffed::Stage { form: Form::Text, .. } => {
+                let text = utf8(bytes, name)?;
+                let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE)).map(str::len).sum();
+                let (mut envelope, unknown) = Envelope::from_lines(&text[..head], name)?;
+                envelope.expect::<P>(name)?;
+                if let Some((key, _)) = unknown.first() {
+                    return Err(Diagnostic::invalid("ENV004", format!("{name} has an envelope line with the unknown key '{key}'")));
+                }
+                let first_line = text[..head].lines().count() as u32 + 1;
+                let payload = P::parse(&text[head..], name, first_line, &mut envelope)?;
+                Ok(File { envelope, payload })
+            }
+            other => {
+                let message = format!("{name} is {}; this tool reads {} v{}", other.describe(), P::FORMAT, P::VERSION);
+                Err(Diagnostic::invalid("ENV001", message))
+            }
+        }
+    }
+
+    /// Verifies the file and gives its bytes in `form`.
+    pub fn write(&self, form: Form) -> Result<Vec<u8>> {
+        self.payload.verify(&self.envelope)?;
+        Ok(match form {
+            Form::Binary => {
+                let envelope = codec::encode(&self.envelope);
+                let mut rest = (envelope.len() as u32).to_le_bytes().to_vec();
+                rest.extend(envelope);
+                rest.extend(codec::encode(&self.payload));
+                let mut out = MAGIC.to_vec();
+                out.extend((rest.len() as u64).to_le_bytes());
+                out.extend(blake3::hash(&rest).as_bytes());
+                out.extend(rest);
+                out
+            }
+            Form::Ron => {
+                let Envelope { format, version, phase, .. } = &self.envelope;
+                let body = codec::to_ron(&(&self.envelope, &self.payload));
+                format!("{LINE}ron {format} {version} {phase}\n{body}\n").into_bytes()
+            }
+            Form::Text => (self.envelope.to_lines() + &self.payload.print(&self.envelope)).into_bytes(),
+        })
+    }
+}
+
+/// The envelope of a binary file and its payload's bytes, with length and hash checked.
+pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8])> {
+    let bad = |message: String| Diagnostic::invalid("ENV002", format!("{name}: {message}"));
+    let header = bytes.get(..HEADER).ok_or_else(|| bad(format!("the file ends after {} bytes, inside its header", bytes.len())))?;
+    let length = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
+    let rest = &bytes[HEADER..];
+    if rest.len() as u64 != length {
+        return Err(bad(format!(
+            "the file has {} bytes after its header where it says {length}; it was cut or damaged",
+            rest.len()
+        )));
+    }
+    if blake3::hash(rest).as_bytes() != &header[16..] {
+        return Err(bad("the file's hash does not match its content; it was damaged".into()));
+    }
+    let size = rest.get(..4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")) as usize);
+    let envelope = size.and_then(|size| rest.get(4..4 + size)).ok_or_else(|| bad("the envelope is cut".into()))?;
+    let payload = &rest[4 + envelope.len()..];
+    let envelope = codec::decode(envelope).map_err(|error| bad(format!("the envelope does not decode: {error}")))?;
+    Ok((envelope, payload))
+}
+
+pub fn sniff(bytes: &[u8]) -> Sniffed {
+    if bytes.starts_with(&MAGIC) {
+        let format = open_binary(bytes, "").map(|(envelope, _)| envelope.format).unwrap_or_default();
+        return Sniffed::Stage { format, form: Form::Binary };
+    }
+    if bytes.starts_with(b"\x7fTileIR\0") {
+        return Sniffed::Bytecode;
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return Sniffed::Elf;
+    }
+    let head = &bytes[..bytes.len().min(4096)];
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        // A multi-byte character may be cut at the end of the sample.
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+        Err(_) => return Sniffed::Other,
+    };
+    if text.is_empty() {
+        return Sniffed::Other;
+    }
+    if let Some(line) = text.lines().next().and_then(|line| line.strip_prefix(LINE)) {
+        let mut words = line.split(' ');
+        return match (words.next(), words.next()) {
+            (Some("ron"), Some(format)) => Sniffed::Stage { format: format.into(), form: Form::Ron },
+            (Some("ptx"), _) => Sniffed::Ptx,
+            (Some(format), _) => Sniffed::Stage { format: format.into(), form: Form::Text },
+            _ => Sniffed::Text,
+        };
+    }
+    if text.lines().any(|line| line.trim_start().starts_with(".version")) {
+        return Sniffed::Ptx;
+    }
+    Sniffed::Text
+}
+
+impl Sniffed {
+    pub fn describe(&self) -> String {
+        match self {
+            Sniffed::Stage { format, .. } if format.is_empty() => "a damaged stage file".into(),
+            Sniffed::Stage { format, .. } => format!("a {format} file"),
+            Sniffed::Bytecode => "Tile IR bytecode".into(),
+            Sniffed::Ptx => "PTX".into(),
+            Sniffed::Elf => "an ELF file".into(),
+            Sniffed::Text => "text".into(),
+            Sniffed::Other => "not a file of this pipeline".into(),
+        }
+    }
+}
+
+fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        Diagnostic::invalid("ENV006", format!("{name} is not UTF-8 text")).at(Place::Offset(error.valid_up_to() as u64))
+    })
+}
+
+fn ron_error(text: &str, name: &str, error: &ron::error::SpannedError) -> Box<Diagnostic> {
+    let (line, column) = (error.span.start.line, error.span.start.col);
+    let excerpt = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let place = Place::Text { file: name.into(), line: line as u32, column: column as u32, excerpt: excerpt.into() };
+    Diagnostic::invalid("ENV007", error.code.to_string()).at(place)
+}

@@ -1,0 +1,195 @@
+//! The SSA container that the IR formats share.
+//!
+//! A [`Body`] holds ops of one format's op enum `O` and values of its type enum `T`. Ops sit in blocks, blocks in regions,
+//! regions in ops; control flow is structured, so a region has one block except where a format says otherwise. An op enum
+//! names its operands and regions as fields (`AddF { lhs: Value, rhs: Value, .. }`) and implements [`Operation`], so that
+//! generic code can walk them while code for one op reads them by name.
+
+use crate::{Arena, Loc};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+crate::entity! {
+    /// An SSA value: the result of an op or the argument of a block.
+    pub struct Value = "%";
+}
+crate::entity! {
+    pub struct Op = "op";
+}
+crate::entity! {
+    pub struct Block = "^";
+}
+crate::entity! {
+    pub struct Region = "region";
+}
+
+/// What generic code needs to know about an op enum. The order of operands and regions is the order of the fields.
+pub trait Operation {
+    fn mnemonic(&self) -> &'static str;
+    fn for_each_operand(&self, f: &mut dyn FnMut(Value));
+    fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut Value));
+    fn for_each_region(&self, f: &mut dyn FnMut(Region));
+    fn is_terminator(&self) -> bool;
+
+    fn operands(&self) -> SmallVec<[Value; 4]> {
+        let mut out = SmallVec::new();
+        self.for_each_operand(&mut |value| out.push(value));
+        out
+    }
+    fn regions(&self) -> SmallVec<[Region; 2]> {
+        let mut out = SmallVec::new();
+        self.for_each_region(&mut |region| out.push(region));
+        out
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Def {
+    Result { op: Op, index: u32 },
+    Argument { block: Block, index: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValueNode<T> {
+    pub ty: T,
+    pub def: Def,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpNode<O> {
+    pub kind: O,
+    pub results: SmallVec<[Value; 2]>,
+    pub loc: Loc,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockNode {
+    pub args: Vec<Value>,
+    pub ops: Vec<Op>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegionNode {
+    pub blocks: Vec<Block>,
+}
+
+/// The ops, values, blocks and regions of one function. Ops that are in no block are dead and are not printed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Body<O, T> {
+    pub ops: Arena<Op, OpNode<O>>,
+    pub values: Arena<Value, ValueNode<T>>,
+    pub blocks: Arena<Block, BlockNode>,
+    pub regions: Arena<Region, RegionNode>,
+}
+
+impl<O, T> Default for Body<O, T> {
+    fn default() -> Self {
+        Body { ops: Arena::new(), values: Arena::new(), blocks: Arena::new(), regions: Arena::new() }
+    }
+}
+
+impl<O: Operation, T> Body<O, T> {
+    pub fn new_region(&mut self) -> Region {
+        self.regions.push(RegionNode::default())
+    }
+
+    pub fn new_block(&mut self, region: Region) -> Block {
+        let block = self.blocks.push(BlockNode::default());
+        self.regions[region].blocks.push(block);
+        block
+    }
+
+    pub fn add_argument(&mut self, block: Block, ty: T) -> Value {
+        let index = self.blocks[block].args.len() as u32;
+        let value = self.values.push(ValueNode { ty, def: Def::Argument { block, index } });
+        self.blocks[block].args.push(value);
+        value
+    }
+
+    /// Makes an op that is in no block yet.
+    pub fn new_op(&mut self, kind: O, results: impl IntoIterator<Item = T>, loc: Loc) -> Op {
+        let op = Op(self.ops.len() as u32);
+        let values = &mut self.values;
+        let results =
+            results.into_iter().enumerate().map(|(i, ty)| values.push(ValueNode { ty, def: Def::Result { op, index: i as u32 } }));
+        let results = results.collect();
+        self.ops.push(OpNode { kind, results, loc })
+    }
+
+    pub fn append(&mut self, block: Block, kind: O, results: impl IntoIterator<Item = T>, loc: Loc) -> Op {
+        let op = self.new_op(kind, results, loc);
+        self.blocks[block].ops.push(op);
+        op
+    }
+
+    pub fn ty(&self, value: Value) -> &T {
+        &self.values[value].ty
+    }
+
+    pub fn result(&self, op: Op) -> Value {
+        self.ops[op].results[0]
+    }
+
+    /// The op that made a value; none for a block argument.
+    pub fn defining_op(&self, value: Value) -> Option<Op> {
+        match self.values[value].def {
+            Def::Result { op, .. } => Some(op),
+            Def::Argument { .. } => None,
+        }
+    }
+
+    /// The only block of a structured region.
+    pub fn block_of(&self, region: Region) -> Block {
+        self.regions[region].blocks[0]
+    }
+
+    pub fn terminator(&self, block: Block) -> Option<Op> {
+        self.blocks[block].ops.last().copied().filter(|op| self.ops[*op].kind.is_terminator())
+    }
+
+    /// All ops under a region, outer before inner, in program order.
+    pub fn walk(&self, region: Region) -> Vec<Op> {
+        // An explicit stack: nesting depth is the input's choice.
+        let mut out = Vec::new();
+        let mut stack: Vec<Op> = Vec::new();
+        let push_region = |stack: &mut Vec<Op>, region: Region| {
+            for block in self.regions[region].blocks.iter().rev() {
+                stack.extend(self.blocks[*block].ops.iter().rev());
+            }
+        };
+        push_region(&mut stack, region);
+        while let Some(op) = stack.pop() {
+            out.push(op);
+            for inner in self.ops[op].kind.regions().into_iter().rev() {
+                push_region(&mut stack, inner);
+            }
+        }
+        out
+    }
+
+    /// How often each value is used by ops under `region`.
+    pub fn use_counts(&self, region: Region) -> Vec<u32> {
+        let mut counts = vec![0; self.values.len()];
+        for op in self.walk(region) {
+            self.ops[op].kind.for_each_operand(&mut |value| counts[value.0 as usize] += 1);
+        }
+        counts
+    }
+
+    /// Replaces every use of `from` under all ops by `to`.
+    pub fn replace_uses(&mut self, from: Value, to: Value) {
+        for node in self.ops.values_mut() {
+            node.kind.for_each_operand_mut(&mut |value| {
+                if *value == from {
+                    *value = to;
+                }
+            });
+        }
+    }
+
+    /// The structural law of every IR: ids in range, each op in one block, each block in one region, each region in one op
+    /// (or the root), definitions before uses and visible, and a terminator only at the end. Returns the first breach.
+    pub fn verify_structure(&self, root: Region) -> Result<(), String> {
+        crate::ir_verify::structure(self, root)
+    }
+}

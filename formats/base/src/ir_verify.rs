@@ -1,0 +1,134 @@
+//! The structural verifier of [`crate::ir::Body`]: what must hold before anything may index freely.
+
+use crate::entity::Entity;
+use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
+
+/// Walks the tree with an explicit stack, marking what is reached; a value is visible after its definition until its block ends.
+pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
+    handles_in_range(body, root)?;
+    let mut walk = Walk {
+        body,
+        region_seen: vec![false; body.regions.len()],
+        block_seen: vec![false; body.blocks.len()],
+        op_seen: vec![false; body.ops.len()],
+        visible: vec![false; body.values.len()],
+    };
+    walk.run(root)
+}
+
+fn handles_in_range<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
+    let check = |ok: bool, what: &dyn std::fmt::Display, by: &dyn std::fmt::Display| {
+        if ok { Ok(()) } else { Err(format!("{by} refers to {what}, which does not exist")) }
+    };
+    check(root.index() < body.regions.len(), &root, &"the function")?;
+    for (region, node) in body.regions.iter() {
+        for block in &node.blocks {
+            check(block.index() < body.blocks.len(), block, &region)?;
+        }
+    }
+    for (block, node) in body.blocks.iter() {
+        for (i, arg) in node.args.iter().enumerate() {
+            check(arg.index() < body.values.len(), arg, &block)?;
+            if body.values[*arg].def != (Def::Argument { block, index: i as u32 }) {
+                return Err(format!("{arg} is listed as an argument of {block} but is defined elsewhere"));
+            }
+        }
+        for op in &node.ops {
+            check(op.index() < body.ops.len(), op, &block)?;
+        }
+    }
+    for (op, node) in body.ops.iter() {
+        for (i, result) in node.results.iter().enumerate() {
+            check(result.index() < body.values.len(), result, &op)?;
+            if body.values[*result].def != (Def::Result { op, index: i as u32 }) {
+                return Err(format!("{result} is listed as a result of {op} but is defined elsewhere"));
+            }
+        }
+        if let Some(value) = node.kind.operands().iter().find(|value| value.index() >= body.values.len()) {
+            return check(false, value, &op);
+        }
+        if let Some(region) = node.kind.regions().iter().find(|region| region.index() >= body.regions.len()) {
+            return check(false, region, &op);
+        }
+    }
+    Ok(())
+}
+
+struct Walk<'a, O, T> {
+    body: &'a Body<O, T>,
+    region_seen: Vec<bool>,
+    block_seen: Vec<bool>,
+    op_seen: Vec<bool>,
+    visible: Vec<bool>,
+}
+
+/// A block being walked: its position, what became visible in it, and what will be once the op just met is left.
+struct Frame {
+    block: Block,
+    next: usize,
+    defined: Vec<Value>,
+    pending: Vec<Value>,
+}
+
+impl<O: Operation, T> Walk<'_, O, T> {
+    fn run(&mut self, root: Region) -> Result<(), String> {
+        let mut stack = Vec::new();
+        self.enter(root, &mut stack)?;
+        while let Some(frame) = stack.last_mut() {
+            for value in std::mem::take(&mut frame.pending) {
+                self.visible[value.index()] = true;
+                frame.defined.push(value);
+            }
+            let ops = &self.body.blocks[frame.block].ops;
+            let Some(&op) = ops.get(frame.next) else {
+                for value in stack.pop().expect("the stack is not empty").defined {
+                    self.visible[value.index()] = false;
+                }
+                continue;
+            };
+            frame.next += 1;
+            let last = frame.next == ops.len();
+            let node = &self.body.ops[op];
+            // Results become visible when the walk is back in this frame, so an op's own regions cannot use them.
+            frame.pending = node.results.to_vec();
+            self.check(op, last)?;
+            for region in node.kind.regions().into_iter().rev() {
+                self.enter(region, &mut stack)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, op: Op, last: bool) -> Result<(), String> {
+        let kind = &self.body.ops[op].kind;
+        if std::mem::replace(&mut self.op_seen[op.index()], true) {
+            return Err(format!("{op} ({}) is in more than one place", kind.mnemonic()));
+        }
+        let mut hidden = None;
+        kind.for_each_operand(&mut |value| {
+            if !self.visible[value.index()] {
+                hidden = hidden.or(Some(value));
+            }
+        });
+        if let Some(value) = hidden {
+            return Err(format!("{op} ({}) uses {value} where it is not defined", kind.mnemonic()));
+        }
+        if kind.is_terminator() && !last {
+            return Err(format!("{op} ({}) ends a block but is not its last op", kind.mnemonic()));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
+        if std::mem::replace(&mut self.region_seen[region.index()], true) {
+            return Err(format!("{region} is in more than one place"));
+        }
+        for &block in self.body.regions[region].blocks.iter().rev() {
+            if std::mem::replace(&mut self.block_seen[block.index()], true) {
+                return Err(format!("{block} is in more than one place"));
+            }
+            stack.push(Frame { block, next: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
+        }
+        Ok(())
+    }
+}

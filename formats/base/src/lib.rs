@@ -1,0 +1,23 @@
+//! What every file format of the pipeline shares.
+//!
+//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum; this crate gives it the rest:
+//! a container in SSA form ([`ir`]), locations ([`loc`]), scalar types and their arithmetic ([`scalar`], [`arith`]),
+//! diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms ([`codec`]) and the readable text ([`text`]).
+
+pub mod codec;
+pub mod diag;
+pub mod entity;
+pub mod envelope;
+pub mod ir;
+mod ir_verify;
+pub mod loc;
+pub mod scalar;
+pub mod target;
+
+pub use diag::{Diagnostic, Severity};
+pub use entity::Arena;
+pub use envelope::{Envelope, File, Payload};
+pub use ir::{Block, Body, Op, Region, Value};
+pub use loc::{DebugInfo, Loc};
+pub use scalar::Scalar;
+pub use target::Target;

@@ -1,0 +1,112 @@
+//! Where a program came from: source locations and the debug scopes around them.
+//!
+//! Every op carries a [`Loc`]; the table behind it travels in the envelope from `tile-read` to `tile-link`. Passes that create
+//! ops give them the location of what they replace, or a [`LocData::Fused`] one.
+
+use crate::Arena;
+use serde::{Deserialize, Serialize};
+
+crate::entity! {
+    /// A location. Id 0 is always [`LocData::Unknown`].
+    pub struct Loc = "@";
+}
+crate::entity! {
+    /// A debug scope: file, compile unit, subprogram or lexical block.
+    pub struct Scope = "!";
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LocData {
+    Unknown,
+    /// A place in a source file; `scope` is a subprogram or lexical block when the producer wrote one.
+    Source {
+        file: String,
+        line: u32,
+        column: u32,
+        scope: Option<Scope>,
+    },
+    CallSite {
+        callee: Loc,
+        caller: Loc,
+    },
+    Fused(Vec<Loc>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ScopeData {
+    File { name: String, directory: String },
+    CompileUnit { file: Scope },
+    Subprogram { file: Scope, line: u32, name: String, linkage_name: String, compile_unit: Scope, scope_line: u32 },
+    LexicalBlock { scope: Scope, file: Scope, line: u32, column: u32 },
+}
+
+/// The source-location table of a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DebugInfo {
+    pub locs: Arena<Loc, LocData>,
+    pub scopes: Arena<Scope, ScopeData>,
+}
+
+impl Loc {
+    pub const UNKNOWN: Loc = Loc(0);
+}
+
+impl Default for DebugInfo {
+    fn default() -> Self {
+        DebugInfo { locs: [LocData::Unknown].into_iter().collect(), scopes: Arena::new() }
+    }
+}
+
+impl DebugInfo {
+    /// The innermost source position of a location, if it has one.
+    pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
+        // A callee or a fused part always has a smaller id than what refers to it, so this ends; the verifier holds that.
+        match self.locs.get(loc)? {
+            LocData::Unknown => None,
+            LocData::Source { file, line, column, .. } => Some((file, *line, *column)),
+            LocData::CallSite { callee, .. } => self.position(*callee),
+            LocData::Fused(parts) => parts.iter().find_map(|part| self.position(*part)),
+        }
+    }
+
+    /// Every reference points backwards and into the table, so walks end.
+    pub fn verify(&self) -> Result<(), String> {
+        let before = |used: u32, at: usize, what: &str| {
+            if (used as usize) < at { Ok(()) } else { Err(format!("{what} {at} refers to {used}, which does not come before it")) }
+        };
+        let scope_in_table = |scope: &Scope| {
+            if (scope.0 as usize) < self.scopes.len() { Ok(()) } else { Err(format!("debug scope {scope} is not in the table")) }
+        };
+        if self.locs.get(Loc::UNKNOWN) != Some(&LocData::Unknown) {
+            return Err("location 0 must be the unknown location".into());
+        }
+        for (loc, data) in self.locs.iter() {
+            let at = loc.0 as usize;
+            match data {
+                LocData::Unknown | LocData::Source { scope: None, .. } => {}
+                LocData::Source { scope: Some(scope), .. } => scope_in_table(scope)?,
+                LocData::CallSite { callee, caller } => {
+                    before(callee.0, at, "location")?;
+                    before(caller.0, at, "location")?;
+                }
+                LocData::Fused(parts) => parts.iter().try_for_each(|part| before(part.0, at, "location"))?,
+            }
+        }
+        for (scope, data) in self.scopes.iter() {
+            let at = scope.0 as usize;
+            match data {
+                ScopeData::File { .. } => {}
+                ScopeData::CompileUnit { file } => before(file.0, at, "scope")?,
+                ScopeData::Subprogram { file, compile_unit, .. } => {
+                    before(file.0, at, "scope")?;
+                    before(compile_unit.0, at, "scope")?;
+                }
+                ScopeData::LexicalBlock { scope: outer, file, .. } => {
+                    before(outer.0, at, "scope")?;
+                    before(file.0, at, "scope")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

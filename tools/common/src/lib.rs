@@ -1,0 +1,1 @@
+//! Conventions that every tool keeps.
