@@ -4,6 +4,7 @@
 //! a container in SSA form ([`ir`]), locations ([`loc`]), scalar types and their arithmetic ([`scalar`], [`arith`]),
 //! diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms ([`codec`]) and the readable text ([`text`]).
 
+pub mod arith;
 pub mod codec;
 pub mod diag;
 pub mod entity;
