@@ -74,39 +74,82 @@ pub enum Unary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Binary {
-    AddF { rounding: Rounding, ftz: bool },
-    SubF { rounding: Rounding, ftz: bool },
-    MulF { rounding: Rounding, ftz: bool },
-    DivF { rounding: Rounding, ftz: bool },
+    AddF {
+        rounding: Rounding,
+        ftz: bool,
+    },
+    SubF {
+        rounding: Rounding,
+        ftz: bool,
+    },
+    MulF {
+        rounding: Rounding,
+        ftz: bool,
+    },
+    DivF {
+        rounding: Rounding,
+        ftz: bool,
+    },
     RemF,
-    MaxF { propagate_nan: bool, ftz: bool },
-    MinF { propagate_nan: bool, ftz: bool },
+    MaxF {
+        propagate_nan: bool,
+        ftz: bool,
+    },
+    MinF {
+        propagate_nan: bool,
+        ftz: bool,
+    },
     PowF,
     /// A float to an integer power; the right operand is an integer.
     PowI,
     Atan2,
-    AddI { overflow: Overflow },
-    SubI { overflow: Overflow },
-    MulI { overflow: Overflow },
+    AddI {
+        overflow: Overflow,
+    },
+    SubI {
+        overflow: Overflow,
+    },
+    MulI {
+        overflow: Overflow,
+    },
     /// The upper half of the unsigned product.
     MulHiU,
-    DivI { signedness: Signedness, rounding: Rounding },
-    RemI { signedness: Signedness },
-    MaxI { signedness: Signedness },
-    MinI { signedness: Signedness },
+    DivI {
+        signedness: Signedness,
+        rounding: Rounding,
+    },
+    RemI {
+        signedness: Signedness,
+    },
+    MaxI {
+        signedness: Signedness,
+    },
+    MinI {
+        signedness: Signedness,
+    },
     And,
     Or,
     Xor,
-    ShL { overflow: Overflow },
-    ShR { signedness: Signedness },
+    ShL {
+        overflow: Overflow,
+    },
+    ShR {
+        signedness: Signedness,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compare {
     /// `ordered` comparisons are false when an operand is NaN, unordered ones true.
-    Float { predicate: Predicate, ordered: bool },
-    Int { predicate: Predicate, signedness: Signedness },
+    Float {
+        predicate: Predicate,
+        ordered: bool,
+    },
+    Int {
+        predicate: Predicate,
+        signedness: Signedness,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

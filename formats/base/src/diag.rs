@@ -21,6 +21,8 @@ pub enum Severity {
 pub enum Kind {
     /// The input is wrong: exit code 1.
     Invalid,
+    /// The command line is wrong in a way that shows only once the input is read: exit code 2.
+    Usage,
     /// The input is right but this op, type or target is not handled: exit code 3.
     Unsupported,
     /// A file could not be read or written, or a child process failed: exit code 4.
@@ -84,6 +86,9 @@ impl Diagnostic {
     pub fn invalid(code: &str, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Invalid, code, message)
     }
+    pub fn usage(code: &str, message: impl Into<String>) -> Box<Self> {
+        Self::new(Kind::Usage, code, message)
+    }
     pub fn unsupported(code: &str, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Unsupported, code, message)
     }
@@ -108,6 +113,7 @@ impl Diagnostic {
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Invalid => 1,
+            Kind::Usage => 2,
             Kind::Unsupported => 3,
             Kind::Io => 4,
         }

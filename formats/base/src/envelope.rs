@@ -117,7 +117,7 @@ impl Options {
     /// Records an option; one that an earlier stage was given must be the same.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match self.0.get(name) {
-            Some(earlier) if earlier != value => Err(Diagnostic::invalid(
+            Some(earlier) if earlier != value => Err(Diagnostic::usage(
                 "OPT001",
                 format!("option '{name}' is '{value}' here, but '{earlier}' in the file, where an earlier stage recorded it"),
             )),
@@ -356,6 +356,15 @@ pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8
     let payload = &rest[4 + envelope.len()..];
     let envelope = codec::decode(envelope).map_err(|error| bad(format!("the envelope does not decode: {error}")))?;
     Ok((envelope, payload))
+}
+
+/// Whether a file is empty, or binary and shorter than it says: what a reader finds in a pipe whose writer failed.
+pub fn is_cut(bytes: &[u8]) -> bool {
+    if bytes.len() < HEADER {
+        return MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) || bytes.starts_with(&MAGIC);
+    }
+    let length = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
+    bytes.starts_with(&MAGIC) && ((bytes.len() - HEADER) as u64) < length
 }
 
 pub fn sniff(bytes: &[u8]) -> Sniffed {

@@ -1,1 +1,48 @@
-//! Conventions that every tool keeps.
+//! Conventions that every tool keeps: arguments, files in and out, diagnostics, passes, exit codes.
+//!
+//! A tool is a `main` of a few lines. A filter (`tool [INPUT|-] [-o OUTPUT|-]`) calls [`filter`], a tool that writes no single
+//! file (`tile-run`, `tile-sim`) calls [`runner`]; both hand a [`Session`] and the tool's own options to a function:
+//!
+//! ```no_run
+//! # use common::{About, Pass, Session, options::OptLevel};
+//! const ABOUT: About = About {
+//!     name: "tile-lower-aa",
+//!     summary: "Makes memory explicit: .tile to .aa",
+//!     examples: &[("tile-lower-aa -O3 k.tile -o k.aa", "one file to another")],
+//!     passes: &["convert", "fold"],
+//! };
+//!
+//! fn main() -> std::process::ExitCode {
+//!     common::filter::<OptLevel>(&ABOUT, |session, options| {
+//!         // let input: File<tileir::Module> = session.read()?;
+//!         // let mut file = session.step("convert", || convert(&input))?;
+//!         // options.record(&mut file.envelope)?;
+//!         // session.run(PASSES, &mut file)?;
+//!         // session.write(&file)
+//!         # Ok(())
+//!     })
+//! }
+//! ```
+
+mod files;
+pub mod options;
+mod passes;
+mod report;
+mod session;
+mod start;
+
+pub use files::{Input, read_file, write_file};
+pub use passes::{Pass, Show};
+pub use report::{ErrorFormat, Reporter};
+pub use session::{Format, Session};
+pub use start::{About, filter, runner};
+
+/// Exit codes of the native tools; the driver has the reference's.
+pub mod exit {
+    pub const OK: u8 = 0;
+    pub const INVALID: u8 = 1;
+    pub const USAGE: u8 = 2;
+    pub const UNSUPPORTED: u8 = 3;
+    pub const IO: u8 = 4;
+    pub const BUG: u8 = 101;
+}

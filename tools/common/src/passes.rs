@@ -1,0 +1,58 @@
+//! The pass runner: order, timing, `--print-after`, `--stop-after`, and the name of the running pass for bug reports.
+
+use crate::session::Session;
+use base::diag::Result;
+use base::{File, Payload};
+
+/// One step of a tool over a state `S`, usually the `File` it will write.
+pub struct Pass<S> {
+    pub name: &'static str,
+    pub run: fn(&mut S) -> Result<()>,
+}
+
+/// What `--print-after` prints, and what is checked between passes in debug builds.
+pub trait Show {
+    fn show(&self) -> String;
+    fn check(&self) -> Result<()>;
+}
+
+impl<P: Payload> Show for File<P> {
+    fn show(&self) -> String {
+        self.payload.print(&self.envelope)
+    }
+    fn check(&self) -> Result<()> {
+        self.payload.verify(&self.envelope)
+    }
+}
+
+impl Session {
+    /// Runs the passes in order, up to the one that `--stop-after` names.
+    pub fn run<S: Show>(&mut self, passes: &[Pass<S>], state: &mut S) -> Result<()> {
+        for pass in passes {
+            if self.stopped() {
+                return Ok(());
+            }
+            self.timed(pass.name, |_| (pass.run)(state))?;
+            if cfg!(debug_assertions) {
+                state.check().map_err(|error| error.note(format!("found after pass '{}'", pass.name)))?;
+            }
+            self.after(pass.name, state);
+        }
+        Ok(())
+    }
+
+    /// Runs a step that makes the state, such as the conversion from one format to the next, as the pass `name`.
+    pub fn step<S: Show>(&mut self, name: &'static str, step: impl FnOnce() -> Result<S>) -> Result<S> {
+        let state = self.timed(name, |_| step())?;
+        self.after(name, &state);
+        Ok(state)
+    }
+
+    fn after<S: Show>(&mut self, name: &'static str, state: &S) {
+        debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
+        if self.prints_after(name) {
+            crate::report::say(&format!("// {} after {name}\n{}\n", self.about.name, state.show().trim_end()));
+        }
+        self.stop_if_named(name);
+    }
+}

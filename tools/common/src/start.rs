@@ -1,0 +1,159 @@
+//! From the command line to the exit code: parsing, the stack, panics.
+
+use crate::report::{ErrorFormat, Reporter, say};
+use crate::session::{Basics, Output, RUNNING, Session, is_silent};
+use base::diag::{Diagnostic, Result};
+use clap::{Args, Parser};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What a tool says about itself.
+#[derive(Debug)]
+pub struct About {
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// Command and what it does.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// The passes that `--stop-after` and `--print-after` can name, in order.
+    pub passes: &'static [&'static str],
+}
+
+#[derive(Parser)]
+struct FilterLine<E: Args> {
+    #[command(flatten)]
+    basics: Basics,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    extra: E,
+}
+
+#[derive(Parser)]
+struct RunnerLine<E: Args> {
+    #[command(flatten)]
+    basics: Basics,
+    #[command(flatten)]
+    extra: E,
+}
+
+/// Runs a tool that reads one file and writes one.
+pub fn filter<E: Args + Send>(about: &'static About, run: fn(&mut Session, &E) -> Result<()>) -> ExitCode {
+    start(about, |line: FilterLine<E>| (Session::new(about, line.basics, Some(line.output)), line.extra), run)
+}
+
+/// Runs a tool that reads one file and has outputs of its own.
+pub fn runner<E: Args + Send>(about: &'static About, run: fn(&mut Session, &E) -> Result<()>) -> ExitCode {
+    start(about, |line: RunnerLine<E>| (Session::new(about, line.basics, None), line.extra), run)
+}
+
+fn start<L: Parser, E: Send>(
+    about: &'static About,
+    split: impl FnOnce(L) -> (Session, E),
+    run: fn(&mut Session, &E) -> Result<()>,
+) -> ExitCode {
+    let command =
+        L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
+    let line = match command.try_get_matches().and_then(|matches| L::from_arg_matches(&matches)) {
+        Ok(line) => line,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { crate::exit::USAGE } else { crate::exit::OK });
+        }
+    };
+    let (session, extra) = split(line);
+    ExitCode::from(on_large_stack(move || guarded(session, &extra, run)))
+}
+
+/// Deeply nested but valid input may recurse; address space is cheap, and only what is used is backed by memory.
+fn on_large_stack(work: impl FnOnce() -> u8 + Send) -> u8 {
+    std::thread::scope(|scope| {
+        let spawned = std::thread::Builder::new().stack_size(256 << 20).spawn_scoped(scope, work);
+        spawned.map_or(crate::exit::IO, |thread| thread.join().unwrap_or(crate::exit::BUG))
+    })
+}
+
+fn guarded<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> Result<()>) -> u8 {
+    set_hook(Box::new(|info| {
+        let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
+        let text = info.payload_as_str().unwrap_or("a panic without a message");
+        *PANIC.lock().unwrap_or_else(|error| error.into_inner()) = format!("{text}{place}");
+    }));
+    let reporter = Reporter(session.basics.error_format);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        session.check_pass_names()?;
+        let result = run(&mut session, extra);
+        session.print_times();
+        result
+    }));
+    match result {
+        Ok(Ok(())) => crate::exit::OK,
+        Ok(Err(diagnostic)) => {
+            if !is_silent(&diagnostic) {
+                reporter.report(&diagnostic);
+            }
+            diagnostic.exit_code()
+        }
+        Err(_) => {
+            report_bug(session.about, reporter);
+            crate::exit::BUG
+        }
+    }
+}
+
+static PANIC: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
+
+/// Says which pass failed and keeps what is needed to see it again.
+fn report_bug(about: &About, reporter: Reporter) {
+    let message = PANIC.lock().unwrap_or_else(|error| error.into_inner()).clone();
+    let (pass, input) = RUNNING.lock().unwrap_or_else(|error| error.into_inner()).clone();
+    let place = pass.map(|pass| format!(" in pass '{pass}'")).unwrap_or_default();
+    let mut bug = Diagnostic::io("BUG001", format!("internal error of {}{place}: {message}", about.name));
+    let kept = input.and_then(|input| keep_reproducer(about, &message, &input.bytes));
+    if let Some(folder) = kept {
+        bug = bug.note(format!("this is a bug of the tool, not of its input; reproduce it with: sh {}/command", folder.display()));
+    }
+    if reporter.0 == ErrorFormat::Reference {
+        say(&format!("error: {}\n", bug.message));
+    } else {
+        reporter.report(&bug);
+    }
+}
+
+/// A folder with the input, the message and the command.
+fn keep_reproducer(about: &About, message: &str, input: &[u8]) -> Option<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("{}-bug-{}", about.name, std::process::id()));
+    fs::create_dir(&folder).ok()?;
+    let mut words: Vec<String> = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(word) = arguments.next() {
+        match word.as_str() {
+            "-o" | "--output" => drop(arguments.next()),
+            _ if word.starts_with('-') && word != "-" && !word.starts_with("-o") && !word.starts_with("--output") => {
+                words.push(word)
+            }
+            _ if words.last().is_some_and(|last| takes_value(last)) => words.push(word),
+            _ => {}
+        }
+    }
+    let quoted: String = words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect();
+    fs::write(folder.join("input"), input).ok()?;
+    fs::write(folder.join("message"), format!("{message}\n")).ok()?;
+    fs::write(folder.join("command"), format!("cd \"$(dirname \"$0\")\" && {}{quoted} input -o output\n", about.name)).ok()?;
+    Some(folder)
+}
+
+/// Options whose value is the next word when it is not joined by `=`.
+fn takes_value(word: &str) -> bool {
+    word.starts_with("--") && !word.contains('=') && !["--verify-only", "--verbose", "--time", "--lineinfo"].contains(&word)
+}
+
+fn after_help(about: &About) -> String {
+    let width = about.examples.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    let examples: String = about.examples.iter().map(|(command, what)| format!("  {command:width$}  {what}\n")).collect();
+    let passes = if about.passes.is_empty() { String::new() } else { format!("\nPasses: {}\n", about.passes.join(", ")) };
+    format!(
+        "Examples:\n{examples}{passes}\nExit codes:\n  0 success, 1 invalid input, 2 usage, 3 not supported, 4 input/output or child failure, 101 a bug of the tool"
+    )
+}
