@@ -29,6 +29,7 @@ pub trait Operation {
     fn for_each_operand(&self, f: &mut dyn FnMut(Value));
     fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut Value));
     fn for_each_region(&self, f: &mut dyn FnMut(Region));
+    fn for_each_region_mut(&mut self, f: &mut dyn FnMut(&mut Region));
     fn is_terminator(&self) -> bool;
 
     fn operands(&self) -> SmallVec<[Value; 4]> {

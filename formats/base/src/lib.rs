@@ -6,14 +6,19 @@
 
 pub mod arith;
 pub mod codec;
+pub mod core_ops;
 pub mod diag;
 pub mod entity;
 pub mod envelope;
 pub mod ir;
 mod ir_verify;
 pub mod loc;
+pub mod memory;
+pub mod ops;
 pub mod scalar;
 pub mod target;
+pub mod text;
+pub mod tile;
 
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;

@@ -1,0 +1,137 @@
+//! The ops that mean the same in `.aa`, `.as` and `.sched`: everything but memory accesses, reductions and products.
+//!
+//! Each of those formats has an op enum with the variant `Core(Core)`, which leaves no trace in the text. Types differ from
+//! format to format (in `.as` a tile has a layout), and are those of the results.
+
+use crate::arith;
+use crate::ir::{Region, Value};
+use crate::tile::{Dense, ViewKind};
+
+crate::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MemoryScope }
+
+/// What an `assume` op promises of its value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// A multiple of `divisor`; for a tile at every `every`-th element along dimension `along`, with steps of one between.
+    DivBy { divisor: u64, every: Option<i64>, along: Option<i64> },
+    /// Within the bounds, both included, as signed numbers.
+    Bounded { low: Option<i64>, high: Option<i64> },
+    /// Equal within groups of these extents.
+    SameElements { groups: Vec<i64> },
+}
+
+crate::ops! {
+    /// The shared ops.
+    pub enum Core {
+        Constant "constant" { value: Dense },
+        Unary "unary" { kind: arith::Unary, x: Value },
+        Binary "binary" { kind: arith::Binary, lhs: Value, rhs: Value },
+        /// `a * b + c`, rounded once.
+        Fma "fma" { kind: arith::Fma, a: Value, b: Value, c: Value },
+        Compare "compare" { kind: arith::Compare, lhs: Value, rhs: Value },
+        /// From the operand's element type to the result's.
+        Convert "convert" { kind: arith::Convert, x: Value },
+        Select "select" { cond: Value, yes: Value, no: Value },
+        IntToPtr "int_to_ptr" { x: Value },
+        PtrToInt "ptr_to_int" { x: Value },
+        /// The same address with another pointee.
+        PtrCast "ptr_cast" { x: Value },
+        /// `ptr + offset * size of the pointee`; the offset is signed.
+        Offset "offset" { ptr: Value, offset: Value },
+        /// The value itself, of which the fact may be relied on.
+        Assume "assume" { value: Value, fact: Fact },
+
+        /// 0, 1, 2, … along the only dimension.
+        Iota "iota" {},
+        /// A scalar, or extents of 1, repeated to the result's shape.
+        Broadcast "broadcast" { x: Value },
+        /// The same elements, row by row, in another shape.
+        Reshape "reshape" { x: Value },
+        /// Result dimension `k` is operand dimension `order[k]`.
+        Permute "permute" { x: Value, order: Vec<u32> },
+        Cat "cat" { lhs: Value, rhs: Value, dim: u32 },
+        /// The slice whose number along each dimension the indices give.
+        Extract "extract" { x: Value, indices: Vec<Value> },
+        Insert "insert" { x: Value, into: Value, indices: Vec<Value> },
+        /// The bytes of a one-dimensional tile as elements of another width.
+        Reinterpret "reinterpret" { x: Value },
+
+        BlockId "block_id" { axis: u32 },
+        BlockCount "block_count" { axis: u32 },
+        /// A strided object; `sizes` and `strides` are those that its type leaves open.
+        MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> },
+        MakeView "make_view" { memref: Value },
+        /// The extents of a memref, one result a dimension.
+        MemRefShape "memref_shape" { memref: Value },
+        /// How many tiles a view has along each dimension.
+        ViewShape "view_shape" { view: Value },
+        /// The address of a global of the module.
+        GlobalAddress "global_address" { name: String },
+        /// Memory of this block for `count` elements of the result's pointee, until the enclosing region ends.
+        Alloca "alloca" { count: u64, align: u64, shareable: bool },
+
+        MakeToken "make_token" {},
+        JoinTokens "join_tokens" { tokens: Vec<Value> },
+        /// Orders accesses through aliased mappings.
+        AliasFence "alias_fence" { token: Value },
+        /// Waits for the grid this one depends on.
+        GridWait "grid_wait" { token: Option<Value> },
+        /// Lets dependent grids start.
+        GridLaunch "grid_launch" { token: Option<Value> },
+        /// For each false element prints the message and stops the kernel.
+        Assert "assert" { cond: Value, message: String },
+        Print "print" { format: String, args: Vec<Value>, token: Option<Value> },
+
+        /// Both regions end in `yield` (or leave); the results are what they yield.
+        If "if" { cond: Value, then: Region, otherwise: Region },
+        /// Runs `body(i, carried…)` for i = lower, lower + step, … below upper. The body ends in `continue`.
+        For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region },
+        /// Runs `body(carried…)` until `break`; the results are what break carries.
+        Loop "loop" { init: Vec<Value>, body: Region },
+        Yield "yield" terminator { values: Vec<Value> },
+        Continue "continue" terminator { values: Vec<Value> },
+        Break "break" terminator { values: Vec<Value> },
+        Return "return" terminator {},
+    }
+}
+
+impl Core {
+    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    pub fn is_pure(&self) -> bool {
+        !matches!(
+            self,
+            Core::AliasFence { .. }
+                | Core::GridWait { .. }
+                | Core::GridLaunch { .. }
+                | Core::Assert { .. }
+                | Core::Print { .. }
+                | Core::Alloca { .. }
+                | Core::If { .. }
+                | Core::For { .. }
+                | Core::Loop { .. }
+                | Core::Yield { .. }
+                | Core::Continue { .. }
+                | Core::Break { .. }
+                | Core::Return {}
+        )
+    }
+
+    /// Ops that compute each element of the result from the elements at the same place of the operands.
+    pub fn is_elementwise(&self) -> bool {
+        matches!(
+            self,
+            Core::Unary { .. }
+                | Core::Binary { .. }
+                | Core::Fma { .. }
+                | Core::Compare { .. }
+                | Core::Convert { .. }
+                | Core::Select { .. }
+                | Core::IntToPtr { .. }
+                | Core::PtrToInt { .. }
+                | Core::PtrCast { .. }
+                | Core::Offset { .. }
+                | Core::Assume { .. }
+        )
+    }
+}

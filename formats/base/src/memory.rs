@@ -1,0 +1,51 @@
+//! The vocabulary of memory operations that `.tile`, `.aa` and `.as` share. The order of variants is the bytecode's numbering.
+
+use serde::{Deserialize, Serialize};
+
+/// What a memory access promises to other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryOrdering {
+    /// No concurrent access to the same element is assumed to happen.
+    Weak,
+    Relaxed,
+    Acquire,
+    Release,
+    AcqRel,
+}
+
+/// Between whom an access that is not weak is ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryScope {
+    TileBlock,
+    Device,
+    System,
+}
+
+/// What an atomic read-modify-write does with the old value and its operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtomicMode {
+    And,
+    Or,
+    Xor,
+    Add,
+    AddF,
+    Max,
+    Min,
+    UMax,
+    UMin,
+    Xchg,
+}
+
+/// What a load gives for elements outside the tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Padding {
+    Zero,
+    NegZero,
+    Nan,
+    PosInf,
+    NegInf,
+}

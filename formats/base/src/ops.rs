@@ -1,0 +1,145 @@
+//! The table macro for op enums: one entry an op, from which expand the enum, its mnemonics and its [`Operation`] walk.
+//!
+//! ```
+//! use base::ir::Value;
+//! base::ops! {
+//!     /// Example.
+//!     pub enum Example {
+//!         /// Adds.
+//!         Add "add" { lhs: Value, rhs: Value },
+//!         Stop "stop" terminator {},
+//!     }
+//! }
+//! ```
+//! The mnemonic is also the variant's name in the text form. Operands and regions are found by the fields' types.
+//!
+//! [`Operation`]: crate::ir::Operation
+
+use crate::ir::{Region, Value};
+
+/// A field of an op: which operands and regions it holds.
+pub trait Field {
+    fn values(&self, _f: &mut dyn FnMut(Value)) {}
+    fn values_mut(&mut self, _f: &mut dyn FnMut(&mut Value)) {}
+    fn regions(&self, _f: &mut dyn FnMut(Region)) {}
+    fn regions_mut(&mut self, _f: &mut dyn FnMut(&mut Region)) {}
+}
+
+impl Field for Value {
+    fn values(&self, f: &mut dyn FnMut(Value)) {
+        f(*self);
+    }
+    fn values_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        f(self);
+    }
+}
+
+impl Field for Region {
+    fn regions(&self, f: &mut dyn FnMut(Region)) {
+        f(*self);
+    }
+    fn regions_mut(&mut self, f: &mut dyn FnMut(&mut Region)) {
+        f(self);
+    }
+}
+
+impl<F: Field> Field for Option<F> {
+    fn values(&self, f: &mut dyn FnMut(Value)) {
+        self.iter().for_each(|field| field.values(f));
+    }
+    fn values_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        self.iter_mut().for_each(|field| field.values_mut(f));
+    }
+}
+
+impl<F: Field> Field for Vec<F> {
+    fn values(&self, f: &mut dyn FnMut(Value)) {
+        self.iter().for_each(|field| field.values(f));
+    }
+    fn values_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        self.iter_mut().for_each(|field| field.values_mut(f));
+    }
+}
+
+/// Says that fields of these types hold no operands and no regions.
+#[macro_export]
+macro_rules! plain_fields {
+    ($($ty:ty),* $(,)?) => { $(impl $crate::ops::Field for $ty {})* };
+}
+
+plain_fields! {
+    bool, u8, u32, u64, i32, i64, usize, String, crate::Scalar,
+    crate::arith::Rounding, crate::arith::Signedness, crate::arith::Overflow, crate::arith::Predicate,
+    crate::arith::Unary, crate::arith::Binary, crate::arith::Compare, crate::arith::Convert, crate::arith::Fma,
+}
+
+/// An op enum of another format can be a variant, which must then be called `Core` and is written first.
+#[macro_export]
+macro_rules! ops {
+    ($(#[$meta:meta])* pub enum $name:ident includes $inner:ty { $($(#[$doc:meta])* $variant:ident $mnemonic:literal $($terminator:ident)? { $($field:ident : $ty:ty),* $(,)? }),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            #[serde(rename = "core")]
+            Core($inner),
+            $($(#[$doc])* #[serde(rename = $mnemonic)] $variant { $($field: $ty),* }),*
+        }
+
+        impl $crate::ir::Operation for $name {
+            fn mnemonic(&self) -> &'static str {
+                match self { Self::Core(inner) => inner.mnemonic(), $(Self::$variant { .. } => $mnemonic),* }
+            }
+            fn for_each_operand(&self, f: &mut dyn FnMut($crate::ir::Value)) {
+                match self { Self::Core(inner) => inner.for_each_operand(f), $(Self::$variant { $($field),* } => { $($crate::ops::Field::values($field, f);)* let _ = f; })* }
+            }
+            fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut $crate::ir::Value)) {
+                match self { Self::Core(inner) => inner.for_each_operand_mut(f), $(Self::$variant { $($field),* } => { $($crate::ops::Field::values_mut($field, f);)* let _ = f; })* }
+            }
+            fn for_each_region(&self, f: &mut dyn FnMut($crate::ir::Region)) {
+                match self { Self::Core(inner) => inner.for_each_region(f), $(Self::$variant { $($field),* } => { $($crate::ops::Field::regions($field, f);)* let _ = f; })* }
+            }
+            fn for_each_region_mut(&mut self, f: &mut dyn FnMut(&mut $crate::ir::Region)) {
+                match self { Self::Core(inner) => inner.for_each_region_mut(f), $(Self::$variant { $($field),* } => { $($crate::ops::Field::regions_mut($field, f);)* let _ = f; })* }
+            }
+            fn is_terminator(&self) -> bool {
+                match self { Self::Core(inner) => inner.is_terminator(), $(Self::$variant { .. } => $crate::ops!(@terminator $($terminator)?)),* }
+            }
+        }
+
+        impl From<$inner> for $name {
+            fn from(inner: $inner) -> Self {
+                Self::Core(inner)
+            }
+        }
+    };
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident $mnemonic:literal $($terminator:ident)? { $($field:ident : $ty:ty),* $(,)? }),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $mnemonic)] $variant { $($field: $ty),* }),*
+        }
+
+        impl $crate::ir::Operation for $name {
+            fn mnemonic(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => $mnemonic),* }
+            }
+            fn for_each_operand(&self, f: &mut dyn FnMut($crate::ir::Value)) {
+                match self { $(Self::$variant { $($field),* } => { $($crate::ops::Field::values($field, f);)* let _ = f; })* }
+            }
+            fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut $crate::ir::Value)) {
+                match self { $(Self::$variant { $($field),* } => { $($crate::ops::Field::values_mut($field, f);)* let _ = f; })* }
+            }
+            fn for_each_region(&self, f: &mut dyn FnMut($crate::ir::Region)) {
+                match self { $(Self::$variant { $($field),* } => { $($crate::ops::Field::regions($field, f);)* let _ = f; })* }
+            }
+            fn for_each_region_mut(&mut self, f: &mut dyn FnMut(&mut $crate::ir::Region)) {
+                match self { $(Self::$variant { $($field),* } => { $($crate::ops::Field::regions_mut($field, f);)* let _ = f; })* }
+            }
+            fn is_terminator(&self) -> bool {
+                match self { $(Self::$variant { .. } => $crate::ops!(@terminator $($terminator)?)),* }
+            }
+        }
+    };
+    (@terminator terminator) => { true };
+    (@terminator) => { false };
+}

@@ -1,0 +1,518 @@
+//! The reader of the text form: a cursor over the text, and the serde deserializer on it.
+
+use super::write::Error;
+use crate::diag::{Diagnostic, Place};
+use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
+use std::collections::BTreeMap;
+
+/// The variant through which one op enum includes another; it leaves no trace in the text.
+pub(super) const TRANSPARENT: &str = "core";
+
+/// Nesting of brackets deeper than this is refused, so that a small file cannot exhaust the stack.
+const MAX_DEPTH: u32 = 64;
+
+/// A cursor over text, with the names that stand for values.
+pub struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    name: &'t str,
+    first_line: u32,
+    depth: u32,
+    /// `%name` to value number; filled by definitions.
+    values: BTreeMap<&'t str, u32>,
+    /// Regions met in the op being read, to be filled by the braces after it.
+    pub(super) regions: u32,
+}
+
+impl<'t> Reader<'t> {
+    pub fn new(text: &'t str, name: &'t str, first_line: u32) -> Self {
+        Reader { text, at: 0, name, first_line, depth: 0, values: BTreeMap::new(), regions: 0 }
+    }
+
+    /// Skips spaces, line ends and `//` comments.
+    pub fn skip(&mut self) {
+        loop {
+            let rest = &self.text[self.at..];
+            let blank = rest.len() - rest.trim_start().len();
+            self.at += blank;
+            if !self.text[self.at..].starts_with("//") {
+                return;
+            }
+            let rest = &self.text[self.at..];
+            self.at += rest.find('\n').unwrap_or(rest.len());
+        }
+    }
+    pub fn rest(&mut self) -> &'t str {
+        self.skip();
+        &self.text[self.at..]
+    }
+    pub fn at_end(&mut self) -> bool {
+        self.rest().is_empty()
+    }
+    pub fn peek(&mut self, token: &str) -> bool {
+        self.rest().starts_with(token)
+    }
+    pub fn eat(&mut self, token: &str) -> bool {
+        let found = self.peek(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+    pub fn expect(&mut self, token: &str) -> Result<(), Box<Diagnostic>> {
+        if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
+    }
+    /// A word of letters, digits and `_`, `.`, `$`; empty when there is none.
+    pub fn word(&mut self) -> &'t str {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$'))).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+    /// Text up to the end of the line or the first of `stops` outside brackets, trimmed.
+    pub fn until(&mut self, stops: &[char]) -> &'t str {
+        let rest = self.rest();
+        let mut depth = 0;
+        let mut end = rest.len();
+        for (i, c) in rest.char_indices() {
+            match c {
+                '\n' => end = i,
+                c if depth == 0 && stops.contains(&c) => end = i,
+                '<' | '(' | '[' => depth += 1,
+                '>' | ')' | ']' => depth -= 1,
+                _ => {}
+            }
+            if end != rest.len() {
+                break;
+            }
+        }
+        self.at += end;
+        rest[..end].trim()
+    }
+    pub fn error(&mut self, message: impl Into<String>) -> Box<Diagnostic> {
+        self.skip();
+        let before = &self.text[..self.at];
+        let start = before.rfind('\n').map_or(0, |i| i + 1);
+        let excerpt = self.text[start..].lines().next().unwrap_or_default().to_string();
+        let column = self.text[start..self.at].chars().count() as u32 + 1;
+        let line = self.first_line + before.matches('\n').count() as u32;
+        Diagnostic::invalid("TXT001", message).at(Place::Text { file: self.name.into(), line, column, excerpt })
+    }
+
+    /// Reads a value of any serde type.
+    pub fn value<T: DeserializeOwned>(&mut self) -> Result<T, Box<Diagnostic>> {
+        T::deserialize(&mut *self).map_err(|Error(message)| self.error(message))
+    }
+
+    /// Defines `%name` as the value with this number.
+    pub fn define(&mut self, number: u32) -> Result<(), Box<Diagnostic>> {
+        self.expect("%")?;
+        let name = self.word();
+        if name.is_empty() {
+            return Err(self.error("expected the name of a value"));
+        }
+        match self.values.insert(name, number) {
+            None => Ok(()),
+            Some(_) => Err(self.error(format!("%{name} is defined twice"))),
+        }
+    }
+    /// Where the cursor is, for [`Self::define_at`].
+    pub(super) fn clone_position(&mut self) -> usize {
+        self.skip();
+        self.at
+    }
+    /// Defines the name that stands at `position`: results are defined after the op's operands were read.
+    pub(super) fn define_at(&mut self, position: usize, number: u32) -> Result<(), Box<Diagnostic>> {
+        let back = std::mem::replace(&mut self.at, position);
+        self.define(number)?;
+        self.at = back;
+        Ok(())
+    }
+    /// Forgets all value names: a new function begins.
+    pub fn clear_values(&mut self) {
+        self.values.clear();
+        self.regions = 0;
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error(message.into()))
+    }
+    fn want(&mut self, token: &str) -> Result<(), Error> {
+        if self.eat(token) { Ok(()) } else { self.fail(format!("expected '{token}'")) }
+    }
+    fn number(&mut self) -> Result<&'t str, Error> {
+        let rest = self.rest();
+        let end = rest.char_indices().find(|(i, c)| !(c.is_ascii_digit() || (*i == 0 && *c == '-'))).map_or(rest.len(), |(i, _)| i);
+        if end == 0 {
+            return self.fail("expected a number");
+        }
+        self.at += end;
+        Ok(&rest[..end])
+    }
+    fn parsed<T: std::str::FromStr>(&mut self) -> Result<T, Error> {
+        let number = self.number()?;
+        number.parse().map_err(|_| Error(format!("'{number}' is out of range here")))
+    }
+    fn string(&mut self) -> Result<String, Error> {
+        self.want("\"")?;
+        let mut out = String::new();
+        let mut chars = self.text[self.at..].char_indices();
+        while let Some((i, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.at += i + 1;
+                    return Ok(out);
+                }
+                '\\' => match chars.next().map(|(_, c)| c) {
+                    Some('n') => out.push('\n'),
+                    Some('u') => {
+                        let code: String =
+                            chars.by_ref().map(|(_, c)| c).skip_while(|c| *c == '{').take_while(|c| *c != '}').collect();
+                        let c = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
+                        out.push(c.ok_or_else(|| Error(format!("'{code}' is not a character code")))?);
+                    }
+                    Some(c) => out.push(c),
+                    None => break,
+                },
+                c => out.push(c),
+            }
+        }
+        self.fail("the string has no end")
+    }
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        if self.depth == MAX_DEPTH {
+            return self.fail("brackets are nested too deeply");
+        }
+        self.depth += 1;
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
+    fn bracketed<T>(
+        &mut self,
+        open: &str,
+        close: &'static str,
+        read: impl FnOnce(&mut Items<'_, 't>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.want(open)?;
+        self.nested(|reader| {
+            let value = read(&mut Items { reader, close, first: true })?;
+            reader.want(close)?;
+            Ok(value)
+        })
+    }
+    fn fields<T>(
+        &mut self,
+        fields: &'static [&'static str],
+        read: impl FnOnce(&mut Fields<'_, 't>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        // `name` alone is short for `name()`.
+        let open = self.eat("(");
+        self.nested(|reader| {
+            let value = read(&mut Fields { reader, fields, open, state: FieldState::First, seen: Vec::new(), missing: None })?;
+            if open {
+                reader.want(")")?;
+            }
+            Ok(value)
+        })
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident $visit:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            visitor.$visit(self.parsed()?)
+        }
+    )*};
+}
+
+impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
+    type Error = Error;
+
+    numbers! {
+        deserialize_i8 visit_i8  deserialize_i16 visit_i16  deserialize_i32 visit_i32  deserialize_i64 visit_i64
+        deserialize_u8 visit_u8  deserialize_u16 visit_u16  deserialize_u32 visit_u32  deserialize_u64 visit_u64
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        self.fail("the text form does not describe itself")
+    }
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.word() {
+            "true" => visitor.visit_bool(true),
+            "false" => visitor.visit_bool(false),
+            _ => self.fail("expected 'true' or 'false'"),
+        }
+    }
+    fn deserialize_f32<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        self.fail("floats are kept as bits")
+    }
+    fn deserialize_f64<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        self.fail("floats are kept as bits")
+    }
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let text = self.string()?;
+        visitor.visit_string(text)
+    }
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let text = self.string()?;
+        visitor.visit_string(text)
+    }
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_byte_buf(visitor)
+    }
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.want("0x")?;
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+        if !end.is_multiple_of(2) {
+            return self.fail("a byte has two hexadecimal digits");
+        }
+        self.at += end;
+        let byte = |i: usize| u8::from_str_radix(&rest[i..i + 2], 16).expect("two hexadecimal digits");
+        visitor.visit_byte_buf((0..end).step_by(2).map(byte).collect())
+    }
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let rest = self.rest();
+        let none = rest.starts_with('_') && !rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        if none {
+            self.at += 1;
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self)
+    }
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.want("()")?;
+        visitor.visit_unit()
+    }
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        self.want(name)?;
+        visitor.visit_unit()
+    }
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        match name {
+            "Value" => {
+                self.want("%")?;
+                let name = self.word();
+                match self.values.get(name) {
+                    Some(number) => visitor.visit_newtype_struct(IntoDeserializer::<Error>::into_deserializer(*number)),
+                    None => self.fail(format!("%{name} is not defined")),
+                }
+            }
+            "Region" => {
+                self.want("{}")?;
+                let number = self.regions;
+                self.regions += 1;
+                visitor.visit_newtype_struct(IntoDeserializer::<Error>::into_deserializer(number))
+            }
+            "Block" => {
+                self.want("^")?;
+                visitor.visit_newtype_struct(self)
+            }
+            "Loc" => {
+                self.want("@")?;
+                visitor.visit_newtype_struct(self)
+            }
+            _ => self.nested(|reader| visitor.visit_newtype_struct(reader)),
+        }
+    }
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.bracketed("[", "]", |items| visitor.visit_seq(items))
+    }
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.bracketed("<", ">", |items| visitor.visit_seq(items))
+    }
+    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.bracketed("<", ">", |items| visitor.visit_seq(items))
+    }
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.bracketed("{", "}", |items| visitor.visit_map(items))
+    }
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        if !self.peek("(") {
+            return self.fail("expected '('");
+        }
+        self.fields(fields, |fields| visitor.visit_map(fields))
+    }
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let start = self.at;
+        let word = self.word();
+        if let Some(variant) = variants.iter().find(|variant| **variant == word) {
+            return self.nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
+        }
+        self.at = start;
+        if variants.contains(&TRANSPARENT) {
+            return self.nested(|reader| visitor.visit_enum(Variant { reader, name: TRANSPARENT }));
+        }
+        self.fail(format!("'{word}' is not one of {}", variants.join(", ")))
+    }
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_str(self.word())
+    }
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        self.fail("unknown field")
+    }
+}
+
+struct Items<'a, 't> {
+    reader: &'a mut Reader<'t>,
+    close: &'static str,
+    first: bool,
+}
+
+impl Items<'_, '_> {
+    fn more(&mut self) -> Result<bool, Error> {
+        if self.reader.peek(self.close) {
+            return Ok(false);
+        }
+        if !std::mem::take(&mut self.first) {
+            self.reader.want(",")?;
+        }
+        Ok(true)
+    }
+}
+
+impl<'de> de::SeqAccess<'de> for &mut Items<'_, '_> {
+    type Error = Error;
+    fn next_element_seed<T: de::DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        if self.more()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
+    }
+}
+
+impl<'de> de::MapAccess<'de> for &mut Items<'_, '_> {
+    type Error = Error;
+    fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        if self.more()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
+    }
+    fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        self.reader.want(":")?;
+        seed.deserialize(&mut *self.reader)
+    }
+}
+
+enum FieldState {
+    First,
+    Written,
+    Missing,
+}
+
+/// The fields of a struct: those written, then those left out, with their empty values.
+struct Fields<'a, 't> {
+    reader: &'a mut Reader<'t>,
+    fields: &'static [&'static str],
+    open: bool,
+    state: FieldState,
+    seen: Vec<&'static str>,
+    missing: Option<&'static str>,
+}
+
+impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
+    type Error = Error;
+    fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let ended = !self.open || self.reader.peek(")");
+        if !ended && !matches!(self.state, FieldState::Missing) {
+            if matches!(self.state, FieldState::Written) {
+                self.reader.want(",")?;
+            }
+            self.state = FieldState::Written;
+            let word = self.reader.word();
+            let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
+                return self.reader.fail(format!("'{word}' is not one of the fields {}", self.fields.join(", ")));
+            };
+            if self.seen.contains(&field) {
+                return self.reader.fail(format!("'{field}' is given twice"));
+            }
+            self.seen.push(field);
+            return seed.deserialize(field.into_deserializer()).map(Some);
+        }
+        self.state = FieldState::Missing;
+        self.missing = self.fields.iter().copied().find(|field| !self.seen.contains(field));
+        let Some(field) = self.missing else { return Ok(None) };
+        self.seen.push(field);
+        seed.deserialize(field.into_deserializer()).map(Some)
+    }
+    fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        match self.missing {
+            Some(field) => seed.deserialize(Empty(field)),
+            None => {
+                self.reader.want(":")?;
+                seed.deserialize(&mut *self.reader)
+            }
+        }
+    }
+}
+
+/// The value of a field that was left out.
+struct Empty(&'static str);
+
+impl<'de> de::Deserializer<'de> for Empty {
+    type Error = Error;
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error(format!("field '{}' is missing", self.0)))
+    }
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_none()
+    }
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_bool(false)
+    }
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_seq(de::value::SeqDeserializer::<_, Error>::new(std::iter::empty::<u32>()))
+    }
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+    serde::forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+struct Variant<'a, 't> {
+    reader: &'a mut Reader<'t>,
+    name: &'static str,
+}
+
+impl<'de, 'a, 't> de::EnumAccess<'de> for Variant<'a, 't> {
+    type Error = Error;
+    type Variant = Self;
+    fn variant_seed<V: de::DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
+        let name: de::value::StrDeserializer<'_, Error> = self.name.into_deserializer();
+        Ok((seed.deserialize(name)?, self))
+    }
+}
+
+impl<'de> de::VariantAccess<'de> for Variant<'_, '_> {
+    type Error = Error;
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+    fn newtype_variant_seed<T: de::DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        if self.name == TRANSPARENT {
+            return seed.deserialize(&mut *self.reader);
+        }
+        self.reader.want("(")?;
+        let value = seed.deserialize(&mut *self.reader)?;
+        self.reader.want(")")?;
+        Ok(value)
+    }
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.reader.bracketed("(", ")", |items| visitor.visit_seq(items))
+    }
+    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        self.reader.fields(fields, |fields| visitor.visit_map(fields))
+    }
+}

@@ -1,0 +1,295 @@
+//! The serde serializer of the text form.
+
+use serde::ser::{self, Serialize};
+use std::fmt::{self, Display};
+
+/// A value in the text form.
+pub fn to_text<T: Serialize + ?Sized>(value: &T) -> String {
+    let mut out = Writer { text: String::new() };
+    value.serialize(&mut out).expect("every part of an IR can be written as text");
+    out.text
+}
+
+struct Writer {
+    text: String,
+}
+
+#[derive(Debug)]
+pub struct Error(pub(super) String);
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for Error {}
+impl serde::de::Error for Error {
+    fn custom<T: Display>(message: T) -> Self {
+        Error(message.to_string())
+    }
+}
+impl ser::Error for Error {
+    fn custom<T: Display>(message: T) -> Self {
+        Error(message.to_string())
+    }
+}
+
+/// Items between brackets, with commas; empty options, `false` and empty lists are left out of field lists.
+struct Items<'a> {
+    out: &'a mut Writer,
+    close: &'static str,
+    first: bool,
+}
+
+impl Items<'_> {
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.separate();
+        value.serialize(&mut *self.out)
+    }
+    fn separate(&mut self) {
+        if !std::mem::take(&mut self.first) {
+            self.out.text.push_str(", ");
+        }
+    }
+    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
+        let text = to_text(value);
+        if !matches!(text.as_str(), "_" | "false" | "[]") {
+            self.separate();
+            self.out.text.push_str(name);
+            self.out.text.push_str(": ");
+            self.out.text.push_str(&text);
+        }
+        Ok(())
+    }
+    fn finish(self) -> Result<(), Error> {
+        // `name()` says no more than `name`.
+        if self.close == ")" && self.out.text.ends_with('(') && self.out.text.len() > 1 && self.first {
+            let before = self.out.text.as_bytes()[self.out.text.len() - 2];
+            if before.is_ascii_alphanumeric() || before == b'_' {
+                self.out.text.pop();
+                return Ok(());
+            }
+        }
+        self.out.text.push_str(self.close);
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn open(&mut self, open: &str, close: &'static str) -> Items<'_> {
+        self.text.push_str(open);
+        Items { out: self, close, first: true }
+    }
+    fn push(&mut self, value: impl Display) -> Result<(), Error> {
+        use fmt::Write as _;
+        write!(self.text, "{value}").map_err(|_| Error("out of memory".into()))
+    }
+}
+
+impl<'a> ser::Serializer for &'a mut Writer {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Items<'a>;
+    type SerializeTuple = Items<'a>;
+    type SerializeTupleStruct = Items<'a>;
+    type SerializeTupleVariant = Items<'a>;
+    type SerializeMap = Items<'a>;
+    type SerializeStruct = Items<'a>;
+    type SerializeStructVariant = Items<'a>;
+
+    fn serialize_bool(self, v: bool) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_i8(self, v: i8) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_i16(self, v: i16) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_i32(self, v: i32) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_i64(self, v: i64) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_u8(self, v: u8) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_u16(self, v: u16) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_u32(self, v: u32) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_u64(self, v: u64) -> Result<(), Error> {
+        self.push(v)
+    }
+    fn serialize_f32(self, _: f32) -> Result<(), Error> {
+        Err(Error("floats are kept as bits".into()))
+    }
+    fn serialize_f64(self, _: f64) -> Result<(), Error> {
+        Err(Error("floats are kept as bits".into()))
+    }
+    fn serialize_char(self, v: char) -> Result<(), Error> {
+        self.serialize_str(v.encode_utf8(&mut [0; 4]))
+    }
+    fn serialize_str(self, v: &str) -> Result<(), Error> {
+        self.text.push('"');
+        for c in v.chars() {
+            match c {
+                '"' | '\\' => {
+                    self.text.push('\\');
+                    self.text.push(c);
+                }
+                '\n' => self.text.push_str("\\n"),
+                c if c.is_control() => self.push(format_args!("\\u{{{:x}}}", c as u32))?,
+                c => self.text.push(c),
+            }
+        }
+        self.text.push('"');
+        Ok(())
+    }
+    fn serialize_bytes(self, v: &[u8]) -> Result<(), Error> {
+        self.text.push_str("0x");
+        v.iter().try_for_each(|byte| self.push(format_args!("{byte:02x}")))
+    }
+    fn serialize_none(self) -> Result<(), Error> {
+        self.push('_')
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+    fn serialize_unit(self) -> Result<(), Error> {
+        self.push("()")
+    }
+    fn serialize_unit_struct(self, name: &'static str) -> Result<(), Error> {
+        self.push(name)
+    }
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
+        self.push(variant)
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<(), Error> {
+        match name {
+            "Value" => self.text.push('%'),
+            "Block" => self.text.push('^'),
+            "Loc" => self.text.push('@'),
+            // A region's content stands after the op; here it is only a place.
+            "Region" => return self.push("{}"),
+            _ => {}
+        }
+        value.serialize(self)
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        if variant == super::read::TRANSPARENT {
+            return value.serialize(self);
+        }
+        self.push(variant)?;
+        let mut items = self.open("(", ")");
+        items.item(value)?;
+        items.finish()
+    }
+    fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a>, Error> {
+        Ok(self.open("[", "]"))
+    }
+    fn serialize_tuple(self, _: usize) -> Result<Items<'a>, Error> {
+        Ok(self.open("<", ">"))
+    }
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Error> {
+        Ok(self.open("<", ">"))
+    }
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Items<'a>, Error> {
+        self.push(variant)?;
+        Ok(self.open("(", ")"))
+    }
+    fn serialize_map(self, _: Option<usize>) -> Result<Items<'a>, Error> {
+        Ok(self.open("{", "}"))
+    }
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Error> {
+        Ok(self.open("(", ")"))
+    }
+    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Items<'a>, Error> {
+        self.push(variant)?;
+        Ok(self.open("(", ")"))
+    }
+}
+
+impl ser::SerializeSeq for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.item(value)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}
+impl ser::SerializeTuple for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.item(value)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}
+impl ser::SerializeTupleStruct for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.item(value)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}
+impl ser::SerializeTupleVariant for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.item(value)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}
+impl ser::SerializeMap for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.item(key)
+    }
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.out.text.push_str(": ");
+        value.serialize(&mut *self.out)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}
+impl ser::SerializeStruct for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+        self.field(name, value)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}
+impl ser::SerializeStructVariant for Items<'_> {
+    type Ok = ();
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+        self.field(name, value)
+    }
+    fn end(self) -> Result<(), Error> {
+        self.finish()
+    }
+}

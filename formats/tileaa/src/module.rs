@@ -1,0 +1,78 @@
+//! Modules and functions of `.aa`, and the binding to the file envelope.
+
+use crate::{Op, Type};
+use base::diag::Result;
+use base::text::{Reader, print_function, read_function, to_text};
+use base::tile::Dense;
+use base::{Envelope, Payload, Scalar};
+use serde::{Deserialize, Serialize};
+
+pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
+
+/// What is known of a kernel besides its body.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionAttrs {
+    /// Hints of the author per target name or `default`, in source order; resolved by `tile-lower-as`.
+    pub hints: Vec<Hint>,
+    pub private: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hint {
+    pub target: String,
+    pub spec: KernelSpec,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSpec {
+    pub ctas_per_cluster: Option<u32>,
+    pub worker_warps: Option<u32>,
+    pub occupancy: Option<u32>,
+}
+
+/// Memory that exists as long as the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Global {
+    pub name: String,
+    pub elem: Scalar,
+    pub count: u64,
+    pub value: Dense,
+    pub align: u64,
+    pub constant: bool,
+    pub private: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    pub globals: Vec<Global>,
+    pub functions: Vec<Function>,
+}
+
+impl Payload for Module {
+    const FORMAT: &'static str = "tileaa";
+    const VERSION: u32 = 1;
+
+    fn verify(&self, envelope: &Envelope) -> Result<()> {
+        crate::verify::module(self, envelope)
+    }
+
+    fn print(&self, _: &Envelope) -> String {
+        let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
+        let functions = self.functions.iter().map(print_function);
+        globals.chain(functions).collect()
+    }
+
+    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
+        let mut reader = Reader::new(text, name, first_line);
+        let mut module = Module::default();
+        while !reader.at_end() {
+            if reader.eat("global") {
+                module.globals.push(reader.value()?);
+            } else {
+                let function: Function = read_function(&mut reader, &envelope.debug)?;
+                module.functions.push(base::text::compact(&function));
+            }
+        }
+        Ok(module)
+    }
+}

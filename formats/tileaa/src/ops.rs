@@ -1,0 +1,69 @@
+//! The ops of `.aa`: the shared ones and those that touch memory or combine elements.
+
+use base::core_ops::Core;
+use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use base::{Region, Value};
+use serde::{Deserialize, Serialize};
+
+/// How an access is ordered against other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Order {
+    pub semantics: MemoryOrdering,
+    /// `None` exactly when the semantics is weak.
+    pub scope: Option<MemoryScope>,
+}
+
+/// What the author hinted at for one access, per target name or `default`; never binding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AccessHint {
+    pub target: String,
+    pub allow_tma: Option<bool>,
+    pub latency: Option<u32>,
+}
+
+base::plain_fields! { Order, AccessHint, Identity }
+
+/// The neutral element of one operand of a reduction or scan, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity(pub u64);
+
+base::ops! {
+    /// An op of `.aa`.
+    pub enum Op includes Core {
+        /// The tile of a view at an index; elements outside are the view's padding. `in_bounds[t]` promises that tile
+        /// dimension `t` lies inside. Results: tile, token.
+        LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
+        /// Elements outside are not written. Result: token.
+        StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
+        /// Combines the tile into memory atomically, element by element. Result: token.
+        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
+        /// Element by element; where the mask is false the element is `other`, or unspecified. Results: tile, token.
+        Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, hints: Vec<AccessHint> },
+        /// Result: token.
+        Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, hints: Vec<AccessHint> },
+        /// Results: the old elements, token.
+        AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
+        /// Compares bits. Results: the old elements, token.
+        AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
+
+        /// Combines the elements along `dim`; the body takes (element, accumulator) of each operand in turn and yields the
+        /// new accumulators. It is associative, and the identities may be folded in anywhere.
+        Reduce "reduce" { operands: Vec<Value>, dim: u32, identities: Vec<Identity>, body: Region },
+        /// Inclusive prefixes along `dim`, from the end when `reverse`.
+        Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, identities: Vec<Identity>, body: Region },
+        /// `acc + lhs * rhs`, with an optional leading batch dimension. Integer operands are signed as said.
+        Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, fast_acc: bool },
+        /// Each block of elements along K is multiplied by its scale.
+        MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value },
+    }
+}
+
+impl Op {
+    pub fn is_pure(&self) -> bool {
+        match self {
+            Op::Core(core) => core.is_pure(),
+            Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The types of `.aa` values.
+
+use base::text::TypeText;
+use base::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Type {
+    /// A tile; a scalar when the shape is empty.
+    Tile {
+        elem: Elem,
+        shape: Shape,
+    },
+    MemRef(MemRef),
+    View(View),
+    Token,
+}
+
+impl Type {
+    pub fn scalar(scalar: base::Scalar) -> Type {
+        Type::Tile { elem: Elem::Scalar(scalar), shape: Shape::new() }
+    }
+    pub fn tile(&self) -> Option<(Elem, &Shape)> {
+        match self {
+            Type::Tile { elem, shape } => Some((*elem, shape)),
+            _ => None,
+        }
+    }
+}
+
+impl TypeText for Type {
+    fn print(&self) -> String {
+        match self {
+            Type::Tile { elem, shape } if shape.is_empty() => elem.print(),
+            Type::Tile { elem, shape } => format!("tile<{}{}>", print_shape(shape), elem.print()),
+            Type::MemRef(memref) => format!("memref<{}>", base::text::to_text(memref)),
+            Type::View(view) => format!("view<{}>", base::text::to_text(view)),
+            Type::Token => "token".into(),
+        }
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let inner = |name: &str| text.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>');
+        if text == "token" {
+            Some(Type::Token)
+        } else if let Some(tile) = inner("tile") {
+            let (shape, elem) = parse_shape(tile);
+            Some(Type::Tile { elem: Elem::parse(elem)?, shape })
+        } else if let Some(memref) = inner("memref") {
+            base::text::from_text(memref).map(Type::MemRef)
+        } else if let Some(view) = inner("view") {
+            base::text::from_text(view).map(Type::View)
+        } else {
+            Some(Type::Tile { elem: Elem::parse(text)?, shape: Shape::new() })
+        }
+    }
+}
