@@ -177,6 +177,9 @@ impl Envelope {
         for entry in &self.log {
             line("log", flat(entry));
         }
+        for name in self.debug.names.values() {
+            line("name", flat(name));
+        }
         for scope in self.debug.scopes.values() {
             line("scope", flat(scope));
         }
@@ -225,6 +228,9 @@ impl Envelope {
                 "producer" => envelope.producer = value.into(),
                 "input" => envelope.input_hash = value.into(),
                 "log" => envelope.log.push(codec::from_ron(value).map_err(|error| fail(&error))?),
+                "name" => {
+                    envelope.debug.names.push(codec::from_ron(value).map_err(|error| fail(&error))?);
+                }
                 "scope" => {
                     envelope.debug.scopes.push(codec::from_ron(value).map_err(|error| fail(&error))?);
                 }

@@ -11,6 +11,10 @@ crate::entity! {
     pub struct Loc = "@";
 }
 crate::entity! {
+    /// A name in the table: files and functions are named by many locations.
+    pub struct Name = "$";
+}
+crate::entity! {
     /// A debug scope: file, compile unit, subprogram or lexical block.
     pub struct Scope = "!";
 }
@@ -20,7 +24,7 @@ pub enum LocData {
     Unknown,
     /// A place in a source file; `scope` is a subprogram or lexical block when the producer wrote one.
     Source {
-        file: String,
+        file: Name,
         line: u32,
         column: u32,
         scope: Option<Scope>,
@@ -34,15 +38,16 @@ pub enum LocData {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ScopeData {
-    File { name: String, directory: String },
+    File { name: Name, directory: Name },
     CompileUnit { file: Scope },
-    Subprogram { file: Scope, line: u32, name: String, linkage_name: String, compile_unit: Scope, scope_line: u32 },
+    Subprogram { file: Scope, line: u32, name: Name, linkage_name: Name, compile_unit: Scope, scope_line: u32 },
     LexicalBlock { scope: Scope, file: Scope, line: u32, column: u32 },
 }
 
 /// The source-location table of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DebugInfo {
+    pub names: Arena<Name, String>,
     pub locs: Arena<Loc, LocData>,
     pub scopes: Arena<Scope, ScopeData>,
 }
@@ -53,7 +58,7 @@ impl Loc {
 
 impl Default for DebugInfo {
     fn default() -> Self {
-        DebugInfo { locs: [LocData::Unknown].into_iter().collect(), scopes: Arena::new() }
+        DebugInfo { names: Arena::new(), locs: [LocData::Unknown].into_iter().collect(), scopes: Arena::new() }
     }
 }
 
@@ -63,7 +68,7 @@ impl DebugInfo {
         // A callee or a fused part always has a smaller id than what refers to it, so this ends; the verifier holds that.
         match self.locs.get(loc)? {
             LocData::Unknown => None,
-            LocData::Source { file, line, column, .. } => Some((file, *line, *column)),
+            LocData::Source { file, line, column, .. } => Some((&self.names[*file], *line, *column)),
             LocData::CallSite { callee, .. } => self.position(*callee),
             LocData::Fused(parts) => parts.iter().find_map(|part| self.position(*part)),
         }
@@ -77,14 +82,20 @@ impl DebugInfo {
         let scope_in_table = |scope: &Scope| {
             if (scope.0 as usize) < self.scopes.len() { Ok(()) } else { Err(format!("debug scope {scope} is not in the table")) }
         };
+        let named = |name: &Name| {
+            if (name.0 as usize) < self.names.len() { Ok(()) } else { Err(format!("debug name {name} is not in the table")) }
+        };
         if self.locs.get(Loc::UNKNOWN) != Some(&LocData::Unknown) {
             return Err("location 0 must be the unknown location".into());
         }
         for (loc, data) in self.locs.iter() {
             let at = loc.0 as usize;
             match data {
-                LocData::Unknown | LocData::Source { scope: None, .. } => {}
-                LocData::Source { scope: Some(scope), .. } => scope_in_table(scope)?,
+                LocData::Unknown => {}
+                LocData::Source { file, scope, .. } => {
+                    named(file)?;
+                    scope.iter().try_for_each(scope_in_table)?;
+                }
                 LocData::CallSite { callee, caller } => {
                     before(callee.0, at, "location")?;
                     before(caller.0, at, "location")?;
@@ -95,9 +106,14 @@ impl DebugInfo {
         for (scope, data) in self.scopes.iter() {
             let at = scope.0 as usize;
             match data {
-                ScopeData::File { .. } => {}
+                ScopeData::File { name, directory } => {
+                    named(name)?;
+                    named(directory)?;
+                }
                 ScopeData::CompileUnit { file } => before(file.0, at, "scope")?,
-                ScopeData::Subprogram { file, compile_unit, .. } => {
+                ScopeData::Subprogram { file, compile_unit, name, linkage_name, .. } => {
+                    named(name)?;
+                    named(linkage_name)?;
                     before(file.0, at, "scope")?;
                     before(compile_unit.0, at, "scope")?;
                 }

@@ -1,0 +1,64 @@
+//! The predicates that operands and results must satisfy, with the words of the reference's messages.
+
+use crate::types::{Element, Type};
+use base::Scalar::{self, *};
+
+/// A set of types and what the reference calls it.
+#[derive(Debug)]
+pub struct Constraint {
+    pub summary: &'static str,
+    pub holds: fn(&Type) -> bool,
+}
+
+macro_rules! constraints {
+    ($($name:ident $summary:literal $holds:expr;)*) => {
+        $(pub const $name: Constraint = Constraint { summary: $summary, holds: $holds };)*
+    };
+}
+
+const INTS: &[Scalar] = &[I1, I8, I16, I32, I64];
+const BASE_FLOATS: &[Scalar] = &[F16, BF16, F32, F64];
+const MMAF: &[Scalar] = &[F16, BF16, F32, F64, TF32, F8E4M3FN, F8E5M2];
+const MMAF_ACC: &[Scalar] = &[F16, F32, F64];
+
+fn tile_of(ty: &Type, elements: &[Scalar]) -> bool {
+    ty.tile().and_then(|(element, _)| element.scalar()).is_some_and(|scalar| elements.contains(&scalar))
+}
+fn scalar_tile_of(ty: &Type, elements: &[Scalar]) -> bool {
+    tile_of(ty, elements) && ty.tile().is_some_and(|(_, shape)| shape.is_empty())
+}
+fn pointer_tile(ty: &Type) -> bool {
+    matches!(ty, Type::Tile { element: Element::Ptr(_), .. })
+}
+
+constraints! {
+    ANY "any type" |_| true;
+    TILE "tile" |ty| ty.tile().is_some();
+    FLOAT "tile of f16 or bf16 or f32 or f64 values" |ty| tile_of(ty, BASE_FLOATS);
+    ANY_FLOAT "tile of any float values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(Scalar::is_float));
+    INT "tile of i1 or i8 or i16 or i32 or i64 values" |ty| tile_of(ty, INTS);
+    INT_OR_I4 "tile of integer values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(Scalar::is_int));
+    NUMBER "tile of number values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(|s| s != I4));
+    BOOL "tile of i1 values" |ty| tile_of(ty, &[I1]);
+    I8_TILE "tile of i8 values" |ty| tile_of(ty, &[I8]);
+    I32_TILE "tile of i32 values" |ty| tile_of(ty, &[I32]);
+    I64_TILE "tile of i64 values" |ty| tile_of(ty, &[I64]);
+    UNPACKED "tile of packable values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(|s| s != I1));
+    POINTER "tile of pointer values" pointer_tile;
+    SCALAR_POINTER "0D tile of pointer values" |ty| pointer_tile(ty) && ty.tile().is_some_and(|(_, shape)| shape.is_empty());
+    SCALAR_BOOL "0D tile of i1 values" |ty| scalar_tile_of(ty, &[I1]);
+    SCALAR_I32 "0D tile of i32 values" |ty| scalar_tile_of(ty, &[I32]);
+    SCALAR_INT "0D tile of i1 or i8 or i16 or i32 or i64 values" |ty| scalar_tile_of(ty, INTS);
+    TOKEN "token type" Type::is_token;
+    TENSOR_VIEW "tensor_view" |ty| matches!(ty, Type::TensorView { .. });
+    TILE_VIEW "tile view" |ty| ty.tile_view().is_some();
+    PARTITION_VIEW "partition_view" |ty| matches!(ty, Type::PartitionView { .. });
+    STRIDED_VIEW "strided_view" |ty| matches!(ty, Type::StridedView { .. });
+    GATHER_SCATTER_VIEW "gather_scatter_view" |ty| matches!(ty, Type::GatherScatterView { .. });
+    MMAF_OPERAND "mmaf operand tile type of f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 values" |ty| tile_of(ty, MMAF);
+    MMAF_RESULT "mmaf acc/result tile type of f16 or f32 or f64 values" |ty| tile_of(ty, MMAF_ACC);
+    MMAI_OPERAND "tile of i8 values" |ty| tile_of(ty, &[I8]);
+    MMAF_SCALED_OPERAND "tile of f8E4M3FN or f8E5M2 or f4E2M1FN values" |ty| tile_of(ty, &[F8E4M3FN, F8E5M2, F4E2M1FN]);
+    MMAF_SCALED_RESULT "tile of f32 values" |ty| tile_of(ty, &[F32]);
+    MMAF_SCALED_SCALE "tile of f8E8M0FNU or f8E4M3FN values" |ty| tile_of(ty, &[F8E8M0FNU, F8E4M3FN]);
+}

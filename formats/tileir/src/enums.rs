@@ -1,0 +1,73 @@
+//! The enumerations of the bytecode: how each variant is numbered and spelled. The types themselves are shared by all formats.
+
+use base::arith::{Overflow, Predicate, Rounding, Signedness};
+use base::memory::{AtomicMode, MemoryOrdering, MemoryScope, Padding};
+use serde::{Deserialize, Serialize};
+
+/// An enumeration whose variants are numbered from zero in the bytecode.
+pub trait WireEnum: Copy + 'static {
+    const SPELLINGS: &'static [&'static str];
+    fn number(self) -> u8;
+    fn from_number(number: u8) -> Option<Self>;
+
+    fn spelling(self) -> &'static str {
+        Self::SPELLINGS[self.number() as usize]
+    }
+}
+
+macro_rules! wire_enum {
+    ($($type:ident { $($variant:ident = $spelling:literal),* $(,)? })*) => {$(
+        impl WireEnum for $type {
+            const SPELLINGS: &'static [&'static str] = &[$($spelling),*];
+            fn number(self) -> u8 {
+                self as u8
+            }
+            fn from_number(number: u8) -> Option<Self> {
+                [$($type::$variant),*].get(number as usize).copied()
+            }
+        }
+    )*};
+}
+
+/// What a float comparison with a NaN gives: false when ordered, true when unordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ComparisonOrdering {
+    Unordered,
+    Ordered,
+}
+
+/// The direction in which a scan runs along its dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Direction {
+    Forward,
+    Reverse,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Visibility {
+    Public,
+    Private,
+}
+
+wire_enum! {
+    Rounding {
+        NearestEven = "nearest_even", Zero = "zero", NegativeInf = "negative_inf", PositiveInf = "positive_inf",
+        Approx = "approx", Full = "full", NearestIntToZero = "nearest_int_to_zero", NearestAway = "nearest_away",
+    }
+    Signedness { Unsigned = "unsigned", Signed = "signed" }
+    Overflow { None = "none", NoSignedWrap = "no_signed_wrap", NoUnsignedWrap = "no_unsigned_wrap", NoWrap = "no_wrap" }
+    Predicate {
+        Equal = "equal", NotEqual = "not_equal", LessThan = "less_than", LessThanOrEqual = "less_than_or_equal",
+        GreaterThan = "greater_than", GreaterThanOrEqual = "greater_than_or_equal",
+    }
+    MemoryOrdering { Weak = "weak", Relaxed = "relaxed", Acquire = "acquire", Release = "release", AcqRel = "acq_rel" }
+    MemoryScope { TileBlock = "tl_blk", Device = "device", System = "sys" }
+    AtomicMode {
+        And = "and", Or = "or", Xor = "xor", Add = "add", AddF = "addf", Max = "max", Min = "min", UMax = "umax",
+        UMin = "umin", Xchg = "xchg",
+    }
+    Padding { Zero = "zero", NegZero = "neg_zero", Nan = "nan", PosInf = "pos_inf", NegInf = "neg_inf" }
+    ComparisonOrdering { Unordered = "unordered", Ordered = "ordered" }
+    Direction { Forward = "false", Reverse = "true" }
+    Visibility { Public = "public", Private = "private" }
+}

@@ -1,0 +1,217 @@
+//! The fields of ops as data, so that one reader, writer, printer, parser and verifier serves all ops.
+//!
+//! The op table gives each op a struct-like variant with typed fields. [`Field`] turns each of those types into a
+//! [`FieldRef`] and back from a [`FieldValue`]; [`Shape`] says, without a value, what a field of that type looks like.
+
+use crate::enums::{ComparisonOrdering, Direction, WireEnum};
+use crate::types::{Attribute, ConstantId, Dictionary, StringId};
+use base::arith::{Overflow, Predicate, Rounding, Signedness};
+use base::ir::{Region, Value};
+use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+
+/// What a field is, whichever op it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Operand,
+    /// Present when its bit in the flags word is set, or when the operand count says so.
+    OptionalOperand,
+    Operands,
+    /// A bit of the flags word.
+    Flag,
+    Enum(&'static [&'static str]),
+    OptionalEnum(&'static [&'static str]),
+    /// One byte, 0 or 1.
+    Byte(&'static [&'static str]),
+    Int32,
+    Int64,
+    String,
+    Constant,
+    Attribute,
+    Attributes,
+    OptionalDictionary,
+    Bools,
+    Ints,
+    Region,
+}
+
+impl Shape {
+    /// Whether the field has a bit in the flags word; operands of ops with an operand count have none.
+    pub fn has_flag(self) -> bool {
+        matches!(self, Shape::Flag | Shape::OptionalOperand | Shape::OptionalEnum(_) | Shape::OptionalDictionary)
+    }
+    pub fn is_operand(self) -> bool {
+        matches!(self, Shape::Operand | Shape::OptionalOperand | Shape::Operands)
+    }
+    pub fn is_attribute(self) -> bool {
+        !self.is_operand() && self != Shape::Region
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldRef<'a> {
+    Operand(Value),
+    OptionalOperand(Option<Value>),
+    Operands(&'a [Value]),
+    Flag(bool),
+    Enum(u8),
+    OptionalEnum(Option<u8>),
+    Int(i64),
+    String(StringId),
+    Constant(ConstantId),
+    Attribute(&'a Attribute),
+    Attributes(&'a [Attribute]),
+    OptionalDictionary(Option<&'a Dictionary>),
+    Bools(&'a [bool]),
+    Ints(&'a [i32]),
+    Region(Region),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldValue {
+    Operand(Value),
+    OptionalOperand(Option<Value>),
+    Operands(Box<[Value]>),
+    Flag(bool),
+    Enum(u8),
+    OptionalEnum(Option<u8>),
+    Int(i64),
+    String(StringId),
+    Constant(ConstantId),
+    Attribute(Attribute),
+    Attributes(Box<[Attribute]>),
+    OptionalDictionary(Option<Box<Dictionary>>),
+    Bools(Box<[bool]>),
+    Ints(Box<[i32]>),
+    Region(Region),
+}
+
+/// A type that a field of an op may have.
+pub trait Field: Sized {
+    const SHAPE: Shape;
+    fn get(&self) -> FieldRef<'_>;
+    /// None when the value is of another shape or not in range.
+    fn make(value: FieldValue) -> Option<Self>;
+    fn for_each_operand(&self, _: &mut dyn FnMut(Value)) {}
+    fn for_each_operand_mut(&mut self, _: &mut dyn FnMut(&mut Value)) {}
+    fn for_each_region(&self, _: &mut dyn FnMut(Region)) {}
+    fn for_each_region_mut(&mut self, _: &mut dyn FnMut(&mut Region)) {}
+}
+
+impl Field for Value {
+    const SHAPE: Shape = Shape::Operand;
+    fn get(&self) -> FieldRef<'_> {
+        FieldRef::Operand(*self)
+    }
+    fn make(value: FieldValue) -> Option<Self> {
+        match value {
+            FieldValue::Operand(value) => Some(value),
+            _ => None,
+        }
+    }
+    fn for_each_operand(&self, f: &mut dyn FnMut(Value)) {
+        f(*self);
+    }
+    fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        f(self);
+    }
+}
+
+impl Field for Option<Value> {
+    const SHAPE: Shape = Shape::OptionalOperand;
+    fn get(&self) -> FieldRef<'_> {
+        FieldRef::OptionalOperand(*self)
+    }
+    fn make(value: FieldValue) -> Option<Self> {
+        match value {
+            FieldValue::OptionalOperand(value) => Some(value),
+            _ => None,
+        }
+    }
+    fn for_each_operand(&self, f: &mut dyn FnMut(Value)) {
+        self.iter().copied().for_each(f);
+    }
+    fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        self.iter_mut().for_each(f);
+    }
+}
+
+impl Field for Box<[Value]> {
+    const SHAPE: Shape = Shape::Operands;
+    fn get(&self) -> FieldRef<'_> {
+        FieldRef::Operands(self)
+    }
+    fn make(value: FieldValue) -> Option<Self> {
+        match value {
+            FieldValue::Operands(values) => Some(values),
+            _ => None,
+        }
+    }
+    fn for_each_operand(&self, f: &mut dyn FnMut(Value)) {
+        self.iter().copied().for_each(f);
+    }
+    fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        self.iter_mut().for_each(f);
+    }
+}
+
+impl Field for Region {
+    const SHAPE: Shape = Shape::Region;
+    fn get(&self) -> FieldRef<'_> {
+        FieldRef::Region(*self)
+    }
+    fn make(value: FieldValue) -> Option<Self> {
+        match value {
+            FieldValue::Region(region) => Some(region),
+            _ => None,
+        }
+    }
+    fn for_each_region(&self, f: &mut dyn FnMut(Region)) {
+        f(*self);
+    }
+    fn for_each_region_mut(&mut self, f: &mut dyn FnMut(&mut Region)) {
+        f(self);
+    }
+}
+
+/// Fields that refer to nothing: the variant of `FieldRef` and `FieldValue`, and how to go there and back.
+macro_rules! plain_field {
+    ($($type:ty: $shape:expr, $variant:ident, |$get:ident| $to:expr, |$set:ident| $from:expr;)*) => {$(
+        impl Field for $type {
+            const SHAPE: Shape = $shape;
+            fn get(&self) -> FieldRef<'_> {
+                let $get = self;
+                FieldRef::$variant($to)
+            }
+            fn make(value: FieldValue) -> Option<Self> {
+                match value {
+                    FieldValue::$variant($set) => $from,
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+plain_field! {
+    bool: Shape::Flag, Flag, |x| *x, |v| Some(v);
+    i32: Shape::Int32, Int, |x| i64::from(*x), |v| v.try_into().ok();
+    i64: Shape::Int64, Int, |x| *x, |v| Some(v);
+    StringId: Shape::String, String, |x| *x, |v| Some(v);
+    ConstantId: Shape::Constant, Constant, |x| *x, |v| Some(v);
+    Attribute: Shape::Attribute, Attribute, |x| x, |v| Some(v);
+    Box<[Attribute]>: Shape::Attributes, Attributes, |x| x, |v| Some(v);
+    Option<Box<Dictionary>>: Shape::OptionalDictionary, OptionalDictionary, |x| x.as_deref(), |v| Some(v);
+    Box<[bool]>: Shape::Bools, Bools, |x| x, |v| Some(v);
+    Box<[i32]>: Shape::Ints, Ints, |x| x, |v| Some(v);
+    Direction: Shape::Byte(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);
+    Option<MemoryScope>: Shape::OptionalEnum(MemoryScope::SPELLINGS), OptionalEnum, |x| x.map(WireEnum::number),
+        |v| v.map_or(Some(None), |number| MemoryScope::from_number(number).map(Some));
+}
+
+macro_rules! enum_fields {
+    ($($type:ty),*) => {
+        plain_field! { $($type: Shape::Enum(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);)* }
+    };
+}
+
+enum_fields!(Rounding, Signedness, Overflow, Predicate, ComparisonOrdering, MemoryOrdering, MemoryScope, AtomicMode);

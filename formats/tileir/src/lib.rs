@@ -1,0 +1,14 @@
+//! Tile IR: the format `.tile` and its relation to NVIDIA's bytecode and text.
+
+pub mod constraint;
+pub mod enums;
+pub mod fields;
+pub mod module;
+pub mod ops;
+pub mod types;
+pub mod version;
+
+pub use module::{Function, Global, Module};
+pub use ops::{Op, Opcode};
+pub use types::{Attribute, ConstantId, Element, StringId, Type, TypeId};
+pub use version::Version;

@@ -1,0 +1,143 @@
+//! A Tile IR program in memory: functions and globals over interned types, strings and constant data.
+
+use crate::enums::Visibility;
+use crate::ops::Op;
+use crate::types::{Attribute, ConstantId, Dictionary, Element, StringId, Type, TypeId};
+use crate::version::Version;
+use base::ir::{Region, Value};
+use base::{Arena, Body, Loc, Scalar};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    /// The bytecode version the program came from, with the tag that follows it in the header.
+    pub version: Version,
+    pub version_tag: u16,
+    /// What the producer says about itself.
+    pub producer: Option<StringId>,
+    pub strings: Arena<StringId, String>,
+    pub types: Arena<TypeId, Type>,
+    pub constants: Arena<ConstantId, Constant>,
+    pub globals: Vec<Global>,
+    pub functions: Vec<Function>,
+}
+
+/// The elements of a constant, little-endian, or one element that stands for all of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Constant {
+    pub data: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Global {
+    pub name: StringId,
+    pub ty: TypeId,
+    pub value: ConstantId,
+    pub alignment: u64,
+    pub visibility: Visibility,
+    pub constant: bool,
+    pub loc: Loc,
+}
+
+/// An entry point. Its parameters are the arguments of the only block of its region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Function {
+    pub name: StringId,
+    pub ty: TypeId,
+    pub visibility: Visibility,
+    /// By architecture, as written; nothing is resolved before the target is known.
+    pub hints: Option<Dictionary>,
+    pub body: Body<Op, TypeId>,
+    pub region: Region,
+    pub loc: Loc,
+}
+
+impl Module {
+    pub fn string(&self, id: StringId) -> &str {
+        &self.strings[id]
+    }
+    pub fn ty(&self, id: TypeId) -> &Type {
+        &self.types[id]
+    }
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|function| self.string(function.name) == name)
+    }
+    pub fn global(&self, name: StringId) -> Option<&Global> {
+        self.globals.iter().find(|global| global.name == name || self.string(global.name) == self.string(name))
+    }
+    /// Element and shape of a tile; panics on another type, which the verifier excludes where tiles must be.
+    pub fn tile(&self, ty: TypeId) -> (Element, &[i64]) {
+        self.types[ty].tile().expect("the verifier holds that this is a tile")
+    }
+    /// The elements of a constant of type `ty`, as bits.
+    pub fn elements(&self, id: ConstantId, ty: TypeId) -> impl ExactSizeIterator<Item = u64> + use<'_> {
+        let (element, shape) = self.tile(ty);
+        let scalar = element.scalar().expect("constants are not pointers");
+        let count = shape.iter().product::<i64>() as usize;
+        let constant = &self.constants[id];
+        (0..count).map(move |index| constant.element(scalar, index, count))
+    }
+    /// The single value of a constant whose elements are all equal by form.
+    pub fn splat(&self, id: ConstantId, ty: TypeId) -> Option<u64> {
+        let (element, shape) = self.tile(ty);
+        let count = shape.iter().product::<i64>() as usize;
+        let constant = &self.constants[id];
+        let scalar = element.scalar()?;
+        constant.is_splat(scalar, count).then(|| constant.element(scalar, 0, count))
+    }
+}
+
+/// Bytes of one element in constant data; a tf32 element has three.
+pub fn stored_bytes(scalar: Scalar) -> usize {
+    if scalar == Scalar::TF32 { 3 } else { scalar.bytes() as usize }
+}
+
+impl Constant {
+    pub fn is_splat(&self, scalar: Scalar, count: usize) -> bool {
+        match scalar {
+            // One byte holds up to eight separate elements; all ones is how a single true is written.
+            Scalar::I1 if count <= 8 => count == 1 || self.data[0] == 0xFF || self.data[0] == 0,
+            Scalar::I1 => self.data.len() == 1,
+            _ => self.data.len() == stored_bytes(scalar),
+        }
+    }
+
+    /// The bits of one of `count` elements. A tf32 value is given in the upper bits of 32, as [`Scalar`] has it.
+    pub fn element(&self, scalar: Scalar, index: usize, count: usize) -> u64 {
+        if scalar == Scalar::I1 {
+            return match count {
+                0..=8 => u64::from(self.data[0] >> index & 1),
+                _ if self.data.len() == 1 => u64::from(self.data[0] != 0),
+                _ => u64::from(self.data[index / 8] >> (index % 8) & 1),
+            };
+        }
+        let size = stored_bytes(scalar);
+        let start = if self.data.len() == size { 0 } else { index * size };
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(&self.data[start..start + size]);
+        let bits = u64::from_le_bytes(bytes);
+        if scalar == Scalar::TF32 { bits << 13 } else { bits & scalar.mask() }
+    }
+}
+
+impl Function {
+    /// The values of the parameters.
+    pub fn params(&self) -> &[Value] {
+        &self.body.blocks[self.body.block_of(self.region)].args
+    }
+    /// A hint given for an architecture name, without falling back to another.
+    pub fn hint<'a>(&'a self, module: &Module, arch: &str, key: &str) -> Option<&'a Attribute> {
+        lookup(module, self.hints.as_deref()?, arch, key)
+    }
+}
+
+/// A value in a dictionary of dictionaries.
+pub fn lookup<'a>(module: &Module, hints: &'a [(StringId, Attribute)], arch: &str, key: &str) -> Option<&'a Attribute> {
+    let find = |entries: &'a [(StringId, Attribute)], name: &str| {
+        entries.iter().find(|(id, _)| module.string(*id) == name).map(|(_, value)| value)
+    };
+    match find(hints, arch)? {
+        Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => find(entries, key),
+        _ => None,
+    }
+}

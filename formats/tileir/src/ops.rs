@@ -1,0 +1,538 @@
+//! The table of all Tile IR ops: opcode, names, first version, results, fields in wire order, and the facts the verifier needs.
+//!
+//! Each row becomes a variant of [`Op`] with named, typed fields and an [`OpInfo`] that describes it as data. The reader, the
+//! writer, the printer, the parser and most of the verifier work from the table through [`crate::fields::Field`].
+//!
+//! A row reads `Variant opcode mnemonic since effects layout (results) { fields } [rules]`. Attributes come first, then operands,
+//! then regions, as on the wire. `=> V13_3 default` is the version from which a field is written and what it is before that;
+//! `where NAME` the predicate of [`crate::constraint`] that an operand must satisfy; `as "name"` the name in the reference's
+//! messages where it is not the field's own.
+
+use crate::constraint::{self, Constraint};
+use crate::enums::{ComparisonOrdering, Direction};
+use crate::fields::{Field, FieldRef, FieldValue, Shape};
+use crate::types::{Attribute, ConstantId, Dictionary, StringId};
+use crate::version::Version::{self, *};
+use base::arith::{Overflow, Predicate, Rounding, Signedness};
+use base::ir::{Operation, Region, Value};
+use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use serde::{Deserialize, Serialize};
+
+/// Any number of operands.
+pub type Values = Box<[Value]>;
+pub type Hints = Option<Box<Dictionary>>;
+
+/// What executing an op may do besides computing its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effects {
+    /// Nothing; it may be executed speculatively.
+    Pure,
+    /// Nothing, but it may be undefined for some operands.
+    NoMemory,
+    /// It reads or writes memory or has another side effect.
+    Memory,
+    /// What the ops in its regions do.
+    Recursive,
+    /// It ends its block and leaves a region that is not just the innermost one.
+    Leave,
+    /// It ends its block and gives values to the op around it.
+    Yield,
+}
+
+/// How the counts of results and operands are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Neither is counted.
+    Fixed,
+    /// Results are counted; each variadic operand has its own count.
+    Segments,
+    /// Results are counted, and all operands together.
+    Counted,
+    /// Results are not counted, the operands are.
+    CountedOperands,
+    /// Results are counted, operands are not variadic.
+    CountedResults,
+}
+
+#[derive(Debug)]
+pub struct ResultInfo {
+    pub name: &'static str,
+    pub constraint: &'static Constraint,
+    pub variadic: bool,
+}
+
+#[derive(Debug)]
+pub struct FieldInfo {
+    pub name: &'static str,
+    /// The name in the reference's messages.
+    pub wire_name: &'static str,
+    pub shape: Shape,
+    /// First version whose files have the field.
+    pub since: Version,
+    pub constraint: &'static Constraint,
+}
+
+/// A relation between operands and results, by name.
+#[derive(Debug)]
+pub struct Rule {
+    pub kind: RuleKind,
+    pub names: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleKind {
+    SameType,
+    SameShape,
+    SameRank,
+    SameElement,
+    /// All operands and results have one shape.
+    OperandsAndResultShape,
+    OperandsShape,
+    OperandsAndResultElement,
+    /// The result is i1 with the shape of the named operand.
+    I1Of,
+    /// The op around it must be one of those named.
+    Parent,
+}
+
+#[derive(Debug)]
+pub struct OpInfo {
+    pub opcode: u8,
+    pub mnemonic: &'static str,
+    /// The reference's name of the op, for its messages.
+    pub class: &'static str,
+    pub since: Version,
+    pub effects: Effects,
+    pub layout: Layout,
+    pub results: &'static [ResultInfo],
+    pub fields: &'static [FieldInfo],
+    pub rules: &'static [Rule],
+}
+
+impl OpInfo {
+    /// The first version in which the op has a flags word, if it has one.
+    pub fn flags_since(&self) -> Option<Version> {
+        self.flag_fields().map(|(_, field)| field.since).min()
+    }
+    /// The fields that have a bit in the flags word, in the order of the bits.
+    pub fn flag_fields(&self) -> impl Iterator<Item = (usize, &'static FieldInfo)> + use<> {
+        let counted = matches!(self.layout, Layout::Counted | Layout::CountedOperands);
+        let has_bit = move |field: &FieldInfo| field.shape.has_flag() && !(counted && field.shape.is_operand());
+        self.fields.iter().enumerate().filter(move |(_, field)| has_bit(field))
+    }
+    pub fn regions(&self) -> usize {
+        self.fields.iter().filter(|field| field.shape == Shape::Region).count()
+    }
+    pub fn is_terminator(&self) -> bool {
+        matches!(self.effects, Effects::Leave | Effects::Yield)
+    }
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name || field.wire_name == name)
+    }
+}
+
+macro_rules! first {
+    ($first:expr $(, $rest:expr)*) => {
+        $first
+    };
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $variant:ident $opcode:literal $mnemonic:literal $since:ident $effects:ident $layout:ident
+        ($($result:ident $(as $result_wire:literal)? : $result_constraint:ident $($variadic:ident)?),*)
+        { $($field:ident $(as $wire:literal)? : $type:ty $(where $constraint:ident)? $(=> $gate:ident $default:expr)?;)* }
+        [$($rule:ident $(($($name:ident)*))?),*]
+    )*) => {
+        /// An operation with its operands, attributes and regions.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Op {
+            $($(#[$doc])* $variant { $($field: $type),* },)*
+        }
+
+        /// Which op, without its fields.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Opcode {
+            $($variant = $opcode,)*
+        }
+
+        impl Opcode {
+            pub const ALL: &'static [Opcode] = &[$(Opcode::$variant),*];
+
+            pub fn from_number(number: u64) -> Option<Opcode> {
+                match number {
+                    $($opcode => Some(Opcode::$variant),)*
+                    _ => None,
+                }
+            }
+
+            pub fn info(self) -> &'static OpInfo {
+                match self {
+                    $(Opcode::$variant => {
+                        const INFO: OpInfo = OpInfo {
+                            opcode: $opcode,
+                            mnemonic: $mnemonic,
+                            class: concat!(stringify!($variant), "Op"),
+                            since: $since,
+                            effects: Effects::$effects,
+                            layout: Layout::$layout,
+                            results: &[$(ResultInfo {
+                                name: first!($($result_wire,)? stringify!($result)),
+                                constraint: &constraint::$result_constraint,
+                                variadic: first!($(is_variadic(stringify!($variadic)),)? false),
+                            }),*],
+                            fields: &[$(FieldInfo {
+                                name: stringify!($field),
+                                wire_name: first!($($wire,)? stringify!($field)),
+                                shape: <$type as Field>::SHAPE,
+                                since: first!($($gate,)? $since),
+                                constraint: &first!($(constraint::$constraint,)? constraint::ANY),
+                            }),*],
+                            rules: &[$(Rule { kind: RuleKind::$rule, names: &[$($(stringify!($name)),*)?] }),*],
+                        };
+                        &INFO
+                    })*
+                }
+            }
+        }
+
+        impl Op {
+            pub fn opcode(&self) -> Opcode {
+                match self {
+                    $(Op::$variant { .. } => Opcode::$variant,)*
+                }
+            }
+
+            /// Calls `f` with each field, in the order of the table.
+            #[allow(unused_variables, reason = "some ops have no fields")]
+            pub fn for_each_field<'a>(&'a self, f: &mut dyn FnMut(FieldRef<'a>)) {
+                match self {
+                    $(Op::$variant { $($field),* } => {
+                        $(f($field.get());)*
+                    })*
+                }
+            }
+
+            /// Makes an op of values for its fields, which `next` gives in the order of the table.
+            #[allow(unused_variables, reason = "some ops have no fields")]
+            pub fn from_fields(opcode: Opcode, next: &mut dyn FnMut() -> Option<FieldValue>) -> Option<Op> {
+                match opcode {
+                    $(Opcode::$variant => {
+                        $(let $field = <$type as Field>::make(next()?)?;)*
+                        Some(Op::$variant { $($field),* })
+                    })*
+                }
+            }
+
+            /// What a field is in files that are older than it.
+            pub fn field_default(opcode: Opcode, name: &str) -> Option<FieldValue> {
+                match (opcode, name) {
+                    $($($((Opcode::$variant, stringify!($field)) => {
+                        let _ = $gate;
+                        let default: $type = $default;
+                        Some(owned(default.get()))
+                    })?)*)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl Operation for Op {
+            fn mnemonic(&self) -> &'static str {
+                self.opcode().info().mnemonic
+            }
+            #[allow(unused_variables, reason = "some ops have no fields")]
+            fn for_each_operand(&self, f: &mut dyn FnMut(Value)) {
+                match self {
+                    $(Op::$variant { $($field),* } => {
+                        $($field.for_each_operand(f);)*
+                    })*
+                }
+            }
+            #[allow(unused_variables, reason = "some ops have no fields")]
+            fn for_each_operand_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+                match self {
+                    $(Op::$variant { $($field),* } => {
+                        $($field.for_each_operand_mut(f);)*
+                    })*
+                }
+            }
+            #[allow(unused_variables, reason = "some ops have no fields")]
+            fn for_each_region(&self, f: &mut dyn FnMut(Region)) {
+                match self {
+                    $(Op::$variant { $($field),* } => {
+                        $($field.for_each_region(f);)*
+                    })*
+                }
+            }
+            #[allow(unused_variables, reason = "some ops have no fields")]
+            fn for_each_region_mut(&mut self, f: &mut dyn FnMut(&mut Region)) {
+                match self {
+                    $(Op::$variant { $($field),* } => {
+                        $($field.for_each_region_mut(f);)*
+                    })*
+                }
+            }
+            fn is_terminator(&self) -> bool {
+                self.opcode().info().is_terminator()
+            }
+        }
+    };
+}
+
+const fn is_variadic(word: &str) -> bool {
+    !word.is_empty()
+}
+
+/// Only the defaults of versioned fields come here, and none of them refers to anything.
+fn owned(field: FieldRef<'_>) -> FieldValue {
+    match field {
+        FieldRef::Flag(flag) => FieldValue::Flag(flag),
+        FieldRef::Enum(number) => FieldValue::Enum(number),
+        FieldRef::Bools(bools) => FieldValue::Bools(bools.into()),
+        FieldRef::OptionalOperand(value) => FieldValue::OptionalOperand(value),
+        other => unreachable!("{other:?} is not the default of a versioned field"),
+    }
+}
+
+ops! {
+    AbsF 0x00 "absf" V13_1 Pure Fixed (result: FLOAT) {
+        source: Value where FLOAT;
+    } [OperandsAndResultShape, SameType(source result)]
+    AbsI 0x01 "absi" V13_1 Pure Fixed (result: INT) { source: Value where INT; } [OperandsAndResultShape, SameType(source result)]
+    AddF 0x02 "addf" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; rounding_mode: Rounding; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs result)]
+    AddI 0x03 "addi" V13_1 Pure Fixed (result: INT) {
+        overflow: Overflow; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    AndI 0x04 "andi" V13_1 Pure Fixed (result: INT) { lhs: Value where INT; rhs: Value where INT; } [SameType(lhs rhs result)]
+    Assert 0x05 "assert" V13_1 Memory Fixed () { message: StringId; condition: Value where BOOL; } []
+    Assume 0x06 "assume" V13_1 Memory Fixed (result: ANY) { predicate: Attribute; value: Value where ANY; } [SameType(value result)]
+    AtomicCASTko 0x07 "atomic_cas_tko" V13_1 Memory Fixed (result: TILE, result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: MemoryScope; pointers: Value where POINTER;
+        cmp: Value where TILE; val: Value where TILE; mask: Option<Value> where BOOL; token: Option<Value> where TOKEN;
+    } [SameShape(pointers cmp val result), SameType(cmp val result)]
+    AtomicRMWTko 0x08 "atomic_rmw_tko" V13_1 Memory Fixed (result: TILE, result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: MemoryScope; mode: AtomicMode;
+        pointers: Value where POINTER; arg: Value where TILE; mask: Option<Value> where BOOL; token: Option<Value> where TOKEN;
+    } [SameShape(pointers arg result), SameType(arg result)]
+    Bitcast 0x09 "bitcast" V13_1 Pure Fixed (result: NUMBER) { source: Value where NUMBER; } [SameShape(source result)]
+    Break 0x0A "break" V13_1 Leave Counted () { operands: Values where ANY; } [Parent(If Loop)]
+    Broadcast 0x0B "broadcast" V13_1 Pure Fixed (result: TILE) {
+        source: Value where TILE;
+    } [OperandsAndResultElement, SameRank(source result)]
+    Cat 0x0C "cat" V13_1 Pure Fixed (result: TILE) {
+        dim: i64; lhs: Value where TILE; rhs: Value where TILE;
+    } [SameRank(lhs rhs result), SameElement(lhs rhs result)]
+    Ceil 0x0D "ceil" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    CmpF 0x0E "cmpf" V13_1 Pure Fixed (result: BOOL) {
+        comparison_predicate: Predicate; comparison_ordering: ComparisonOrdering; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs), I1Of(lhs)]
+    CmpI 0x0F "cmpi" V13_1 Pure Fixed (result: BOOL) {
+        comparison_predicate: Predicate; signedness: Signedness; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs), I1Of(lhs)]
+    Constant 0x10 "constant" V13_1 Pure Fixed (result: NUMBER) { value: ConstantId; } [SameType(value result)]
+    Continue 0x11 "continue" V13_1 Leave Counted () { operands: Values where ANY; } [Parent(For If Loop)]
+    Cos 0x12 "cos" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    CosH 0x13 "cosh" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    DivF 0x14 "divf" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; rounding_mode: Rounding; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs result)]
+    DivI 0x15 "divi" V13_1 NoMemory Fixed (result: INT) {
+        signedness: Signedness; rounding: Rounding; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    Exp 0x17 "exp" V13_1 Pure Fixed (result: FLOAT) {
+        rounding_mode: Rounding => V13_3 Rounding::Full; source: Value where FLOAT;
+    } [SameType(source result)]
+    Exp2 0x18 "exp2" V13_1 Pure Fixed (result: FLOAT) { flush_to_zero: bool; source: Value where FLOAT; } [SameType(source result)]
+    ExtI 0x25 "exti" V13_1 Pure Fixed (to: INT_OR_I4) { signedness: Signedness; from: Value where INT_OR_I4; } [SameShape(from to)]
+    Extract 0x26 "extract" V13_1 Pure Counted (result: TILE) {
+        source: Value where TILE; indices: Values where SCALAR_I32;
+    } [SameRank(source result)]
+    Floor 0x27 "floor" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    Fma 0x28 "fma" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; rounding_mode: Rounding; lhs: Value where FLOAT; rhs: Value where FLOAT; acc: Value where FLOAT;
+    } [SameType(lhs rhs acc result)]
+    For 0x29 "for" V13_1 Recursive Counted (results: ANY variadic) {
+        unsigned_cmp as "unsignedCmp": bool => V13_2 false; lower_bound as "lowerBound": Value where SCALAR_INT;
+        upper_bound as "upperBound": Value where SCALAR_INT; step: Value where SCALAR_INT; init_values as "initValues": Values where ANY;
+        body: Region;
+    } [SameType(lowerBound upperBound step), SameType(initValues resultValues)]
+    FToF 0x2A "ftof" V13_1 Pure Fixed (to: ANY_FLOAT) { rounding_mode: Rounding; from: Value where ANY_FLOAT; } [SameShape(from to)]
+    FToI 0x2B "ftoi" V13_1 Pure Fixed (to: INT) {
+        saturating: bool => V13_4 false; signedness: Signedness; rounding_mode: Rounding; from: Value where ANY_FLOAT;
+    } [SameShape(from to)]
+    GetGlobal 0x2C "get_global" V13_1 Pure Fixed (result: SCALAR_POINTER) { name: StringId; } []
+    GetIndexSpaceShape 0x2D "get_index_space_shape" V13_1 NoMemory CountedResults (results: SCALAR_INT variadic) {
+        src: Value where TILE_VIEW;
+    } []
+    GetNumTileBlocks 0x2E "get_num_tile_blocks" V13_1 Pure Fixed (
+        grid_size_x as "gridSize_x": SCALAR_I32,
+        grid_size_y as "gridSize_y": SCALAR_I32,
+        grid_size_z as "gridSize_z": SCALAR_I32
+    ) {} []
+    GetTensorShape 0x2F "get_tensor_shape" V13_1 NoMemory CountedResults (results: SCALAR_INT variadic) {
+        src: Value where TENSOR_VIEW;
+    } []
+    GetTileBlockId 0x30 "get_tile_block_id" V13_1 Pure Fixed (
+        block_id_x as "blockId_x": SCALAR_I32,
+        block_id_y as "blockId_y": SCALAR_I32,
+        block_id_z as "blockId_z": SCALAR_I32
+    ) {} []
+    If 0x32 "if" V13_1 Recursive CountedResults (results: ANY variadic) {
+        condition: Value where SCALAR_BOOL; then_region: Region; else_region: Region;
+    } []
+    IntToPtr 0x33 "int_to_ptr" V13_1 Pure Fixed (result: POINTER) { source: Value where I64_TILE; } [SameShape(source result)]
+    Iota 0x3A "iota" V13_1 Pure Fixed (result: INT) {} []
+    IToF 0x3B "itof" V13_1 Pure Fixed (to: ANY_FLOAT) {
+        signedness: Signedness; rounding_mode: Rounding; from: Value where INT;
+    } [SameShape(from to)]
+    JoinTokens 0x3C "join_tokens" V13_1 Pure Counted (result: TOKEN) { tokens: Values where TOKEN; } []
+    LoadPtrTko 0x3D "load_ptr_tko" V13_1 Memory Fixed (result: TILE, result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: Option<MemoryScope>;
+        optimization_hints: Hints; source: Value where POINTER; mask: Option<Value> where BOOL;
+        padding_value as "paddingValue": Option<Value> where NUMBER; token: Option<Value> where TOKEN;
+    } []
+    LoadViewTko 0x3E "load_view_tko" V13_1 Memory Segments (tile: TILE, result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: Option<MemoryScope>;
+        optimization_hints: Hints; inbounds: Box<[bool]> => V13_4 Box::default(); view: Value where TILE_VIEW; index: Values where INT;
+        token: Option<Value> where TOKEN;
+    } []
+    Log 0x3F "log" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    Log2 0x40 "log2" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    Loop 0x41 "loop" V13_1 Recursive Counted (results: ANY variadic) {
+        init_values as "initValues": Values where ANY; body: Region;
+    } []
+    MakePartitionView 0x42 "make_partition_view" V13_1 Pure Fixed (result: PARTITION_VIEW) {
+        tensor_view: Value where TENSOR_VIEW;
+    } []
+    MakeTensorView 0x43 "make_tensor_view" V13_1 NoMemory Segments (result: TENSOR_VIEW) {
+        base: Value where SCALAR_POINTER; dynamic_shape as "dynamicShape": Values where SCALAR_INT;
+        dynamic_strides as "dynamicStrides": Values where SCALAR_INT;
+    } []
+    MakeToken 0x44 "make_token" V13_1 Pure Fixed (result: TOKEN) {} []
+    MaxF 0x45 "maxf" V13_1 Pure Fixed (result: FLOAT) {
+        propagate_nan: bool; flush_to_zero: bool; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs result)]
+    MaxI 0x46 "maxi" V13_1 Pure Fixed (result: INT) {
+        signedness: Signedness; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    MinF 0x47 "minf" V13_1 Pure Fixed (result: FLOAT) {
+        propagate_nan: bool; flush_to_zero: bool; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs result)]
+    MinI 0x48 "mini" V13_1 Pure Fixed (result: INT) {
+        signedness: Signedness; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    MmaF 0x49 "mmaf" V13_1 Pure Fixed (result: MMAF_RESULT) {
+        fast_acc: bool => V13_3 false; lhs: Value where MMAF_OPERAND; rhs: Value where MMAF_OPERAND; acc: Value where MMAF_RESULT;
+    } [SameType(acc result), SameElement(lhs rhs), SameRank(lhs rhs acc)]
+    MmaI 0x4A "mmai" V13_1 Pure Fixed (result: I32_TILE) {
+        signedness_lhs: Signedness; signedness_rhs: Signedness; lhs: Value where MMAI_OPERAND; rhs: Value where MMAI_OPERAND;
+        acc: Value where I32_TILE;
+    } [SameType(acc result), SameElement(lhs rhs), SameRank(lhs rhs acc)]
+    MulF 0x4C "mulf" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; rounding_mode: Rounding; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs result)]
+    MulhiI 0x4D "mulhii" V13_1 Pure Fixed (result: INT) { x: Value where INT; y: Value where INT; } [SameType(x y result)]
+    MulI 0x4E "muli" V13_1 Pure Fixed (result: INT) {
+        overflow: Overflow; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    NegF 0x4F "negf" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    NegI 0x50 "negi" V13_1 Pure Fixed (result: INT) {
+        overflow: Overflow => V13_2 Overflow::None; source: Value where INT;
+    } [SameType(source result)]
+    Offset 0x51 "offset" V13_1 Pure Fixed (result: POINTER) {
+        ptr: Value where POINTER; offset: Value where INT;
+    } [OperandsAndResultShape, SameType(result ptr)]
+    OrI 0x52 "ori" V13_1 Pure Fixed (result: INT) { lhs: Value where INT; rhs: Value where INT; } [SameType(lhs rhs result)]
+    Permute 0x53 "permute" V13_1 Pure Fixed (result: TILE) {
+        permutation: Box<[i32]>; source: Value where TILE;
+    } [SameElement(source result), SameRank(source result)]
+    FPowF 0x54 "fpowf" V13_1 Pure Fixed (result: FLOAT) {
+        source: Value where FLOAT; exponent: Value where FLOAT;
+    } [SameType(result source exponent), SameRank(source exponent result)]
+    PrintTko 0x55 "print_tko" V13_1 Memory Segments (result_token: TOKEN) {
+        format as "str": StringId; args: Values where TILE; token: Option<Value> where TOKEN => V13_2 None;
+    } []
+    PtrToInt 0x56 "ptr_to_int" V13_1 Pure Fixed (result: I64_TILE) { source: Value where POINTER; } [SameShape(source result)]
+    PtrToPtr 0x57 "ptr_to_ptr" V13_1 Pure Fixed (result: POINTER) { source: Value where POINTER; } [SameShape(source result)]
+    Reduce 0x58 "reduce" V13_1 Recursive Counted (results: TILE variadic) {
+        dim: i32; identities: Box<[Attribute]>; operands: Values where TILE; body: Region;
+    } [OperandsShape]
+    RemF 0x59 "remf" V13_1 Pure Fixed (result: FLOAT) { lhs: Value where FLOAT; rhs: Value where FLOAT; } [SameType(lhs rhs result)]
+    RemI 0x5A "remi" V13_1 Pure Fixed (result: INT) {
+        signedness: Signedness; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(result lhs rhs), SameShape(result lhs rhs)]
+    Reshape 0x5B "reshape" V13_1 Pure Fixed (result: TILE) { source: Value where TILE; } [OperandsAndResultElement]
+    Return 0x5C "return" V13_1 Leave Counted () { operands: Values where ANY; } [Parent(Entry If Loop)]
+    Rsqrt 0x5D "rsqrt" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; source: Value where FLOAT;
+    } [SameType(source result)]
+    Scan 0x5E "scan" V13_1 Recursive Counted (results: TILE variadic) {
+        dim: i32; direction as "reverse": Direction; identities: Box<[Attribute]>; operands: Values where TILE; body: Region;
+    } [OperandsShape]
+    Select 0x5F "select" V13_1 Pure Fixed (result: TILE) {
+        cond: Value where BOOL; val_if_true: Value where TILE; val_if_false: Value where TILE;
+    } [SameType(val_if_true val_if_false result), SameShape(cond val_if_true val_if_false result)]
+    ShLI 0x60 "shli" V13_1 Pure Fixed (result: INT) {
+        overflow: Overflow; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    ShRI 0x61 "shri" V13_1 Pure Fixed (result: INT) {
+        signedness: Signedness; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    Sin 0x62 "sin" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    SinH 0x63 "sinh" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    Sqrt 0x64 "sqrt" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; rounding_mode: Rounding; source: Value where FLOAT;
+    } [SameType(source result)]
+    StorePtrTko 0x65 "store_ptr_tko" V13_1 Memory Fixed (result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: Option<MemoryScope>;
+        optimization_hints: Hints; destination: Value where POINTER; value: Value where TILE; mask: Option<Value> where BOOL;
+        token: Option<Value> where TOKEN;
+    } []
+    StoreViewTko 0x66 "store_view_tko" V13_1 Memory Segments (result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: Option<MemoryScope>;
+        optimization_hints: Hints; inbounds: Box<[bool]> => V13_4 Box::default(); tile: Value where TILE; view: Value where TILE_VIEW;
+        index: Values where INT; token: Option<Value> where TOKEN;
+    } []
+    SubF 0x67 "subf" V13_1 Pure Fixed (result: FLOAT) {
+        flush_to_zero: bool; rounding_mode: Rounding; lhs: Value where FLOAT; rhs: Value where FLOAT;
+    } [SameType(lhs rhs result)]
+    SubI 0x68 "subi" V13_1 Pure Fixed (result: INT) {
+        overflow: Overflow; lhs: Value where INT; rhs: Value where INT;
+    } [SameType(lhs rhs result)]
+    Tan 0x69 "tan" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
+    TanH 0x6A "tanh" V13_1 Pure Fixed (result: FLOAT) {
+        rounding_mode: Rounding => V13_2 Rounding::Full; source: Value where FLOAT;
+    } [SameType(source result)]
+    TruncI 0x6B "trunci" V13_1 Pure Fixed (to: INT_OR_I4) { overflow: Overflow; from: Value where INT_OR_I4; } [SameShape(from to)]
+    XOrI 0x6C "xori" V13_1 Pure Fixed (result: INT) { lhs: Value where INT; rhs: Value where INT; } [SameType(lhs rhs result)]
+    Yield 0x6D "yield" V13_1 Yield Counted () { operands: Values where ANY; } [Parent(If Reduce Scan)]
+    Atan2 0x6E "atan2" V13_2 Pure Fixed (result: FLOAT) { x: Value where FLOAT; y: Value where FLOAT; } [SameType(x y result)]
+    Pack 0x6F "pack" V13_3 Pure Fixed (result: I8_TILE) { source: Value where UNPACKED; } [SameRank(source result)]
+    Unpack 0x70 "unpack" V13_3 Pure Fixed (result: UNPACKED) { source: Value where I8_TILE; } [SameRank(source result)]
+    Alloca 0x71 "alloca" V13_3 Memory Fixed (result: SCALAR_POINTER) { global: bool; num_elem: i64; alignment: i64; } []
+    MmaFScaled 0x72 "mmaf_scaled" V13_3 Pure Fixed (result: MMAF_SCALED_RESULT) {
+        lhs: Value where MMAF_SCALED_OPERAND; rhs: Value where MMAF_SCALED_OPERAND; acc: Value where MMAF_SCALED_RESULT;
+        lhs_scale: Value where MMAF_SCALED_SCALE; rhs_scale: Value where MMAF_SCALED_SCALE;
+    } [SameType(acc result), SameElement(lhs rhs), SameElement(lhs_scale rhs_scale), SameRank(lhs rhs acc lhs_scale rhs_scale)]
+    MakeGatherScatterView 0x73 "make_gather_scatter_view" V13_3 Pure Fixed (result: GATHER_SCATTER_VIEW) {
+        tensor_view: Value where TENSOR_VIEW;
+    } []
+    MakeStridedView 0x74 "make_strided_view" V13_3 Pure Fixed (result: STRIDED_VIEW) { tensor_view: Value where TENSOR_VIEW; } []
+    AtomicRedViewTko 0x75 "atomic_red_view_tko" V13_3 Memory Segments (result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: MemoryScope; mode: AtomicMode;
+        view: Value where TILE_VIEW; index: Values where INT; value: Value where TILE; token: Option<Value> where TOKEN;
+    } []
+    Insert 0x76 "insert" V13_4 Pure Counted (result: TILE) {
+        source: Value where TILE; destination: Value where TILE; indices: Values where SCALAR_I32;
+    } [SameType(destination result)]
+    GdcLaunchDependentsTko 0x77 "gdc_launch_dependents_tko" V13_4 Memory CountedOperands (result_token: TOKEN) {
+        token: Option<Value> where TOKEN;
+    } []
+    GdcWaitTko 0x78 "gdc_wait_tko" V13_4 Memory CountedOperands (result_token: TOKEN) { token: Option<Value> where TOKEN; } []
+    FPowI 0x79 "fpowi" V13_4 Pure Fixed (result: FLOAT) {
+        source: Value where FLOAT; exponent: Value where INT;
+    } [SameType(source result), SameShape(source exponent result)]
+    MemoryFenceAliasTko 0x7A "memory_fence_alias_tko" V13_4 Memory Fixed (result_token: TOKEN) { token: Value where TOKEN; } []
+}
