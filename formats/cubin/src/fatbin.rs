@@ -1,0 +1,42 @@
+//! The container in which a host program carries device code: a header, then entries, here one with a cubin.
+
+const MAGIC: u32 = 0xba55_ed50;
+const HEADER: u16 = 16;
+const ENTRY_HEADER: u32 = 0x40;
+const KIND_ELF: u16 = 2;
+/// 64-bit, for Linux.
+const FLAGS: u64 = 0x11;
+
+/// A fatbin that holds one cubin for the architecture of this number.
+pub fn wrap(cubin: &[u8], architecture: u32) -> Vec<u8> {
+    let padded = cubin.len().next_multiple_of(8);
+    let mut out = Vec::with_capacity(usize::from(HEADER) + ENTRY_HEADER as usize + padded);
+    out.extend(MAGIC.to_le_bytes());
+    out.extend(1u16.to_le_bytes());
+    out.extend(HEADER.to_le_bytes());
+    out.extend((u64::from(ENTRY_HEADER) + padded as u64).to_le_bytes());
+    let entry = out.len();
+    out.extend(KIND_ELF.to_le_bytes());
+    out.extend(0x0101u16.to_le_bytes());
+    out.extend(ENTRY_HEADER.to_le_bytes());
+    out.extend((padded as u64).to_le_bytes());
+    out.resize(entry + 0x14, 0);
+    out.extend(ENTRY_HEADER.to_le_bytes());
+    out.extend([8u16, 1].iter().flat_map(|version| version.to_le_bytes()));
+    out.extend(architecture.to_le_bytes());
+    out.resize(entry + 0x28, 0);
+    out.extend(FLAGS.to_le_bytes());
+    out.resize(entry + ENTRY_HEADER as usize, 0);
+    out.extend(cubin);
+    out.resize(entry + ENTRY_HEADER as usize + padded, 0);
+    out
+}
+
+/// Where in the wrapper the address of the fatbin stands.
+pub const WRAPPER_POINTER: u64 = 8;
+
+/// The 24 bytes that the host runtime is given: magic, version, address of the fatbin, nothing.
+pub fn wrapper() -> Vec<u8> {
+    let words = [0x4662_43b1u32, 1, 0, 0, 0, 0];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}

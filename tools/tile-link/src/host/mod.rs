@@ -1,0 +1,253 @@
+//! The host object that ptxas embeds in the cubin and the CUDA driver loads with it.
+//!
+//! It holds a table of the module's kernels, each with a function that the driver calls when a kernel's arguments change, so
+//! that it can fill the kernel's hidden tensor-map parameters; and a function called once before loading. Kernels without
+//! tensor maps have a function that does nothing. The layout of the tables is the driver's, observed in the reference's output.
+//!
+//! The code is position independent and uses only the relocations that the reference's own objects use.
+
+mod aarch64;
+mod x86_64;
+
+use object::elf::RelocationType;
+use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
+use object::{
+    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Machine {
+    X86_64,
+    Aarch64,
+}
+
+/// Who passes which argument where; aarch64 has one convention for both systems.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Convention {
+    SystemV,
+    Windows,
+}
+
+/// Machine code that refers to the two tables.
+struct Code {
+    bytes: Vec<u8>,
+    references: Vec<Reference>,
+}
+
+struct Reference {
+    offset: u64,
+    table: Table,
+    kind: RelocationType,
+    addend: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    /// What this file says: version, kernels, functions.
+    Callbacks,
+    /// Its copy, which the function before loading hands to the driver.
+    PreLoad,
+}
+
+/// Marks the sections of x86-64's large code model, which may lie anywhere.
+const LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
+/// Bytes of the module's table, of one kernel's entry, and where in an entry its name and function stand.
+const TABLE: u64 = 72;
+const ENTRY: u64 = 64;
+const ENTRY_FUNCTION: u64 = 0x28;
+/// The driver's function table has the query for a device attribute at this offset; 16 asks for the number of multiprocessors.
+const QUERY: u8 = 0x30;
+const MULTIPROCESSOR_COUNT: u8 = 16;
+
+/// Writes the object for kernels of these names.
+pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]) -> Vec<u8> {
+    let mut writer = Writer::new(machine);
+    let (code, pre_load_offset, pre_load) = writer.code(convention, kernels.len());
+    let tables = writer.section(b".data.rel.ro", SectionKind::ReadOnlyDataWithRel, elf::SHF_ALLOC | elf::SHF_WRITE);
+    let names = writer.read_only();
+    writer.object.append_section_data(code, &pre_load.bytes, 16);
+
+    let entries_size = ENTRY * kernels.len() as u64;
+    let entries =
+        writer.symbol("__CUDA_TILEIR_FUNC_CALLBACKS", tables, 0, entries_size, SymbolKind::Data, SymbolScope::Compilation);
+    let callbacks = writer.symbol("__CUDA_TILEIR_CALLBACKS", tables, entries_size, TABLE, SymbolKind::Data, SymbolScope::Dynamic);
+    let copy = writer.zeroed("__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD", TABLE);
+    let pre_load_size = pre_load.bytes.len() as u64 - pre_load_offset;
+    let on_pre_load =
+        writer.symbol("__CUDA_TILEIR_ON_PRE_LOAD", code, pre_load_offset, pre_load_size, SymbolKind::Text, SymbolScope::Dynamic);
+    writer.object.append_section_data(tables, &vec![0; entries_size as usize], 16);
+    writer.object.append_section_data(tables, &table_words(kernels.len()), 8);
+    writer.address(tables, entries_size + 5 * 8, entries);
+    writer.address(tables, entries_size + 8 * 8, on_pre_load);
+
+    let function_size = pre_load_offset / kernels.len().max(1) as u64;
+    for (index, kernel) in kernels.iter().enumerate() {
+        let entry = ENTRY * index as u64;
+        let function = format!("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{index}");
+        let at = function_size * index as u64;
+        let function = writer.symbol(&function, code, at, function_size, SymbolKind::Text, SymbolScope::Compilation);
+        let text = [kernel.as_bytes(), &[0]].concat();
+        let at = writer.object.append_section_data(names, &text, 16);
+        let name = format!("__CUDA_TILEIR_FUNC_NAME_{index}");
+        let name = writer.symbol(&name, names, at, text.len() as u64, SymbolKind::Data, SymbolScope::Compilation);
+        writer.address(tables, entry, name);
+        writer.address(tables, entry + ENTRY_FUNCTION, function);
+    }
+    for reference in &pre_load.references {
+        let symbol = if reference.table == Table::Callbacks { callbacks } else { copy };
+        writer.relocate(code, reference.offset, symbol, reference.kind, reference.addend);
+    }
+    writer.finish()
+}
+
+/// The table's words that are no addresses: its version, the size and number of entries, the revision of the functions.
+fn table_words(kernels: usize) -> Vec<u8> {
+    let words: [u64; 9] = [2, 0, 0, 0, ENTRY, 0, kernels as u64, 2, 0];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// An object file for the system's linker that holds a fatbin where the host runtime looks for one.
+pub(crate) fn embed(machine: Machine, fatbin: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new(machine);
+    let data = writer.section(b".nv_fatbin", SectionKind::ReadOnlyData, elf::SHF_ALLOC);
+    writer.object.append_section_data(data, fatbin, 8);
+    let size = fatbin.len() as u64;
+    let symbol = writer.symbol("__tile_fatbin", data, 0, size, SymbolKind::Data, SymbolScope::Compilation);
+    let segment = writer.section(b".nvFatBinSegment", SectionKind::Data, elf::SHF_ALLOC | elf::SHF_WRITE);
+    writer.object.append_section_data(segment, &cubin::fatbin::wrapper(), 8);
+    writer.symbol("__tile_fatbin_wrapper", segment, 0, 24, SymbolKind::Data, SymbolScope::Dynamic);
+    writer.address(segment, cubin::fatbin::WRAPPER_POINTER, symbol);
+    writer.finish()
+}
+
+struct Writer {
+    machine: Machine,
+    object: Object<'static>,
+}
+
+impl Writer {
+    fn new(machine: Machine) -> Writer {
+        let architecture = match machine {
+            Machine::X86_64 => Architecture::X86_64,
+            Machine::Aarch64 => Architecture::Aarch64,
+        };
+        let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
+        object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+        Writer { machine, object }
+    }
+
+    /// The code section, and its content: one function for each kernel, then the one before loading at the offset given.
+    fn code(&mut self, convention: Convention, kernels: usize) -> (SectionId, u64, Code) {
+        let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
+        let (section, nothing) = match self.machine {
+            Machine::X86_64 => (self.section(b".ltext", SectionKind::Text, flags | LARGE), x86_64::return_zero()),
+            Machine::Aarch64 => (self.section(b".text", SectionKind::Text, flags), aarch64::return_zero()),
+        };
+        let bytes = nothing.repeat(kernels);
+        let offset = bytes.len() as u64;
+        let code = match self.machine {
+            Machine::X86_64 => x86_64::on_pre_load(bytes, convention),
+            Machine::Aarch64 => aarch64::on_pre_load(bytes),
+        };
+        (section, offset, code)
+    }
+
+    fn read_only(&mut self) -> SectionId {
+        match self.machine {
+            Machine::X86_64 => self.section(b".lrodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC | LARGE),
+            Machine::Aarch64 => self.section(b".rodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC),
+        }
+    }
+
+    fn zeroed(&mut self, name: &str, size: u64) -> SymbolId {
+        let flags = elf::SHF_ALLOC | elf::SHF_WRITE;
+        let section = match self.machine {
+            Machine::X86_64 => self.section(b".lbss", SectionKind::UninitializedData, flags | LARGE),
+            Machine::Aarch64 => self.section(b".bss", SectionKind::UninitializedData, flags),
+        };
+        self.object.append_section_bss(section, size, 16);
+        self.symbol(name, section, 0, size, SymbolKind::Data, SymbolScope::Compilation)
+    }
+
+    fn section(&mut self, name: &[u8], kind: SectionKind, sh_flags: elf::SectionFlags) -> SectionId {
+        let section = self.object.add_section(Vec::new(), name.to_vec(), kind);
+        let sh_type = if kind == SectionKind::UninitializedData { elf::SHT_NOBITS } else { elf::SHT_PROGBITS };
+        self.object.section_mut(section).flags = SectionFlags::Elf { sh_type, sh_flags };
+        section
+    }
+
+    fn symbol(&mut self, name: &str, section: SectionId, at: u64, size: u64, kind: SymbolKind, scope: SymbolScope) -> SymbolId {
+        self.object.add_symbol(Symbol {
+            name: name.into(),
+            value: at,
+            size,
+            kind,
+            scope,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        })
+    }
+
+    /// Fills the 64-bit word at `offset` with the address of `symbol`.
+    fn address(&mut self, section: SectionId, offset: u64, symbol: SymbolId) {
+        let kind = match self.machine {
+            Machine::X86_64 => elf::R_X86_64_64,
+            Machine::Aarch64 => elf::R_AARCH64_ABS64,
+        };
+        self.relocate(section, offset, symbol, kind, 0);
+    }
+
+    fn relocate(&mut self, section: SectionId, offset: u64, symbol: SymbolId, r_type: RelocationType, addend: i64) {
+        let relocation = Relocation { offset, symbol, addend, flags: RelocationFlags::Elf { r_type } };
+        self.object.add_relocation(section, relocation).expect("sections of this file take relocations");
+    }
+
+    fn finish(self) -> Vec<u8> {
+        self.object.write().expect("the object has only what its format can hold")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+    use std::process::Command;
+
+    fn kernels() -> Vec<String> {
+        vec!["first".into(), "second".into()]
+    }
+
+    #[test]
+    fn both_machines_have_the_tables_where_the_driver_looks() {
+        for machine in [Machine::X86_64, Machine::Aarch64] {
+            let bytes = write(machine, Convention::SystemV, &kernels());
+            assert_eq!(bytes, write(machine, Convention::SystemV, &kernels()));
+            let file = object::File::parse(&*bytes).unwrap();
+            let symbol = |name: &str| file.symbols().find(|s| s.name() == Ok(name)).unwrap_or_else(|| panic!("no {name}"));
+            let table = symbol("__CUDA_TILEIR_CALLBACKS");
+            assert!(table.is_global() && symbol("__CUDA_TILEIR_ON_PRE_LOAD").is_global());
+            assert_eq!((table.size(), symbol("__CUDA_TILEIR_FUNC_CALLBACKS").size()), (72, 128));
+            assert!(symbol("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_1").is_local());
+            let data = file.section_by_index(table.section_index().unwrap()).unwrap();
+            assert_eq!(data.relocations().count(), 6);
+        }
+    }
+
+    /// Links the object into a C program that plays the driver. Only this machine's architecture can be run.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_driver_can_call_it() {
+        for (convention, attribute) in [(Convention::SystemV, ""), (Convention::Windows, "__attribute__((ms_abi))")] {
+            let folder = tempfile::tempdir().unwrap();
+            let (object, program) = (folder.path().join("host.o"), folder.path().join("harness"));
+            std::fs::write(&object, write(Machine::X86_64, convention, &kernels())).unwrap();
+            let harness = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/harness.c");
+            let mut cc = Command::new("cc");
+            cc.args(["-Wall", "-O1", &format!("-DCALL={attribute}"), harness]).arg(&object).arg("-o").arg(&program);
+            let built = cc.output().unwrap();
+            assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+            assert_eq!(Command::new(&program).status().unwrap().code(), Some(0), "{convention:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The steps of linking: the host object, ptxas, and a wrapper where one is asked for.
+
+use crate::host::{self, Convention, Machine};
+use crate::ptx::Source;
+use crate::ptxas::{self, Job};
+use base::diag::{Diagnostic, Result};
+use common::Session;
+use cubin::fatbin;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Emit {
+    Cubin,
+    Fatbin,
+    HostObject,
+}
+
+pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result<Vec<u8>> {
+    let options = &source.envelope.options;
+    let machine = machine(options.get("host-arch").unwrap_or(std::env::consts::ARCH))?;
+    let convention = match options.get("host-os") {
+        Some("windows") => Convention::Windows,
+        _ => Convention::SystemV,
+    };
+    let host_object = session.timed("host object", |_| host::write(machine, convention, &source.entries));
+    let ptxas = ptxas::find()?;
+    session.say(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.found_by));
+    let sanitize = options.get("sanitize") == Some("memcheck");
+    let job = Job { chip: &source.chip, opt_level: options.opt_level(), sanitize, text: &source.text, host_object: &host_object };
+    let assembled = session.timed("ptxas", |_| ptxas.assemble(&job))?;
+    session.say(&assembled.command);
+    assembled.messages.iter().for_each(|line| session.say(line));
+    match emit {
+        Emit::Cubin => Ok(assembled.cubin),
+        Emit::Fatbin => Ok(fatbin::wrap(&assembled.cubin, architecture(&source.chip)?)),
+        Emit::HostObject => {
+            let fatbin = fatbin::wrap(&assembled.cubin, architecture(&source.chip)?);
+            Ok(host::embed(machine, &fatbin))
+        }
+    }
+}
+
+fn machine(name: &str) -> Result<Machine> {
+    match name {
+        "x86_64" => Ok(Machine::X86_64),
+        "aarch64" => Ok(Machine::Aarch64),
+        other => Err(Diagnostic::unsupported("LNK020", format!("no host code is written for {other}; give --host-arch"))),
+    }
+}
+
+/// The number in `sm_90a`.
+fn architecture(chip: &str) -> Result<u32> {
+    let digits: String = chip.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().map_err(|_| Diagnostic::invalid("LNK021", format!("'{chip}' is no target that a fatbin can name")))
+}

@@ -1,0 +1,52 @@
+//! `tile-link`: PTX to cubin. See [`link`] for the steps.
+
+mod host;
+mod link;
+mod ptx;
+mod ptxas;
+
+use common::options::{GpuName, Host, OptLevel};
+use common::{About, Session};
+use link::Emit;
+
+const ABOUT: About = About {
+    name: "tile-link",
+    summary: "Assembles PTX with ptxas and adds the host object the driver needs: .ptx to cubin",
+    examples: &[
+        ("tile-link k.ptx -o k.cubin", "PTX of this pipeline, which names its target and options"),
+        ("tile-link --gpu-name sm_90 foreign.ptx -o k.cubin", "any PTX"),
+        ("tile-link --emit=host-object k.ptx -o k.o", "the cubin in a fatbin in an object file, for the system's linker"),
+    ],
+    passes: &[],
+};
+
+#[derive(clap::Args)]
+struct Extra {
+    #[command(flatten)]
+    opt: OptLevel,
+    #[command(flatten)]
+    gpu: GpuName,
+    #[command(flatten)]
+    host: Host,
+    /// What to write: the cubin, a fatbin that holds it, or an object file that holds the fatbin
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Emit::Cubin)]
+    emit: Emit,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Extra>(&ABOUT, run)
+}
+
+fn run(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
+    let input = session.input()?;
+    input.refuse_cut()?;
+    let mut source = ptx::Source::read(&input.bytes, &input.name)?;
+    extra.opt.record(&mut source.envelope)?;
+    extra.gpu.record(&mut source.envelope)?;
+    extra.host.record(&mut source.envelope)?;
+    if session.verify_only() {
+        return Ok(());
+    }
+    let artefact = link::link(session, &source, extra.emit)?;
+    session.write_bytes(&artefact, true)
+}

@@ -1,0 +1,86 @@
+//! What linking needs to know of a PTX file: its envelope, its target, its entries. PTX without an envelope is foreign but welcome.
+
+use base::diag::{Diagnostic, Place, Result};
+use base::{Envelope, Target};
+
+pub(crate) struct Source {
+    pub(crate) envelope: Envelope,
+    pub(crate) text: String,
+    /// What `.target` names first, such as `sm_90a`.
+    pub(crate) chip: String,
+    /// The kernels, in order.
+    pub(crate) entries: Vec<String>,
+}
+
+impl Source {
+    pub(crate) fn read(bytes: &[u8], name: &str) -> Result<Source> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).at(Place::Offset(error.valid_up_to() as u64))
+        })?;
+        let envelope = match text.starts_with("//!tile ") {
+            true => Envelope::from_lines(text, name)?.0,
+            false => foreign(),
+        };
+        if envelope.format != "ptx" {
+            let message =
+                format!("{name} is {} v{} from {}; this tool reads ptx", envelope.format, envelope.version, envelope.producer);
+            return Err(Diagnostic::invalid("LNK002", message));
+        }
+        let code = || text.lines().map(str::trim_start);
+        let chip = code()
+            .find_map(|line| line.strip_prefix(".target"))
+            .and_then(|rest| rest.split([',', ' ', '\t']).find(|w| !w.is_empty()));
+        let chip = chip.ok_or_else(|| Diagnostic::invalid("LNK003", format!("{name} has no .target line, so it is not PTX")))?;
+        let envelope = Envelope { target: envelope.target.or_else(|| target_of(chip)), ..envelope };
+        if let Some(target) = envelope.target.filter(|target| target_of(chip) != Some(*target)) {
+            return Err(Diagnostic::invalid(
+                "LNK004",
+                format!("{name} is for {chip} in its .target line, but for {target} in its envelope"),
+            ));
+        }
+        let entries = code().filter_map(entry_name).map(str::to_string).collect();
+        Ok(Source { chip: chip.to_string(), entries, text: text.to_string(), envelope })
+    }
+}
+
+/// The kernel that a line begins, if it begins one.
+fn entry_name(line: &str) -> Option<&str> {
+    let line = line.strip_prefix(".visible").or_else(|| line.strip_prefix(".weak")).unwrap_or(line).trim_start();
+    let name = line.strip_prefix(".entry")?.strip_prefix([' ', '\t'])?.trim_start();
+    Some(name.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(name)).filter(|name| !name.is_empty())
+}
+
+fn target_of(chip: &str) -> Option<Target> {
+    Target::parse(chip.trim_end_matches(['a', 'f']))
+}
+
+fn foreign() -> Envelope {
+    Envelope {
+        format: "ptx".into(),
+        version: 0,
+        phase: "foreign".into(),
+        target: None,
+        options: Default::default(),
+        producer: "an unknown tool".into(),
+        input_hash: String::new(),
+        log: Vec::new(),
+        debug: Default::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_ptx_names_its_target_and_entries() {
+        let text =
+            ".version 9.0\n.target sm_90a, debug\n.address_size 64\n.visible .entry one(\n)\n.entry two\n(\n)\n.func three()\n";
+        let source = Source::read(text.as_bytes(), "x").unwrap();
+        assert_eq!((source.chip.as_str(), source.entries), ("sm_90a", vec!["one".to_string(), "two".into()]));
+        assert_eq!(source.envelope.target, Target::parse("sm_90"));
+        assert!(Source::read(b"hello", "x").is_err());
+        assert!(Source::read(b"//!tile sched 1 alloc\n.target sm_80\n", "x").is_err());
+        assert!(Source::read(b"//!tile ptx 1 final\n//!tile target sm_90\n.target sm_80\n", "x").is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! Finding ptxas and running it with the reference's arguments.
+
+use base::diag::{Diagnostic, Result};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A ptxas, and how it was found.
+pub(crate) struct Ptxas {
+    pub(crate) path: PathBuf,
+    pub(crate) found_by: String,
+}
+
+/// The first variable that is set decides, as in the reference; then the project's own folder; then PATH.
+pub(crate) fn find() -> Result<Ptxas> {
+    for name in ["CUDA_ROOT", "CUDA_HOME", "CUDA_PATH"] {
+        let Some(root) = std::env::var_os(name).filter(|root| !root.is_empty()) else { continue };
+        let path = Path::new(&root).join("bin/ptxas");
+        return match path.is_file() {
+            true => Ok(Ptxas { path, found_by: name.into() }),
+            false => Err(Diagnostic::io("LNK010", format!("no ptxas at {}, where {name} says the toolkit is", path.display()))),
+        };
+    }
+    let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+    for folder in executable.ancestors().skip(1).take(4) {
+        let path = folder.join(".toolkit/bin/ptxas");
+        if path.is_file() {
+            return Ok(Ptxas { path, found_by: "the project's .toolkit folder".into() });
+        }
+    }
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&on_path).map(|folder| folder.join("ptxas")).find(|path| path.is_file());
+    found.map(|path| Ptxas { path, found_by: "PATH".into() }).ok_or_else(|| {
+        Diagnostic::io(
+            "LNK011",
+            "no ptxas found: not by CUDA_ROOT, CUDA_HOME or CUDA_PATH, not in the project's .toolkit folder, not on PATH",
+        )
+        .note("scripts/setup brings one, or install a CUDA toolkit")
+    })
+}
+
+pub(crate) struct Job<'a> {
+    pub(crate) chip: &'a str,
+    pub(crate) opt_level: u32,
+    pub(crate) sanitize: bool,
+    pub(crate) text: &'a str,
+    pub(crate) host_object: &'a [u8],
+}
+
+/// What came out, and what ptxas said meanwhile.
+pub(crate) struct Assembled {
+    pub(crate) cubin: Vec<u8>,
+    pub(crate) messages: Vec<String>,
+    pub(crate) command: String,
+}
+
+impl Ptxas {
+    /// Assembles, once more with a lower `.version` when this ptxas is older than the text asks for.
+    pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
+        let folder = tempfile::Builder::new()
+            .prefix("tile-link-")
+            .tempdir()
+            .map_err(|error| Diagnostic::io("LNK012", format!("Failed to create temporary file: {}", error.kind())))?;
+        match self.attempt(job, folder.path())? {
+            Ok(assembled) => Ok(assembled),
+            Err(messages) => match highest_version(&messages) {
+                Some(version) => {
+                    let text = lower_version(job.text, version);
+                    self.attempt(&Job { text: &text, ..*job }, folder.path())?.map_err(|messages| self.failure(&messages))
+                }
+                None => Err(self.failure(&messages)),
+            },
+        }
+    }
+
+    fn attempt(&self, job: &Job, folder: &Path) -> Result<Result<Assembled, Vec<String>>> {
+        let failed = |what: &str, error: std::io::Error| Diagnostic::io("LNK012", format!("cannot {what}: {error}"));
+        let (ptx, host, out) = (folder.join("kernel.ptx"), folder.join("host.o"), folder.join("kernel.cubin"));
+        std::fs::write(&ptx, job.text).map_err(|error| failed("write a temporary file", error))?;
+        std::fs::write(&host, job.host_object).map_err(|error| failed("write a temporary file", error))?;
+        let mut command = Command::new(&self.path);
+        command.arg("-arch").arg(job.chip).arg(&ptx).arg("-o").arg(&out);
+        command.arg("--opt-level").arg(job.opt_level.to_string()).arg("--enable-extended-smem=true");
+        command.arg(format!("--nv-host={}", host.display())).arg("-uumn");
+        if job.sanitize {
+            command.args(["-sanitize=memcheck", "-g-tmem-access-check"]);
+        }
+        let line = format!("{command:?}");
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| failed(&format!("run {}", self.path.display()), error))?;
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let ptx_path = ptx.display().to_string();
+        let messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
+        if !output.status.success() {
+            return Ok(Err(messages));
+        }
+        let cubin = std::fs::read(&out).map_err(|error| failed("read what ptxas wrote", error))?;
+        Ok(Ok(Assembled { cubin, messages, command: line }))
+    }
+
+    fn failure(&self, messages: &[String]) -> Box<Diagnostic> {
+        let start = Diagnostic::io("LNK013", format!("{} failed", self.path.display()));
+        messages.iter().filter(|line| !line.trim().is_empty()).fold(start, |all, line| all.note(line.as_str()))
+    }
+}
+
+/// The version that an older ptxas says it reads, when that is what it complains of.
+fn highest_version(messages: &[String]) -> Option<(u32, u32)> {
+    let line = messages.iter().find(|line| line.contains("Unsupported .version"))?;
+    let version = line.rsplit_once("current version is '")?.1.split('\'').next()?;
+    parse_version(version)
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The text for a ptxas that reads no more than `version`; `.language` is only a label, and exists from 9.2 on.
+fn lower_version(text: &str, version: (u32, u32)) -> String {
+    let keeps_language = version >= (9, 2);
+    let lines = text.lines().filter(|line| keeps_language || !line.trim_start().starts_with(".language "));
+    let lowered = lines.map(|line| match line.trim_start().strip_prefix(".version") {
+        Some(_) => format!(".version {}.{}\n", version.0, version.1),
+        None => format!("{line}\n"),
+    });
+    lowered.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_ptxas_gets_its_own_version_and_no_language() {
+        let said = ["ptxas x.ptx, line 9; fatal   : Unsupported .version 9.4; current version is '9.1'".to_string()];
+        assert_eq!(highest_version(&said), Some((9, 1)));
+        let text = ".version 9.4\n.target sm_80\n.language 7\n{ }\n";
+        assert_eq!(lower_version(text, (9, 1)), ".version 9.1\n.target sm_80\n{ }\n");
+        assert_eq!(lower_version(text, (9, 3)), ".version 9.3\n.target sm_80\n.language 7\n{ }\n");
+        assert_eq!(highest_version(&["ptxas fatal : something else".into()]), None);
+    }
+}
