@@ -10,6 +10,7 @@ pub mod core_ops;
 pub mod diag;
 pub mod entity;
 pub mod envelope;
+pub mod float;
 pub mod ir;
 mod ir_verify;
 pub mod loc;

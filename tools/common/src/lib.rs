@@ -25,6 +25,7 @@
 //! ```
 
 mod files;
+pub mod launch;
 pub mod options;
 mod passes;
 mod report;

@@ -1,0 +1,308 @@
+//! Numbers in every float format: exact decoding, rounding in every direction, and the arithmetic that both need.
+//!
+//! A result is rounded once. Operations on formats up to 32 bits are done in `f64` with the last bit made sticky ("round to
+//! odd"): such a value can then be rounded to any format of at most 50 significant bits, in any direction, as the exact one.
+
+use crate::Scalar;
+use crate::arith::Rounding;
+use crate::scalar::{FloatFormat, Special};
+
+/// What a conversion does with a number larger than the format's largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Infinity, NaN where the format has none, or the largest number when the direction says so.
+    Ieee,
+    /// The largest number; infinities too.
+    Saturate,
+}
+
+/// The value of a float's bits; every format but `f64` loses nothing, and `f64` is itself.
+pub fn decode(ty: Scalar, bits: u64) -> f64 {
+    match ty {
+        Scalar::F64 => f64::from_bits(bits),
+        Scalar::F32 | Scalar::TF32 => f32::from_bits(bits as u32).into(),
+        Scalar::BF16 => f32::from_bits((bits as u32) << 16).into(),
+        _ => decode_small(ty.float_format().expect("a float type"), bits & ty.mask()),
+    }
+}
+
+fn decode_small(format: FloatFormat, bits: u64) -> f64 {
+    let mantissa = bits & ((1 << format.mantissa_bits) - 1);
+    let top = (1 << format.exponent_bits) - 1;
+    let exponent = bits >> format.mantissa_bits & top;
+    let negative = format.signed && bits >> (format.mantissa_bits + format.exponent_bits) & 1 == 1;
+    let magnitude = if exponent == top && format.special == Special::Ieee {
+        if mantissa == 0 { f64::INFINITY } else { f64::NAN }
+    } else if is_nan_only(format, bits) {
+        f64::NAN
+    } else if exponent == 0 && format.mantissa_bits > 0 {
+        scale(mantissa as f64, 1 - format.bias - format.mantissa_bits as i32)
+    } else {
+        scale((mantissa | 1 << format.mantissa_bits) as f64, exponent as i32 - format.bias - format.mantissa_bits as i32)
+    };
+    if negative { -magnitude } else { magnitude }
+}
+
+fn is_nan_only(format: FloatFormat, bits: u64) -> bool {
+    let all = (1 << (format.mantissa_bits + format.exponent_bits)) - 1;
+    format.special == Special::NanOnly && bits & all == all
+}
+
+/// `x * 2^exponent`, for results that are normal numbers or zero.
+fn scale(x: f64, exponent: i32) -> f64 {
+    x * f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// The bits of the largest finite number.
+pub fn largest(ty: Scalar) -> u64 {
+    let format = ty.float_format().expect("a float type");
+    let all = (1u64 << (format.mantissa_bits + format.exponent_bits)) - 1;
+    match format.special {
+        Special::Ieee => (((1 << format.exponent_bits) - 2) << format.mantissa_bits) | ((1 << format.mantissa_bits) - 1),
+        Special::NanOnly => all - 1,
+        Special::None => all,
+    }
+}
+
+/// The NaN that arithmetic gives: every bit but the sign is set, as on the hardware; the largest number where there is no NaN.
+pub fn nan(ty: Scalar) -> u64 {
+    match ty {
+        Scalar::F64 => 0x7ff8_0000_0000_0000,
+        Scalar::F4E2M1FN => largest(ty),
+        _ => {
+            let format = ty.float_format().expect("a float type");
+            (1 << (format.mantissa_bits + format.exponent_bits)) - 1
+        }
+    }
+}
+
+/// Rounds a value once to a format. `Approx`, `Full` and unknown directions are to nearest even. The sign of a value is lost in an
+/// unsigned format.
+pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
+    let nearest = !matches!(
+        rounding,
+        Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
+    );
+    if nearest && overflow == Overflow::Ieee && !value.is_nan() {
+        match ty {
+            Scalar::F64 => return value.to_bits(),
+            Scalar::F32 => return u64::from((value as f32).to_bits()),
+            _ => {}
+        }
+    }
+    if value.is_nan() {
+        return nan(ty);
+    }
+    if ty == Scalar::F64 {
+        return value.to_bits();
+    }
+    let (format, precision_lost) = match ty {
+        Scalar::TF32 => (FloatFormat { mantissa_bits: 10, ..ty.float_format().expect("a float type") }, 13),
+        _ => (ty.float_format().expect("a float type"), 0),
+    };
+    encode_small(format, ty, value, rounding, overflow) << precision_lost
+}
+
+fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
+    let negative = value.is_sign_negative();
+    let sign = u64::from(negative && format.signed) << (format.exponent_bits + format.mantissa_bits);
+    let limit = if ty == Scalar::TF32 { largest(ty) >> 13 } else { largest(ty) };
+    let infinity = ((1u64 << format.exponent_bits) - 1) << format.mantissa_bits;
+    let overflowed = |directed: bool| {
+        let stays = directed
+            && match rounding {
+                Rounding::Zero | Rounding::NearestIntToZero => true,
+                Rounding::NegativeInf => !negative,
+                Rounding::PositiveInf => negative,
+                _ => false,
+            };
+        match format.special {
+            _ if stays || overflow == Overflow::Saturate => limit,
+            Special::Ieee => infinity,
+            Special::NanOnly => nan(ty),
+            Special::None => limit,
+        }
+    };
+    if value.is_infinite() {
+        return sign | overflowed(false);
+    }
+    let magnitude = round_magnitude(format, value.abs(), negative, rounding);
+    sign | if magnitude > limit { overflowed(true) } else { magnitude }
+}
+
+/// The bits of the rounded magnitude, exponents beyond the format's continuing upwards.
+fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding: Rounding) -> u64 {
+    let bits = magnitude.to_bits();
+    if bits == 0 {
+        return 0;
+    }
+    let (exponent, significand) = match (bits >> 52) as i32 {
+        0 => (-1074, bits),
+        e => (e - 1075, bits & ((1 << 52) - 1) | 1 << 52),
+    };
+    // The value is `significand * 2^exponent`; the result a multiple of 2^quantum.
+    let leading = exponent + 63 - significand.leading_zeros() as i32;
+    let has_subnormals = format.mantissa_bits > 0;
+    let lowest = if has_subnormals { 1 - format.bias } else { -format.bias };
+    let quantum = leading.max(lowest) - format.mantissa_bits as i32;
+    let shift = quantum - exponent;
+    let (kept, rest, half) = if shift <= 0 {
+        (significand << -shift.max(-11), 0, 1)
+    } else if shift > 60 {
+        (0, 1, 2)
+    } else {
+        (significand >> shift, significand & ((1 << shift) - 1), 1u64 << (shift - 1))
+    };
+    let up = match rounding {
+        Rounding::Zero | Rounding::NearestIntToZero => false,
+        Rounding::NegativeInf => negative && rest != 0,
+        Rounding::PositiveInf => !negative && rest != 0,
+        Rounding::NearestAway => rest >= half,
+        _ => rest > half || rest == half && kept & 1 == 1,
+    };
+    let rounded = kept + u64::from(up);
+    if !has_subnormals {
+        // A number without mantissa is its exponent; `rounded` is 0 (below the lowest), 1, or 2 after a carry.
+        return if rounded == 0 { 0 } else { (leading.max(lowest) + format.bias) as u64 + rounded - 1 };
+    }
+    // Adding the significand, hidden bit and all, to the exponent before it carries into the exponent where it has to.
+    let biased = (quantum + format.mantissa_bits as i32 - lowest) as u64;
+    (biased << format.mantissa_bits) + rounded
+}
+
+/// Makes the last bit of a rounded result sticky: `error` has the sign of what rounding to nearest dropped.
+fn to_odd(result: f64, error: f64) -> f64 {
+    let bits = result.to_bits();
+    if error == 0.0 || !result.is_finite() || !error.is_finite() || bits & 1 == 1 {
+        return result;
+    }
+    let away = (error > 0.0) == (result > 0.0);
+    f64::from_bits(if away { bits + 1 } else { bits - 1 })
+}
+
+/// `a + b` rounded to odd.
+pub fn add_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    let shadow = sum - a;
+    to_odd(sum, (a - (sum - shadow)) + (b - shadow))
+}
+
+/// `a * b + c` rounded to odd, for `a` and `b` of at most 26 significant bits (every format below `f64`).
+pub fn fma_odd(a: f64, b: f64, c: f64) -> f64 {
+    add_odd(a * b, c)
+}
+
+/// `a / b` rounded to odd.
+pub fn div_odd(a: f64, b: f64) -> f64 {
+    let quotient = a / b;
+    if !quotient.is_finite() || quotient == 0.0 || !b.is_finite() {
+        return quotient;
+    }
+    let rest = (-quotient).mul_add(b, a);
+    to_odd(quotient, if b < 0.0 { -rest } else { rest })
+}
+
+/// The square root rounded to odd.
+pub fn sqrt_odd(x: f64) -> f64 {
+    let root = x.sqrt();
+    if !root.is_finite() || root == 0.0 { root } else { to_odd(root, (-root).mul_add(root, x)) }
+}
+
+/// A subnormal becomes a zero of its sign: what `.ftz` does to operands and results of 32 bits.
+pub fn flush_f32(bits: u32) -> u32 {
+    if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: [Scalar; 7] = [
+        Scalar::F16,
+        Scalar::BF16,
+        Scalar::F8E4M3FN,
+        Scalar::F8E5M2,
+        Scalar::F8E8M0FNU,
+        Scalar::F4E2M1FN,
+        Scalar::F8E5M3FNU,
+    ];
+
+    #[test]
+    fn every_small_number_survives() {
+        for ty in SMALL {
+            for bits in 0..=ty.mask() {
+                let value = decode(ty, bits);
+                for rounding in [Rounding::NearestEven, Rounding::Zero, Rounding::PositiveInf, Rounding::NegativeInf] {
+                    let again = encode(ty, value, rounding, Overflow::Ieee);
+                    assert!(again == bits || value.is_nan() && again == nan(ty), "{ty} {bits:#x} {value} {again:#x}");
+                }
+            }
+        }
+    }
+
+    /// Between two neighbours: the quarter goes down, the half to even, three quarters up, and directions where they say.
+    #[test]
+    fn neighbours_round_as_asked() {
+        for ty in SMALL {
+            for bits in 0..largest(ty) {
+                let (low, high) = (decode(ty, bits), decode(ty, bits + 1));
+                let at = |fraction: f64, rounding| encode(ty, low + (high - low) * fraction, rounding, Overflow::Ieee);
+                assert_eq!(at(0.25, Rounding::NearestEven), bits, "{ty} {bits:#x}");
+                assert_eq!(at(0.75, Rounding::NearestEven), bits + 1);
+                if ty != Scalar::F8E8M0FNU {
+                    assert_eq!(at(0.5, Rounding::NearestEven), bits + (bits & 1));
+                }
+                assert_eq!(at(0.5, Rounding::NearestAway), bits + 1);
+                assert_eq!(at(0.9, Rounding::Zero), bits);
+                assert_eq!(at(0.9, Rounding::NegativeInf), bits);
+                assert_eq!(at(0.1, Rounding::PositiveInf), bits + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn overflow() {
+        let nearest = |ty, value, overflow| encode(ty, value, Rounding::NearestEven, overflow);
+        assert_eq!(nearest(Scalar::F16, 65519.0, Overflow::Ieee), 0x7bff);
+        assert_eq!(nearest(Scalar::F16, 65520.0, Overflow::Ieee), 0x7c00);
+        assert_eq!(nearest(Scalar::F16, -1e9, Overflow::Saturate), 0xfbff);
+        assert_eq!(nearest(Scalar::F8E4M3FN, 448.0, Overflow::Ieee), 0x7e);
+        assert_eq!(nearest(Scalar::F8E4M3FN, 464.0, Overflow::Ieee), 0x7e);
+        assert_eq!(nearest(Scalar::F8E4M3FN, 465.0, Overflow::Ieee), 0x7f);
+        assert_eq!(nearest(Scalar::F8E4M3FN, -465.0, Overflow::Saturate), 0xfe);
+        assert_eq!(nearest(Scalar::F8E5M2, f64::INFINITY, Overflow::Ieee), 0x7c);
+        assert_eq!(nearest(Scalar::F8E5M2, f64::INFINITY, Overflow::Saturate), 0x7b);
+        assert_eq!(nearest(Scalar::F4E2M1FN, 100.0, Overflow::Ieee), 7);
+        assert_eq!(encode(Scalar::F16, 1e9, Rounding::Zero, Overflow::Ieee), 0x7bff);
+        assert_eq!(encode(Scalar::F32, 1e300, Rounding::NegativeInf, Overflow::Ieee), 0x7f7f_ffff);
+        assert_eq!(encode(Scalar::F32, -1e300, Rounding::NegativeInf, Overflow::Ieee), 0xff80_0000);
+    }
+
+    #[test]
+    fn tf32_keeps_the_upper_bits() {
+        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 1024.0, Rounding::NearestEven, Overflow::Ieee), 0x3f80_2000);
+        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 2048.0, Rounding::NearestEven, Overflow::Ieee), 0x3f80_0000);
+        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 2048.0, Rounding::NearestAway, Overflow::Ieee), 0x3f80_2000);
+    }
+
+    #[test]
+    fn sticky_results_do_not_round_twice() {
+        // 1 + 2^-24 + 2^-60: to nearest `f64` first and then to `f32` would fall on the tie.
+        let sum = add_odd(1.0 + 2f64.powi(-24), 2f64.powi(-60));
+        assert_eq!(encode(Scalar::F32, sum, Rounding::NearestEven, Overflow::Ieee), 0x3f80_0001);
+        assert_eq!(encode(Scalar::F32, add_odd(1.0, 1e-200), Rounding::PositiveInf, Overflow::Ieee), 0x3f80_0001);
+        assert_eq!(encode(Scalar::F32, add_odd(1.0, -1e-200), Rounding::Zero, Overflow::Ieee), 0x3f7f_ffff);
+        let mut state = 1u64;
+        for _ in 0..20000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (a, b) = (f32::from_bits((state >> 32) as u32), f32::from_bits(state as u32 ^ 0x2aaa_5555));
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let c = f32::from_bits((state >> 32) as u32);
+            let round = |x: f64| encode(Scalar::F32, x, Rounding::NearestEven, Overflow::Ieee) as u32;
+            let same = |got: u32, want: f32| got == want.to_bits() || f32::from_bits(got).is_nan() && want.is_nan();
+            assert!(same(round(fma_odd(a.into(), b.into(), c.into())), a.mul_add(b, c)), "{a} {b} {c}");
+            assert!(same(round(div_odd(a.into(), b.into())), a / b), "{a} / {b}");
+            assert!(same(round(sqrt_odd(a.into())), a.sqrt()), "sqrt {a}");
+        }
+    }
+}
