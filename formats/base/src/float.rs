@@ -217,15 +217,8 @@ pub fn flush_f32(bits: u32) -> u32 {
 mod tests {
     use super::*;
 
-    const SMALL: [Scalar; 7] = [
-        Scalar::F16,
-        Scalar::BF16,
-        Scalar::F8E4M3FN,
-        Scalar::F8E5M2,
-        Scalar::F8E8M0FNU,
-        Scalar::F4E2M1FN,
-        Scalar::F8E5M3FNU,
-    ];
+    const SMALL: [Scalar; 7] =
+        [Scalar::F16, Scalar::BF16, Scalar::F8E4M3FN, Scalar::F8E5M2, Scalar::F8E8M0FNU, Scalar::F4E2M1FN, Scalar::F8E5M3FNU];
 
     #[test]
     fn every_small_number_survives() {
