@@ -1,0 +1,232 @@
+//! What is wrong with a module that parses.
+//!
+//! Rules: every instruction is one that exists, with as many operands as it takes; every name is declared once and where it is
+//! used; labels are of the same function; a guard is a predicate; the registers of plain arithmetic have the width of the type;
+//! an entry returns nothing; 64-bit addresses.
+
+use crate::ast::*;
+use crate::table::opcode;
+use crate::types::Type;
+use base::diag::{Diagnostic, Place};
+use std::collections::BTreeMap;
+
+/// All violations, in the order of the text.
+pub fn check(module: &Module) -> Vec<Diagnostic> {
+    let mut checker = Checker { errors: Vec::new(), globals: BTreeMap::new() };
+    if module.address_size != 64 {
+        checker.errors.push(*Diagnostic::unsupported("PTX010", "only 64-bit addresses are supported"));
+    }
+    for item in &module.items {
+        match item {
+            Item::Variable(variable) => checker.declare_global(&variable.name, variable.line, variable.linkage == Linkage::Extern),
+            Item::Function(function) => checker.declare_global(&function.name, function.line, function.body.is_none()),
+            _ => {}
+        }
+    }
+    for item in &module.items {
+        if let Item::Function(function) = item {
+            checker.function(function);
+        }
+    }
+    checker.errors
+}
+
+struct Checker {
+    errors: Vec<Diagnostic>,
+    /// Each name with whether it is only declared.
+    globals: BTreeMap<String, bool>,
+}
+
+/// What a name of a function stands for.
+#[derive(Clone, Copy, PartialEq)]
+enum Meaning {
+    Register(Type),
+    Variable,
+    Label,
+}
+
+type Names = Vec<BTreeMap<String, Meaning>>;
+
+impl Checker {
+    fn report(&mut self, line: Line, code: &str, message: String) {
+        let place = Place::Source { file: "ptx".into(), line: line.0, column: 0 };
+        self.errors.push(*Diagnostic::invalid(code, message).at(place));
+    }
+    fn declare_global(&mut self, name: &str, line: Line, declared_only: bool) {
+        let before = self.globals.insert(name.to_owned(), declared_only);
+        if before == Some(false) && !declared_only {
+            self.report(line, "PTX011", format!("'{name}' is defined twice"));
+        }
+    }
+
+    fn function(&mut self, function: &Function) {
+        if function.entry && !function.returns.is_empty() {
+            self.report(function.line, "PTX012", format!("entry '{}' returns a value", function.name));
+        }
+        let Some(body) = &function.body else { return };
+        let mut scope = BTreeMap::new();
+        for variable in function.params.iter().chain(&function.returns) {
+            scope.insert(variable.name.clone(), Meaning::Variable);
+        }
+        self.block(body, &mut vec![scope]);
+    }
+
+    fn block(&mut self, statements: &[Statement], names: &mut Names) {
+        names.push(BTreeMap::new());
+        for statement in statements {
+            self.declare(statement, names);
+        }
+        for statement in statements {
+            match statement {
+                Statement::Block(inner) => self.block(inner, names),
+                Statement::Instruction(instruction) => self.instruction(instruction, names),
+                _ => {}
+            }
+        }
+        names.pop();
+    }
+    fn declare(&mut self, statement: &Statement, names: &mut Names) {
+        let (line, name, meaning) = match statement {
+            Statement::Label { line, name } => (*line, name, Meaning::Label),
+            Statement::BranchTargets { name, .. } | Statement::Prototype { name, .. } => (Line(0), name, Meaning::Label),
+            Statement::Variable(variable) => (variable.line, &variable.name, Meaning::Variable),
+            Statement::Registers { ty, names: registers } => {
+                let scope = names.last_mut().expect("a scope");
+                for register in registers {
+                    match register.count {
+                        None => drop(scope.insert(register.name.clone(), Meaning::Register(*ty))),
+                        Some(count) => drop(scope.insert(format!("{}<{count}>", register.name), Meaning::Register(*ty))),
+                    }
+                }
+                return;
+            }
+            _ => return,
+        };
+        if names.last_mut().expect("a scope").insert(name.clone(), meaning).is_some() {
+            self.report(line, "PTX011", format!("'{name}' is defined twice"));
+        }
+    }
+
+    fn find(&self, name: &str, names: &Names) -> Option<Meaning> {
+        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (stem, number) = (&name[..digits], name[digits..].parse::<u32>().ok());
+        for scope in names.iter().rev() {
+            if let Some(meaning) = scope.get(name) {
+                return Some(*meaning);
+            }
+            // A range of registers is kept under `stem<count>`.
+            let range = scope.range(format!("{stem}<")..format!("{stem}=")).next();
+            if let (Some(number), Some((key, meaning))) = (number, range) {
+                let count: u32 = key[stem.len() + 1..key.len() - 1].parse().unwrap_or(0);
+                if number < count {
+                    return Some(*meaning);
+                }
+            }
+        }
+        self.globals.contains_key(name).then_some(Meaning::Variable)
+    }
+
+    fn instruction(&mut self, instruction: &Instruction, names: &Names) {
+        let line = instruction.line;
+        let count = instruction.operands.len();
+        match opcode(&instruction.opcode) {
+            None => self.report(line, "PTX013", format!("there is no instruction '{}'", instruction.opcode)),
+            Some(row) if !(row.least..=row.most).contains(&count) => {
+                let takes = if row.least == row.most { row.least.to_string() } else { format!("{} to {}", row.least, row.most) };
+                self.report(line, "PTX014", format!("'{}' takes {takes} operands, not {count}", instruction.opcode));
+            }
+            Some(_) => {}
+        }
+        if let Some(guard) = &instruction.guard {
+            match self.find(&guard.register, names) {
+                Some(Meaning::Register(Type::Pred)) => {}
+                _ => self.report(line, "PTX015", format!("'{}' is not a predicate", guard.register)),
+            }
+        }
+        for operand in &instruction.operands {
+            self.operand(instruction, operand, names);
+        }
+        self.widths(instruction, names);
+    }
+    fn operand(&mut self, instruction: &Instruction, operand: &Operand, names: &Names) {
+        match operand {
+            Operand::Name(name) | Operand::Offset { name, .. } | Operand::Not(name) => self.used(instruction, name, names),
+            Operand::Pair(first, second) => {
+                self.operand(instruction, first, names);
+                self.operand(instruction, second, names);
+            }
+            Operand::Vector(parts) | Operand::List(parts) => parts.iter().for_each(|part| self.operand(instruction, part, names)),
+            Operand::Address(address) => {
+                if let Some(base) = &address.base {
+                    self.used(instruction, base, names);
+                }
+                address.more.iter().for_each(|part| self.operand(instruction, part, names));
+            }
+            Operand::Integer(_) | Operand::F32(_) | Operand::F64(_) => {}
+        }
+    }
+    fn used(&mut self, instruction: &Instruction, name: &str, names: &Names) {
+        if name == "_" || is_special_register(name) || self.find(name, names).is_some() {
+            return;
+        }
+        self.report(instruction.line, "PTX016", format!("'{name}' is not declared"));
+    }
+
+    /// Plain arithmetic wants registers of its type's width.
+    fn widths(&mut self, instruction: &Instruction, names: &Names) {
+        const PLAIN: &[&str] = &["add", "sub", "and", "or", "xor", "not", "neg", "min", "max", "fma", "selp", "shl", "shr"];
+        let mut types = instruction.types();
+        let (Some(ty), None) = (types.next(), types.next()) else { return };
+        if !PLAIN.contains(&&*instruction.opcode) {
+            return;
+        }
+        let checked = if instruction.opcode.starts_with("sh") { 2 } else { instruction.operands.len() };
+        let checked = if instruction.opcode == "selp" { 3 } else { checked };
+        for operand in &instruction.operands[..checked.min(instruction.operands.len())] {
+            let Operand::Name(name) = operand else { continue };
+            if let Some(Meaning::Register(found)) = self.find(name, names)
+                && found.bits() != ty.bits()
+            {
+                let message = format!("'{name}' has {} bits where '{}' wants {}", found.bits(), instruction.full_name(), ty.bits());
+                self.report(instruction.line, "PTX017", message);
+            }
+        }
+    }
+}
+
+fn is_special_register(name: &str) -> bool {
+    const WHOLE: &[&str] = &[
+        "%laneid",
+        "%warpid",
+        "%nwarpid",
+        "%smid",
+        "%nsmid",
+        "%gridid",
+        "%clock",
+        "%clock_hi",
+        "%clock64",
+        "%globaltimer",
+        "%globaltimer_lo",
+        "%globaltimer_hi",
+        "%lanemask_eq",
+        "%lanemask_le",
+        "%lanemask_lt",
+        "%lanemask_ge",
+        "%lanemask_gt",
+        "%cluster_ctarank",
+        "%cluster_nctarank",
+        "%is_explicit_cluster",
+        "%total_smem_size",
+        "%aggr_smem_size",
+        "%dynamic_smem_size",
+        "%current_graph_exec",
+        "%reserved_smem_offset_begin",
+        "%reserved_smem_offset_end",
+        "%reserved_smem_offset_cap",
+        "WARP_SZ",
+    ];
+    const VECTORS: &[&str] =
+        &["%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"];
+    let vector = name.split_once('.').is_some_and(|(base, part)| VECTORS.contains(&base) && ["x", "y", "z", "w"].contains(&part));
+    vector || WHOLE.contains(&name) || name.starts_with("%envreg")
+}

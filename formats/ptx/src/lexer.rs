@@ -1,0 +1,177 @@
+//! Text to tokens. `.cta_group::1` and `.m16n8k16` are one token each, and so is the text between `.source_begin` and
+//! `.source_end`, which is not PTX.
+
+use base::diag::{Diagnostic, Place, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Token<'a> {
+    /// An identifier, `%r1` and `$L__BB0_1` included.
+    Word(&'a str),
+    /// `.name`, without the dot.
+    Dot(&'a str),
+    Integer(i64),
+    F32(u32),
+    F64(u64),
+    String(&'a str),
+    /// The lines between `.source_begin` and `.source_end`.
+    Source(&'a str),
+    Punctuation(u8),
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+    /// Where the last token starts.
+    start: usize,
+    start_line: u32,
+}
+
+impl<'a> Lexer<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Lexer { text, at: 0, line: 1, start: 0, start_line: 1 }
+    }
+    /// The line on which the last token starts.
+    pub(crate) fn token_line(&self) -> u32 {
+        self.start_line
+    }
+    /// The byte at which the last token starts.
+    pub(crate) fn position(&self) -> usize {
+        self.start
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+    fn peek(&self, ahead: usize) -> u8 {
+        self.bytes().get(self.at + ahead).copied().unwrap_or(0)
+    }
+    fn advance_over(&mut self, end: usize) -> &'a str {
+        let part = &self.text[self.at..end];
+        self.line += part.bytes().filter(|&byte| byte == b'\n').count() as u32;
+        self.at = end;
+        part
+    }
+    fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &'a str {
+        let length = self.bytes()[self.at..].iter().take_while(|&&byte| accept(byte)).count();
+        self.advance_over(self.at + length)
+    }
+
+    /// An error that points at a byte of the text.
+    pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count();
+        let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        let excerpt: String = self.text[start..].lines().next().unwrap_or("").chars().take(200).collect();
+        let column = self.text.get(start..at).map_or(at - start, |part| part.chars().count());
+        Diagnostic::invalid("PTX001", message).at(Place::Text {
+            file: "ptx".into(),
+            line: line as u32 + 1,
+            column: column as u32 + 1,
+            excerpt,
+        })
+    }
+
+    fn skip_blanks(&mut self) -> Result<()> {
+        loop {
+            self.take_while(|byte| byte.is_ascii_whitespace());
+            if self.text[self.at..].starts_with("//") {
+                self.take_while(|byte| byte != b'\n');
+            } else if self.text[self.at..].starts_with("/*") {
+                let length = self.text[self.at..].find("*/").ok_or_else(|| self.error(self.at, "a comment is not closed"))?;
+                self.advance_over(self.at + length + 2);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Token<'a>> {
+        self.skip_blanks()?;
+        let start = self.at;
+        (self.start, self.start_line) = (start, self.line);
+        Ok(match self.peek(0) {
+            0 if self.at >= self.text.len() => Token::End,
+            b'.' if is_word(self.peek(1)) => {
+                self.at += 1;
+                match self.dotted_word() {
+                    "source_begin" => self.source()?,
+                    name => Token::Dot(name),
+                }
+            }
+            b'"' => self.string()?,
+            b'0'..=b'9' => self.number()?,
+            byte if is_word(byte) => Token::Word(self.take_while(is_word)),
+            byte if byte.is_ascii_punctuation() => {
+                self.at += 1;
+                Token::Punctuation(byte)
+            }
+            _ => return Err(self.error(start, "this character has no place in PTX")),
+        })
+    }
+
+    /// A name with `::` parts.
+    fn dotted_word(&mut self) -> &'a str {
+        let start = self.at;
+        self.take_while(is_word);
+        while self.peek(0) == b':' && self.peek(1) == b':' && is_word(self.peek(2)) {
+            self.at += 2;
+            self.take_while(is_word);
+        }
+        &self.text[start..self.at]
+    }
+
+    fn source(&mut self) -> Result<Token<'a>> {
+        const END: &str = ".source_end";
+        let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, "there is no .source_end"))?;
+        let text = self.advance_over(self.at + length);
+        self.at += END.len();
+        Ok(Token::Source(text))
+    }
+
+    fn string(&mut self) -> Result<Token<'a>> {
+        self.at += 1;
+        let start = self.at;
+        let length = self.text[start..].find(['"', '\n']).filter(|&length| self.bytes()[start + length] == b'"');
+        let length = length.ok_or_else(|| self.error(start, "a string is not closed"))?;
+        self.at += length + 1;
+        Ok(Token::String(&self.text[start..start + length]))
+    }
+
+    fn number(&mut self) -> Result<Token<'a>> {
+        let start = self.at;
+        let word = self.take_while(|byte| byte.is_ascii_alphanumeric());
+        let wrong = |lexer: &Self| lexer.error(start, format!("'{word}' is not a number"));
+        let float = |digits: &str, length| (digits.len() == length).then(|| u64::from_str_radix(digits, 16).ok()).flatten();
+        if let Some(digits) = word.strip_prefix("0f").or(word.strip_prefix("0F")) {
+            return Ok(Token::F32(float(digits, 8).ok_or_else(|| wrong(self))? as u32));
+        }
+        if let Some(digits) = word.strip_prefix("0d").or(word.strip_prefix("0D")) {
+            return Ok(Token::F64(float(digits, 16).ok_or_else(|| wrong(self))?));
+        }
+        if self.peek(0) == b'.' && self.peek(1).is_ascii_digit() {
+            self.at += 1;
+            self.take_while(|byte| byte.is_ascii_alphanumeric());
+            if matches!(self.bytes()[self.at - 1], b'e' | b'E') && matches!(self.peek(0), b'+' | b'-') {
+                self.at += 1;
+                self.take_while(|byte| byte.is_ascii_digit());
+            }
+            let value: f64 = self.text[start..self.at].parse().map_err(|_| wrong(self))?;
+            return Ok(Token::F64(value.to_bits()));
+        }
+        let digits = word.strip_suffix('U').unwrap_or(word);
+        let (digits, radix) = match digits.as_bytes() {
+            [b'0', b'x' | b'X', ..] => (&digits[2..], 16),
+            [b'0', b'b' | b'B', ..] => (&digits[2..], 2),
+            [b'0', _, ..] => (&digits[1..], 8),
+            _ => (digits, 10),
+        };
+        u64::from_str_radix(digits, radix).map(|value| Token::Integer(value as i64)).map_err(|_| wrong(self))
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%')
+}

@@ -1,0 +1,20 @@
+//! PTX as text and as a tree: what LLVM and NVIDIA's compilers write, ISA 8.0 to 9.4.
+//!
+//! [`parse`] turns text into a [`Module`], [`print`] writes it back so that parsing again gives an equal tree, and [`check`] says
+//! what is wrong with a tree that parses: unknown instructions, wrong operands, names that nothing declares.
+//! Comments are dropped, save the `//!tile` block at the head, which carries this project's envelope.
+
+mod ast;
+mod check;
+mod lexer;
+mod parser;
+mod printer;
+mod table;
+mod types;
+
+pub use ast::*;
+pub use check::check;
+pub use parser::parse;
+pub use printer::print;
+pub use table::{OPCODES, Opcode, opcode};
+pub use types::{Modifier, Space, Type};

@@ -1,0 +1,218 @@
+//! The tree as text.
+
+use crate::ast::*;
+use std::fmt::Write as _;
+
+/// Writes a module; parsing the text gives an equal one.
+pub fn print(module: &Module) -> String {
+    let mut out = String::new();
+    for line in &module.envelope {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = writeln!(out, ".version {}.{}", module.version.0, module.version.1);
+    let _ = writeln!(out, ".target {}", module.target.join(", "));
+    let _ = writeln!(out, ".address_size {}\n", module.address_size);
+    for item in &module.items {
+        print_item(&mut out, item);
+    }
+    out
+}
+
+fn joined<T>(parts: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
+    parts.iter().map(text).collect::<Vec<_>>().join(separator)
+}
+
+fn quoted(strings: &[String]) -> String {
+    joined(strings, ", ", |string| format!("\"{string}\""))
+}
+
+fn print_item(out: &mut String, item: &Item) {
+    let _ = match item {
+        Item::File { index, name, numbers } => {
+            let numbers: String = numbers.iter().map(|number| format!(", {number}")).collect();
+            writeln!(out, ".file {index} \"{name}\"{numbers}")
+        }
+        Item::Variable(variable) => writeln!(out, "{};", variable_text(variable)),
+        Item::Function(function) => return print_function(out, function),
+        Item::Section { name, lines } => return print_section(out, name, lines),
+        Item::IntermediateSource { ir_name, file, text } => writeln!(
+            out,
+            ".nv_intermediate_source_section {{\n  .code_block {{\n    .ir_name: \"{ir_name}\"\n    .sourceFileName: {file}\n    \
+             .source_begin{text}.source_end\n  }}\n}}"
+        ),
+        Item::Pragma(strings) => writeln!(out, ".pragma {};", quoted(strings)),
+        Item::Alias { name, target } => writeln!(out, ".alias {name}, {target};"),
+    };
+}
+
+fn print_section(out: &mut String, name: &str, lines: &[SectionLine]) {
+    let _ = writeln!(out, ".section {name}\n{{");
+    for line in lines {
+        let _ = match line {
+            SectionLine::Label(label) => writeln!(out, "{label}:"),
+            SectionLine::Data { ty, values } => writeln!(out, ".{ty} {}", joined(values, ", ", value_text)),
+        };
+    }
+    out.push_str("}\n");
+}
+
+fn linkage_text(linkage: Linkage) -> &'static str {
+    match linkage {
+        Linkage::None => "",
+        Linkage::Visible => ".visible ",
+        Linkage::Extern => ".extern ",
+        Linkage::Weak => ".weak ",
+        Linkage::Common => ".common ",
+    }
+}
+
+fn variable_text(variable: &Variable) -> String {
+    let mut text = linkage_text(variable.linkage).to_owned();
+    if variable.hidden {
+        text.push_str(".hidden ");
+    }
+    let _ = write!(text, ".{} ", variable.space);
+    if let (Some(align), None) = (variable.align, variable.pointer) {
+        let _ = write!(text, ".align {align} ");
+    }
+    if let Some(length) = variable.vector {
+        let _ = write!(text, ".v{length} ");
+    }
+    let _ = write!(text, ".{} ", variable.ty);
+    if let Some(pointer) = variable.pointer {
+        text.push_str(".ptr ");
+        if let Some(space) = pointer.space {
+            let _ = write!(text, ".{space} ");
+        }
+        if let Some(align) = pointer.align {
+            let _ = write!(text, ".align {align} ");
+        }
+        if let Some(align) = variable.align {
+            let _ = write!(text, ".align {align} ");
+        }
+    }
+    text.push_str(&variable.name);
+    for dim in &variable.dims {
+        let _ = write!(text, "[{}]", dim.map(|dim| dim.to_string()).unwrap_or_default());
+    }
+    if variable.braced {
+        let _ = write!(text, " = {{{}}}", joined(&variable.init, ", ", value_text));
+    } else if let [value] = &*variable.init {
+        let _ = write!(text, " = {}", value_text(value));
+    }
+    text
+}
+
+fn offset_text(offset: i64) -> String {
+    if offset == 0 { String::new() } else { format!("+{offset}") }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Integer(value) => value.to_string(),
+        Value::F32(bits) => format!("0f{bits:08X}"),
+        Value::F64(bits) => format!("0d{bits:016X}"),
+        Value::Symbol { name, offset } => format!("{name}{}", offset_text(*offset)),
+        Value::Generic { name, offset } => format!("generic({name}){}", offset_text(*offset)),
+        Value::Difference { end, start } => format!("{end}-{start}"),
+    }
+}
+
+fn print_function(out: &mut String, function: &Function) {
+    out.push_str(linkage_text(function.linkage));
+    out.push_str(if function.entry { ".entry " } else { ".func " });
+    let parameters = |list: &[Variable]| match list {
+        [] => "()".into(),
+        _ => format!("(\n\t{}\n)", joined(list, ",\n\t", variable_text)),
+    };
+    if !function.returns.is_empty() {
+        let _ = write!(out, "{} ", parameters(&function.returns));
+    }
+    let _ = writeln!(out, "{}{}", function.name, parameters(&function.params));
+    for directive in &function.directives {
+        let mut values: Vec<String> = directive.values.iter().map(i64::to_string).collect();
+        values.extend(directive.strings.iter().map(|string| format!("\"{string}\"")));
+        let end = if directive.name == "pragma" { ";" } else { "" };
+        let _ = writeln!(out, ".{} {}{end}", directive.name, values.join(", "));
+    }
+    match &function.body {
+        None => out.push_str(";\n"),
+        Some(body) => print_block(out, body, 0),
+    }
+}
+
+fn print_block(out: &mut String, statements: &[Statement], depth: usize) {
+    let indent = "\t".repeat(depth);
+    let _ = writeln!(out, "{indent}{{");
+    for statement in statements {
+        let _ = match statement {
+            Statement::Label { name, .. } => writeln!(out, "{indent}{name}:"),
+            Statement::Instruction(instruction) => writeln!(out, "{indent}\t{}", instruction_text(instruction)),
+            Statement::Registers { ty, names } => {
+                let names = joined(names, ", ", |register| match register.count {
+                    Some(count) => format!("{}<{count}>", register.name),
+                    None => register.name.clone(),
+                });
+                writeln!(out, "{indent}\t.reg .{ty} {names};")
+            }
+            Statement::Variable(variable) => writeln!(out, "{indent}\t{};", variable_text(variable)),
+            Statement::Block(inner) => {
+                print_block(out, inner, depth + 1);
+                Ok(())
+            }
+            Statement::Location(location) => writeln!(out, "{indent}\t{}", location_text(location)),
+            Statement::Pragma(strings) => writeln!(out, "{indent}\t.pragma {};", quoted(strings)),
+            Statement::BranchTargets { name, targets } => writeln!(out, "{indent}\t{name}: .branchtargets {};", targets.join(", ")),
+            Statement::Prototype { name, returns, params } => {
+                let list = |list: &[Variable]| format!("({})", joined(list, ", ", variable_text));
+                let returns = if returns.is_empty() { String::new() } else { list(returns) };
+                writeln!(out, "{indent}\t{name}: .callprototype {returns} _ {};", list(params))
+            }
+        };
+    }
+    let _ = writeln!(out, "{indent}}}");
+}
+
+fn location_text(location: &Location) -> String {
+    let name = if location.intermediate { ".loc_intermediate" } else { ".loc" };
+    let inlined = location.inlined.as_ref().map_or(String::new(), |at| {
+        let function = format!("{}{}", at.function, offset_text(at.offset));
+        format!(", function_name {function}, inlined_at {} {} {}", at.file, at.row, at.column)
+    });
+    format!("{name} {} {} {}{inlined}", location.file, location.row, location.column)
+}
+
+fn instruction_text(instruction: &Instruction) -> String {
+    let mut text = String::new();
+    if let Some(guard) = &instruction.guard {
+        let _ = write!(text, "@{}{} ", if guard.negated { "!" } else { "" }, guard.register);
+    }
+    text.push_str(&instruction.full_name());
+    if !instruction.operands.is_empty() {
+        let _ = write!(text, " {}", joined(&instruction.operands, ", ", operand_text));
+    }
+    text.push(';');
+    text
+}
+
+fn operand_text(operand: &Operand) -> String {
+    match operand {
+        Operand::Name(name) => name.clone(),
+        Operand::Offset { name, offset } => format!("{name}+{offset}"),
+        Operand::Integer(value) => value.to_string(),
+        Operand::F32(bits) => format!("0f{bits:08X}"),
+        Operand::F64(bits) => format!("0d{bits:016X}"),
+        Operand::Not(name) => format!("!{name}"),
+        Operand::Pair(first, second) => format!("{}|{}", operand_text(first), operand_text(second)),
+        Operand::Vector(parts) => format!("{{{}}}", joined(parts, ", ", operand_text)),
+        Operand::List(parts) => format!("({})", joined(parts, ", ", operand_text)),
+        Operand::Address(address) => {
+            let base = match &address.base {
+                Some(base) => format!("{base}{}", offset_text(address.offset)),
+                None => address.offset.to_string(),
+            };
+            let more: String = address.more.iter().map(|part| format!(", {}", operand_text(part))).collect();
+            format!("[{base}{more}]")
+        }
+    }
+}
