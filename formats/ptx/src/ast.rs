@@ -24,14 +24,28 @@ pub struct Module {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    File { index: u64, name: String, numbers: Vec<i64> },
+    File {
+        index: u64,
+        name: String,
+        numbers: Vec<i64>,
+    },
     Variable(Variable),
     Function(Function),
-    Section { name: String, lines: Vec<SectionLine> },
+    Section {
+        name: String,
+        lines: Vec<SectionLine>,
+    },
     /// `.nv_intermediate_source_section`: the source of a language above PTX.
-    IntermediateSource { ir_name: String, file: u64, text: String },
+    IntermediateSource {
+        ir_name: String,
+        file: u64,
+        text: String,
+    },
     Pragma(Vec<String>),
-    Alias { name: String, target: String },
+    Alias {
+        name: String,
+        target: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +97,19 @@ pub enum Value {
     Integer(i64),
     F32(u32),
     F64(u64),
-    Symbol { name: String, offset: i64 },
+    Symbol {
+        name: String,
+        offset: i64,
+    },
     /// `generic(symbol)`: its generic address.
-    Generic { name: String, offset: i64 },
-    Difference { end: String, start: String },
+    Generic {
+        name: String,
+        offset: i64,
+    },
+    Difference {
+        end: String,
+        start: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -124,17 +147,30 @@ pub enum SectionLine {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
-    Label { line: Line, name: String },
+    Label {
+        line: Line,
+        name: String,
+    },
     Instruction(Instruction),
-    Registers { ty: Type, names: Vec<RegisterName> },
+    Registers {
+        ty: Type,
+        names: Vec<RegisterName>,
+    },
     Variable(Variable),
     Block(Vec<Statement>),
     Location(Location),
     Pragma(Vec<String>),
     /// `name: .branchtargets a, b;`
-    BranchTargets { name: String, targets: Vec<String> },
+    BranchTargets {
+        name: String,
+        targets: Vec<String>,
+    },
     /// `name: .callprototype (…) _ (…);`
-    Prototype { name: String, returns: Vec<Variable>, params: Vec<Variable> },
+    Prototype {
+        name: String,
+        returns: Vec<Variable>,
+        params: Vec<Variable>,
+    },
 }
 
 /// `%r<9>` declares `%r0` to `%r8`, `%SP` itself.
@@ -183,7 +219,10 @@ pub enum Operand {
     /// A register, special register, variable, label or function; `_` is the register nobody reads.
     Name(String),
     /// `symbol+8`
-    Offset { name: String, offset: i64 },
+    Offset {
+        name: String,
+        offset: i64,
+    },
     Integer(i64),
     F32(u32),
     F64(u64),

@@ -296,8 +296,7 @@ impl<'a> Parser<'a> {
             align = self.align()?;
         }
         let (name, dims, init) = (String::new(), Vec::new(), Vec::new());
-        let mut variable =
-            Variable { line, linkage, hidden, space, align, vector, ty, pointer, name, dims, init, braced: false };
+        let mut variable = Variable { line, linkage, hidden, space, align, vector, ty, pointer, name, dims, init, braced: false };
         self.declarator(&mut variable)?;
         Ok(variable)
     }
@@ -613,4 +612,3 @@ impl<'a> Parser<'a> {
         Ok(address)
     }
 }
-
