@@ -7,7 +7,7 @@ use crate::arith;
 use crate::ir::{Region, Value};
 use crate::tile::{Dense, ViewKind};
 
-crate::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MemoryScope }
+crate::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MemoryScope, crate::memory::Order }
 
 /// What an `assume` op promises of its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

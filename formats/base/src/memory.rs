@@ -49,3 +49,11 @@ pub enum Padding {
     PosInf,
     NegInf,
 }
+
+/// How an access is ordered against other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Order {
+    pub semantics: MemoryOrdering,
+    /// `None` exactly when the semantics is weak.
+    pub scope: Option<MemoryScope>,
+}

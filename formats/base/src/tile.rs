@@ -72,6 +72,18 @@ pub enum Dense {
     Elements(Vec<u64>),
 }
 
+/// Memory that exists as long as the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Global {
+    pub name: String,
+    pub elem: Scalar,
+    pub count: u64,
+    pub value: Dense,
+    pub align: u64,
+    pub constant: bool,
+    pub private: bool,
+}
+
 impl Dense {
     pub fn at(&self, index: usize) -> u64 {
         match self {

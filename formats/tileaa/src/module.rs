@@ -3,8 +3,8 @@
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::tile::Dense;
-use base::{Envelope, Payload, Scalar};
+pub use base::tile::Global;
+use base::{Envelope, Payload};
 use serde::{Deserialize, Serialize};
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
@@ -28,18 +28,6 @@ pub struct KernelSpec {
     pub ctas_per_cluster: Option<u32>,
     pub worker_warps: Option<u32>,
     pub occupancy: Option<u32>,
-}
-
-/// Memory that exists as long as the module.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Global {
-    pub name: String,
-    pub elem: Scalar,
-    pub count: u64,
-    pub value: Dense,
-    pub align: u64,
-    pub constant: bool,
-    pub private: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

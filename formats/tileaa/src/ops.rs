@@ -1,17 +1,10 @@
 //! The ops of `.aa`: the shared ones and those that touch memory or combine elements.
 
 use base::core_ops::Core;
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use base::memory::AtomicMode;
+pub use base::memory::Order;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
-
-/// How an access is ordered against other threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Order {
-    pub semantics: MemoryOrdering,
-    /// `None` exactly when the semantics is weak.
-    pub scope: Option<MemoryScope>,
-}
 
 /// What the author hinted at for one access, per target name or `default`; never binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,7 +14,7 @@ pub struct AccessHint {
     pub latency: Option<u32>,
 }
 
-base::plain_fields! { Order, AccessHint, Identity }
+base::plain_fields! { AccessHint, Identity }
 
 /// The neutral element of one operand of a reduction or scan, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,0 +1,30 @@
+//! The ops of `.sched`: those of `.as`, and synchronisation.
+
+use base::Value;
+
+base::ops! {
+    /// An op of `.sched`. What `.as` calls an op is one here too.
+    pub enum Op includes tileas::Op {
+        /// All `threads` threads that name this barrier wait for each other; 0 is the whole block's.
+        Barrier "barrier" { id: u32, threads: u32 },
+        /// Ends the group of the asynchronous copies issued since the last one.
+        CopyCommit "copy_commit" {},
+        /// Waits until at most `pending` groups of this thread's copies are unfinished.
+        CopyWait "copy_wait" { pending: u32 },
+        /// Says which slot of a ring the uses of a buffer mean from here on.
+        SelectSlot "select_slot" { buffer: tileas::Buffer, slot: Value },
+    }
+}
+
+impl Op {
+    pub fn is_pure(&self) -> bool {
+        matches!(self, Op::Core(op) if op.is_pure())
+    }
+    /// The shared op, if it is one.
+    pub fn core(&self) -> Option<&base::core_ops::Core> {
+        match self {
+            Op::Core(tileas::Op::Core(core)) => Some(core),
+            _ => None,
+        }
+    }
+}

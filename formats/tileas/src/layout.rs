@@ -1,0 +1,228 @@
+//! Layouts: which element of a tile sits in which register of which lane of which warp, or at which offset of a buffer.
+//!
+//! All extents are powers of two, so a layout is a linear map over GF(2). The elements of a tile are numbered row by row; bit `k`
+//! of an input such as `lane` contributes (by exclusive or) one fixed element number, its *basis*. A basis of 0 on a lane or warp
+//! bit means that the lanes or warps differing in that bit hold the same elements. Reshapes leave element numbers alone, so they
+//! leave layouts alone too; permutations and broadcasts act on the bits of the bases.
+
+use serde::{Deserialize, Serialize};
+
+base::entity! {
+    /// A layout in the module's table.
+    pub struct LayoutId = "#";
+}
+
+/// Where a tile lives in the registers of a group of warps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Layout {
+    /// Bases of the register number's bits, lowest first; never 0.
+    pub register: Vec<u32>,
+    /// Five bases.
+    pub lane: Vec<u32>,
+    pub warp: Vec<u32>,
+}
+
+pub const LANE_BITS: usize = 5;
+
+/// The exclusive or of the bases of the bits set in `number`.
+pub fn apply(bases: &[u32], number: u32) -> u32 {
+    bases.iter().enumerate().filter(|(bit, _)| number >> bit & 1 == 1).fold(0, |sum, (_, basis)| sum ^ basis)
+}
+
+impl Layout {
+    /// Every thread holds the only element.
+    pub fn uniform(warp_bits: usize) -> Layout {
+        Layout { register: Vec::new(), lane: vec![0; LANE_BITS], warp: vec![0; warp_bits] }
+    }
+
+    /// Hands out the bits of the element number, in the given order, first to `vector_bits` register bits, then to lanes, then to
+    /// warps, and what is left to further register bits. What the tile is too small for is replicated.
+    pub fn blocked(order: &[u32], vector_bits: usize, warp_bits: usize) -> Layout {
+        let mut bits = order.iter().map(|bit| 1u32 << bit);
+        let register: Vec<u32> = bits.by_ref().take(vector_bits).collect();
+        let mut take = |n: usize| -> Vec<u32> { (0..n).map(|_| bits.next().unwrap_or(0)).collect() };
+        let (lane, warp) = (take(LANE_BITS), take(warp_bits));
+        Layout { register: register.into_iter().chain(bits).collect(), lane, warp }
+    }
+
+    pub fn registers(&self) -> usize {
+        1 << self.register.len()
+    }
+    pub fn warps(&self) -> usize {
+        1 << self.warp.len()
+    }
+    /// The element that a register holds.
+    pub fn element(&self, register: usize, lane: usize, warp: usize) -> usize {
+        (apply(&self.register, register as u32) ^ apply(&self.lane, lane as u32) ^ apply(&self.warp, warp as u32)) as usize
+    }
+
+    fn bases(&self) -> impl Iterator<Item = u32> {
+        self.register.iter().chain(&self.lane).chain(&self.warp).copied()
+    }
+
+    /// Every element of a tile of `1 << bits` elements is held, no register is wasted on a copy, and nothing lies outside.
+    pub fn covers(&self, bits: u32) -> Result<(), String> {
+        if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
+            return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
+        }
+        let held = rank(self.bases());
+        if held != bits {
+            return Err(format!("the layout holds {} of {} elements", 1u64 << held, 1u64 << bits));
+        }
+        // Replication is a zero basis of a lane or a warp, and nothing else.
+        let distinct = self.bases().filter(|basis| *basis != 0).count();
+        if self.register.contains(&0) || distinct != bits as usize {
+            return Err("two threads or registers share an element by other means than a zero basis".into());
+        }
+        Ok(())
+    }
+
+    /// The layout with each basis sent through a map of element numbers that is linear; registers whose basis vanishes are dropped.
+    pub fn map(&self, f: impl Fn(u32) -> u32) -> Layout {
+        let all = |bases: &[u32]| bases.iter().map(|basis| f(*basis)).collect::<Vec<u32>>();
+        let mut register = all(&self.register);
+        register.retain(|basis| *basis != 0);
+        Layout { register, lane: all(&self.lane), warp: all(&self.warp) }
+    }
+
+    /// The layout of a tile of which this one's tile is a permutation: dimension `k` here is dimension `order[k]` there.
+    pub fn unpermute(&self, shape: &[u32], order: &[u32]) -> Layout {
+        let mut source = vec![0; shape.len()];
+        for (k, &dim) in order.iter().enumerate() {
+            source[dim as usize] = shape[k];
+        }
+        let (from, to) = (Strides::of(shape), Strides::of(&source));
+        self.map(|basis| (0..shape.len()).map(|k| from.coordinate(basis, k) << to.shift[order[k] as usize]).sum())
+    }
+
+    /// The layout of an operand whose broadcast has this layout: extents of 1 lose their bits.
+    pub fn unbroadcast(&self, operand: &[u32], result: &[u32]) -> Layout {
+        let (from, to) = (Strides::of(result), Strides::of(operand));
+        self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
+    }
+
+    /// The register of each lane and warp that holds the element which `f` of this layout's element is, if there is one and it
+    /// is the same register everywhere: then the conversion moves nothing between threads.
+    pub fn renaming(&self, from: &Layout, f: impl Fn(u32) -> u32) -> Option<Vec<usize>> {
+        let same_threads =
+            |to: &[u32], from: &[u32]| to.len() == from.len() && to.iter().zip(from).all(|(to, from)| f(*to) == *from);
+        if !same_threads(&self.lane, &from.lane) || !same_threads(&self.warp, &from.warp) {
+            return None;
+        }
+        (0..self.registers()).map(|register| solve(&from.register, f(apply(&self.register, register as u32)))).collect()
+    }
+}
+
+/// How many independent bases there are.
+pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
+    let mut reduced: Vec<u32> = Vec::new();
+    for basis in bases {
+        let rest = reduced.iter().fold(basis, |rest, r| rest.min(rest ^ r));
+        if rest != 0 {
+            reduced.push(rest);
+        }
+    }
+    reduced.len() as u32
+}
+
+/// The number whose bits select bases that add up to `target`.
+pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
+    // Each reduced basis remembers which of the original ones it is made of.
+    let mut reduced: Vec<(u32, usize)> = Vec::new();
+    let reduce = |reduced: &[(u32, usize)], mut rest: u32, mut made: usize| {
+        for (basis, of) in reduced {
+            if rest ^ basis < rest {
+                rest ^= basis;
+                made ^= of;
+            }
+        }
+        (rest, made)
+    };
+    for (bit, basis) in bases.iter().enumerate() {
+        let (rest, made) = reduce(&reduced, *basis, 1 << bit);
+        if rest != 0 {
+            reduced.push((rest, made));
+            reduced.sort_by_key(|(basis, _)| std::cmp::Reverse(*basis));
+        }
+    }
+    let (rest, made) = reduce(&reduced, target, 0);
+    (rest == 0).then_some(made)
+}
+
+/// Where the bits of each dimension stand in the element number of a row-major tile.
+pub struct Strides {
+    pub shift: Vec<u32>,
+    pub bits: Vec<u32>,
+}
+
+impl Strides {
+    pub fn of(shape: &[u32]) -> Strides {
+        let bits: Vec<u32> = shape.iter().map(|extent| extent.trailing_zeros()).collect();
+        let mut shift = vec![0; shape.len()];
+        for dim in (0..shape.len().saturating_sub(1)).rev() {
+            shift[dim] = shift[dim + 1] + bits[dim + 1];
+        }
+        Strides { shift, bits }
+    }
+    /// The coordinate along `dim` of an element.
+    pub fn coordinate(&self, element: u32, dim: usize) -> u32 {
+        element >> self.shift[dim] & ((1 << self.bits[dim]) - 1)
+    }
+    /// The element-number bits of `dim`, lowest first.
+    pub fn dim_bits(&self, dim: usize) -> std::ops::Range<u32> {
+        self.shift[dim]..self.shift[dim] + self.bits[dim]
+    }
+    /// The mask of the element-number bits of `dim`.
+    pub fn mask(&self, dim: usize) -> u32 {
+        ((1 << self.bits[dim]) - 1) << self.shift[dim]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_layout_covers_its_tile() {
+        for bits in 0..12 {
+            let order: Vec<u32> = (0..bits).collect();
+            for vector in 0..3 {
+                let layout = Layout::blocked(&order, vector.min(bits as usize), 2);
+                layout.covers(bits).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn solving_inverts_applying() {
+        let bases = [3, 6, 8, 1];
+        for number in 0..16 {
+            assert_eq!(solve(&bases, apply(&bases, number)), Some(number as usize));
+        }
+        assert_eq!(solve(&[2, 4], 1), None);
+    }
+
+    #[test]
+    fn a_permutation_of_a_layout_is_undone_by_its_inverse() {
+        let layout = Layout::blocked(&[0, 1, 5, 6, 2, 3, 4, 7, 8], 2, 2);
+        let there = layout.unpermute(&[4, 16, 8], &[2, 0, 1]);
+        assert_eq!(there.unpermute(&[16, 8, 4], &[1, 2, 0]), layout);
+    }
+
+    #[test]
+    fn a_broadcast_needs_only_renaming() {
+        let wide = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
+        let narrow = wide.unbroadcast(&[1, 32], &[32, 32]);
+        let strides = Strides::of(&[32, 32]);
+        let registers = wide.renaming(&narrow, |element| strides.coordinate(element, 1)).unwrap();
+        assert_eq!(registers.len(), wide.registers());
+        for (register, source) in registers.iter().enumerate() {
+            for lane in 0..32 {
+                for warp in 0..4 {
+                    let element = wide.element(register, lane, warp) as u32;
+                    assert_eq!(narrow.element(*source, lane, warp) as u32, strides.coordinate(element, 1));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Modules and functions of `.as`, and the binding to the file envelope.
+
+use crate::layout::{Layout, LayoutId};
+use crate::ops::Buffer;
+use crate::{Op, Type};
+use base::diag::Result;
+use base::text::{Reader, print_function, read_function, to_text};
+pub use base::tile::Global;
+use base::tile::Shape;
+use base::{Arena, Envelope, Payload, Scalar};
+use serde::{Deserialize, Serialize};
+
+pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
+
+/// A group of warps that runs one part of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    pub role: Role,
+    pub first_warp: u32,
+    pub warps: u32,
+    /// Registers a thread may use; the whole block's share when `None`.
+    pub registers: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Compute,
+    Load,
+    Mma,
+    Store,
+}
+
+/// Shared or tensor memory of a function. Where it lies is decided by `tile-sched`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferInfo {
+    pub elem: base::tile::Elem,
+    pub shape: Shape,
+    pub space: BufferSpace,
+    /// Bases of the offset's bits, in elements: which element lies at which offset. Swizzles are part of it.
+    pub offsets: Vec<u32>,
+    pub align: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BufferSpace {
+    Shared,
+    Tensor,
+}
+
+/// How to make the tensor map of a bulk tensor copy from the parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descriptor {
+    pub elem: Scalar,
+    /// Parameter numbers of base, extents and strides; constants where the type has them.
+    pub base: u32,
+    pub extents: Vec<Source>,
+    pub strides: Vec<Source>,
+    pub tile_box: Vec<u32>,
+    /// Width of the swizzled row in bytes: 0, 32, 64 or 128.
+    pub swizzle: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Constant(u64),
+    Parameter(u32),
+}
+
+/// What is known of a kernel besides its body.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionAttrs {
+    pub private: bool,
+    pub agents: Vec<Agent>,
+    pub cluster: u32,
+    pub occupancy: Option<u32>,
+    pub buffers: Arena<Buffer, BufferInfo>,
+    pub descriptors: Vec<Descriptor>,
+}
+
+impl FunctionAttrs {
+    /// Warps of all agents.
+    pub fn warps(&self) -> u32 {
+        self.agents.iter().map(|agent| agent.first_warp + agent.warps).max().unwrap_or(0)
+    }
+}
+
+impl BufferInfo {
+    pub fn bytes(&self) -> u32 {
+        base::tile::element_count(&self.shape) as u32 * self.elem.bytes()
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    pub layouts: Arena<LayoutId, Layout>,
+    pub globals: Vec<Global>,
+    pub functions: Vec<Function>,
+}
+
+impl Module {
+    /// The id of a layout, which is added if the table lacks it.
+    pub fn layout_id(&mut self, layout: Layout) -> LayoutId {
+        let known = self.layouts.iter().find(|(_, known)| **known == layout).map(|(id, _)| id);
+        known.unwrap_or_else(|| self.layouts.push(layout))
+    }
+    pub fn layout_of(&self, ty: &Type) -> Option<&Layout> {
+        ty.layout().map(|id| &self.layouts[id])
+    }
+}
+
+impl Payload for Module {
+    const FORMAT: &'static str = "tileas";
+    const VERSION: u32 = 1;
+
+    fn verify(&self, envelope: &Envelope) -> Result<()> {
+        crate::verify::module(self, envelope)
+    }
+
+    fn print(&self, _: &Envelope) -> String {
+        let layouts = self.layouts.values().map(|layout| format!("layout {}\n", to_text(layout)));
+        let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
+        let functions = self.functions.iter().map(print_function);
+        layouts.chain(globals).chain(functions).collect()
+    }
+
+    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
+        let mut reader = Reader::new(text, name, first_line);
+        let mut module = Module::default();
+        while !reader.at_end() {
+            if reader.eat("layout") {
+                module.layouts.push(reader.value()?);
+            } else if reader.eat("global") {
+                module.globals.push(reader.value()?);
+            } else {
+                let function: Function = read_function(&mut reader, &envelope.debug)?;
+                module.functions.push(base::text::compact(&function));
+            }
+        }
+        Ok(module)
+    }
+}

@@ -1,0 +1,107 @@
+//! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
+
+use base::core_ops::Core;
+use base::memory::AtomicMode;
+pub use base::memory::Order;
+use base::{Region, Value};
+use serde::{Deserialize, Serialize};
+
+base::entity! {
+    /// A shared-memory buffer of the function's table.
+    pub struct Buffer = "buffer";
+}
+
+/// The instruction that moves a piece of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyAtom {
+    /// `ld`/`st` of `1 << vector_bits` neighbouring elements, which are the lowest register bits.
+    Vector { vector_bits: u32 },
+    /// `cp.async` of as many bytes, from global to shared memory.
+    Async { bytes: u32 },
+    /// One bulk tensor copy by an elected lane; the descriptor is the function's.
+    Tma { descriptor: u32 },
+}
+
+/// The instruction that multiplies pieces of tiles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MmaAtom {
+    /// Each thread multiplies and adds its own elements.
+    Scalar,
+    /// `mma.sync`, by the shape and types of its table entry.
+    Sync {
+        name: String,
+    },
+    Wgmma {
+        name: String,
+    },
+    Tcgen05 {
+        name: String,
+        ctas: u32,
+    },
+}
+
+/// How a value gets from one register layout to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    /// Registers change names; nothing moves between threads.
+    Registers,
+    /// Lanes of a warp exchange registers.
+    Shuffle,
+}
+
+base::plain_fields! { Buffer, CopyAtom, MmaAtom, Route }
+
+base::ops! {
+    /// An op of `.as`.
+    pub enum Op includes Core {
+        /// The same elements in the result's layout.
+        ConvertLayout "convert_layout" { x: Value, route: Route },
+
+        /// As in `.aa`, by an atom. Results: tile, token.
+        LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom },
+        StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom },
+        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
+        Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
+        Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
+        AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
+        AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
+
+        /// Writes a tile to a buffer, each element at its place in the buffer's layout.
+        SharedStore "shared_store" { x: Value, buffer: Buffer, atom: CopyAtom },
+        /// Reads a whole buffer into the result's layout.
+        SharedLoad "shared_load" { buffer: Buffer, atom: CopyAtom },
+        /// Reads, for each element of `index` (an element number of the buffer), the element there.
+        SharedGather "shared_gather" { buffer: Buffer, index: Value },
+
+        /// Combines the registers of each thread along `dim`; the result has as many elements along it as there are threads in
+        /// line. The body takes (element, accumulator) of each operand in turn.
+        ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region },
+        /// Combines over the lanes that share everything but `dim`; every one of them gets the result.
+        ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region },
+        /// Inclusive prefixes within the run of elements along `dim` that each thread holds.
+        ScanRegisters "scan_registers" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
+        /// Given one element along `dim` per lane, the combination of all lanes before; the first keeps `init`.
+        ScanLanes "scan_lanes" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
+
+        /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
+        Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
+    }
+}
+
+impl Op {
+    pub fn is_pure(&self) -> bool {
+        match self {
+            Op::Core(core) => core.is_pure(),
+            Op::ConvertLayout { .. }
+            | Op::ReduceRegisters { .. }
+            | Op::ReduceLanes { .. }
+            | Op::ScanRegisters { .. }
+            | Op::ScanLanes { .. }
+            | Op::Mma { .. } => true,
+            _ => false,
+        }
+    }
+}
