@@ -1,10 +1,20 @@
 //! Element-wise operations on scalars: the vocabulary that `.tile`, `.aa`, `.as` and `.sched` share, and what each means.
 //!
-//! The enums say which operation; `eval` says what it does to bits. Where Tile IR leaves freedom (approximate functions) the
+//! The enums say which operation; `eval` says what it does to one value's bits, `along` to all elements of a tile. Where Tile IR leaves freedom (approximate functions) the
 //! answer here is the correctly rounded one or the host's `f64` function rounded once, which is deterministic.
+
+mod convert;
+mod double;
+mod float;
+mod int;
+mod math;
+mod word;
+
+pub use word::{Lanes, Word};
 
 use crate::Scalar;
 use serde::{Deserialize, Serialize};
+use word::{Along, Map2, Once};
 
 /// How a result that is not exact is rounded. The values are those of the bytecode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -171,9 +181,76 @@ pub struct Fma {
 }
 
 impl Unary {
+    fn is_int(self) -> bool {
+        matches!(self, Unary::AbsI | Unary::NegI { .. })
+    }
+
     /// The bits of the result for operand bits `x` of type `ty`.
     pub fn eval(self, ty: Scalar, x: u64) -> u64 {
-        let _ = (ty, x);
-        unreachable!("evaluated by the arithmetic that follows")
+        if self.is_int() { int::unary(self, ty, Once([x])) } else { float::unary(self, ty, Once([x])) }
+    }
+
+    /// The same for all elements.
+    pub fn along(self, ty: Scalar, x: &Lanes) -> Lanes {
+        if self.is_int() { int::unary(self, ty, Along([x])) } else { float::unary(self, ty, Along([x])) }
+    }
+}
+
+impl Binary {
+    fn is_int(self) -> bool {
+        match self {
+            Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. } | Binary::DivF { .. } | Binary::RemF => false,
+            Binary::MaxF { .. } | Binary::MinF { .. } | Binary::PowF | Binary::PowI | Binary::Atan2 => false,
+            Binary::AddI { .. } | Binary::SubI { .. } | Binary::MulI { .. } | Binary::MulHiU => true,
+            Binary::DivI { .. } | Binary::RemI { .. } | Binary::MaxI { .. } | Binary::MinI { .. } => true,
+            Binary::And | Binary::Or | Binary::Xor | Binary::ShL { .. } | Binary::ShR { .. } => true,
+        }
+    }
+
+    /// The bits of the result for operands of type `ty`; the power of `PowI` is an i64.
+    pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
+        if self.is_int() { int::binary(self, ty, Once([a, b])) } else { float::binary(self, ty, Once([a, b])) }
+    }
+
+    pub fn along(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
+        if self.is_int() { int::binary(self, ty, Along([a, b])) } else { float::binary(self, ty, Along([a, b])) }
+    }
+}
+
+impl Compare {
+    fn apply<M: Map2>(self, ty: Scalar, map: M) -> M::Output {
+        match self {
+            Compare::Float { predicate, ordered } => float::compare(predicate, ordered, ty, map),
+            Compare::Int { predicate, signedness } => int::compare(predicate, signedness, ty, map),
+        }
+    }
+
+    /// 1 or 0, for operands of type `ty`.
+    pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
+        self.apply(ty, Once([a, b]))
+    }
+
+    pub fn along(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
+        self.apply(ty, Along([a, b]))
+    }
+}
+
+impl Convert {
+    pub fn eval(self, from: Scalar, to: Scalar, x: u64) -> u64 {
+        self.apply(from, to, Once([x]))
+    }
+
+    pub fn along(self, from: Scalar, to: Scalar, x: &Lanes) -> Lanes {
+        self.apply(from, to, Along([x]))
+    }
+}
+
+impl Fma {
+    pub fn eval(self, ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
+        self.apply(ty, Once([a, b, c]))
+    }
+
+    pub fn along(self, ty: Scalar, a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
+        self.apply(ty, Along([a, b, c]))
     }
 }

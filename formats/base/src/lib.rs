@@ -26,5 +26,5 @@ pub use entity::Arena;
 pub use envelope::{Envelope, File, Payload};
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};
-pub use scalar::Scalar;
+pub use scalar::{FloatFormat, Scalar, Special};
 pub use target::Target;

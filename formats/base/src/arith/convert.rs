@@ -1,0 +1,113 @@
+//! Conversions between element types.
+//!
+//! A float that does not fit an integer is clamped and NaN is 0, as the hardware does; integers of at most eight bits are
+//! converted to sixteen first and then cut, unless the conversion saturates. Floats of at most eight bits saturate.
+
+use super::float::{Format, by_format, overflow};
+use super::word::{Map1, Word};
+use super::{Convert, Rounding, Signedness, double};
+use crate::Scalar;
+use crate::float;
+
+impl Convert {
+    pub(super) fn apply<M: Map1>(self, from: Scalar, to: Scalar, map: M) -> M::Output {
+        match self {
+            Convert::ExtI { signedness: Signedness::Signed } => integers(to, |x| from.sign_extend(x) as u64, from, map),
+            Convert::ExtI { signedness: Signedness::Unsigned } | Convert::TruncI { .. } => integers(to, |x| x, from, map),
+            Convert::Bitcast => integers(to, |x| x, from, map),
+            Convert::FToF { rounding } => float_to_float(from, to, rounding, map),
+            Convert::FToI { signedness, saturating } => {
+                by_format!(from, format => float_to_int(format, to, signedness, saturating, map))
+            }
+            Convert::IToF { signedness, rounding } => int_to_float(from, to, signedness, rounding, map),
+        }
+    }
+}
+
+/// Runs an expression with `$word` being the word that holds a type.
+macro_rules! by_word {
+    ($ty:expr, $word:ident => $body:expr) => {
+        match $ty.bits() {
+            ..=8 => { type $word = u8; $body }
+            16 => { type $word = u16; $body }
+            32 => { type $word = u32; $body }
+            _ => { type $word = u64; $body }
+        }
+    };
+}
+
+fn integers<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -> M::Output {
+    by_word!(from, A => integers_from::<A, _, _>(to, f, map))
+}
+
+fn integers_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, f: G, map: M) -> M::Output {
+    let mask = to.mask();
+    by_word!(to, R => integers_between::<A, R, _, _>(|x| f(x) & mask, map))
+}
+
+fn integers_between<A: Word, R: Word, G: Fn(u64) -> u64, M: Map1>(f: G, map: M) -> M::Output {
+    map.map(|x: A| R::from_bits(f(x.bits())))
+}
+
+fn float_to_float<M: Map1>(from: Scalar, to: Scalar, rounding: Rounding, map: M) -> M::Output {
+    by_format!(from, source => match rounding {
+        Rounding::NearestEven | Rounding::Approx | Rounding::Full => by_format!(to, target => widened_to(source, target, map)),
+        _ => by_word!(to, R => rounded_to::<R, _, _>(source, |x| float::encode(to, x, rounding, overflow(to)), map)),
+    })
+}
+
+fn widened_to<A: Format, B: Format, M: Map1>(source: A, target: B, map: M) -> M::Output {
+    map.map(|x: A::Word| target.narrow(source.wide(x)))
+}
+
+fn rounded_to<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u64, map: M) -> M::Output {
+    map.map(|x: A::Word| R::from_bits(encode(source.wide(x))))
+}
+
+fn float_to_int<F: Format, M: Map1>(from: F, to: Scalar, signedness: Signedness, saturating: bool, map: M) -> M::Output {
+    let mask = to.mask();
+    match (signedness, to.bits()) {
+        (Signedness::Signed, 64) => map.map(|x: F::Word| from.wide(x) as i64 as u64),
+        (Signedness::Unsigned, 64) => map.map(|x: F::Word| from.wide(x) as u64),
+        (Signedness::Signed, 32) => map.map(|x: F::Word| from.wide(x) as i32 as u32),
+        (Signedness::Unsigned, 32) => map.map(|x: F::Word| from.wide(x) as u32),
+        (Signedness::Signed, 16) => map.map(|x: F::Word| from.wide(x) as i16 as u16),
+        (Signedness::Unsigned, 16) => map.map(|x: F::Word| from.wide(x) as u16),
+        (Signedness::Signed, _) => {
+            let (low, high) = if saturating { (!(mask >> 1) as i64 as i16, (mask >> 1) as i16) } else { (i16::MIN, i16::MAX) };
+            map.map(|x: F::Word| ((from.wide(x) as i16).clamp(low, high) as u64 & mask) as u8)
+        }
+        (Signedness::Unsigned, _) => {
+            let high = if saturating { mask as u16 } else { u16::MAX };
+            map.map(|x: F::Word| (u64::from((from.wide(x) as u16).min(high)) & mask) as u8)
+        }
+    }
+}
+
+fn int_to_float<M: Map1>(from: Scalar, to: Scalar, signedness: Signedness, rounding: Rounding, map: M) -> M::Output {
+    let encode = move |x: u64| {
+        let (nearest, exact) = match signedness {
+            Signedness::Signed => (from.sign_extend(x) as f64, i128::from(from.sign_extend(x))),
+            Signedness::Unsigned => (x as f64, i128::from(x)),
+        };
+        if to == Scalar::F64 {
+            return double::from_int(exact, rounding).to_bits();
+        }
+        float::encode(to, sticky(nearest, exact), rounding, overflow(to))
+    };
+    by_word!(from, A => int_to_float_from::<A, _, _>(to, encode, map))
+}
+
+fn int_to_float_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, encode: G, map: M) -> M::Output {
+    by_word!(to, R => integers_between::<A, R, _, _>(encode, map))
+}
+
+/// An integer's nearest `f64` with the last bit made sticky, so that it can be rounded again.
+fn sticky(nearest: f64, exact: i128) -> f64 {
+    let error = exact - nearest as i128;
+    match nearest.to_bits() {
+        bits if error == 0 || bits & 1 == 1 => f64::from_bits(bits),
+        bits if (error > 0) == (nearest > 0.0) => f64::from_bits(bits + 1),
+        bits => f64::from_bits(bits - 1),
+    }
+}

@@ -1,0 +1,165 @@
+//! `f64` arithmetic rounded once in any direction, which the host's hardware does to nearest even only.
+//!
+//! A result is exact in a 128-bit significand whose lowest bit is sticky: it also stands for everything below it. Types of at
+//! most 32 bits need none of this, `f64` with a sticky last bit is wide enough for them.
+
+use super::Rounding;
+
+/// `significand * 2^exponent`.
+#[derive(Clone, Copy)]
+struct Exact {
+    negative: bool,
+    exponent: i32,
+    significand: u128,
+}
+
+/// Where significands are aligned to before an addition: the sum has room for its carry.
+const ALIGNED_TOP: u32 = 125;
+
+impl Exact {
+    fn of(x: f64) -> Exact {
+        let bits = x.to_bits();
+        let (exponent, significand) = match (bits >> 52 & 0x7ff) as i32 {
+            0 => (-1074, bits & ((1 << 52) - 1)),
+            biased => (biased - 1075, bits & ((1 << 52) - 1) | 1 << 52),
+        };
+        Exact { negative: x.is_sign_negative(), exponent, significand: significand.into() }
+    }
+
+    /// The same value with its highest bit moved up to `top`.
+    fn aligned(self, top: u32) -> Exact {
+        let shift = self.significand.leading_zeros() - (127 - top);
+        Exact { significand: self.significand << shift, exponent: self.exponent - shift as i32, ..self }
+    }
+
+    fn product(self, other: Exact) -> Exact {
+        Exact {
+            negative: self.negative != other.negative,
+            exponent: self.exponent + other.exponent,
+            significand: self.significand * other.significand,
+        }
+    }
+
+    /// The sum, none where it is exactly zero and has no sign of its own.
+    fn sum(self, other: Exact) -> Option<Exact> {
+        match (self.significand, other.significand) {
+            (0, 0) => return (self.negative == other.negative).then_some(self),
+            (0, _) => return Some(other),
+            (_, 0) => return Some(self),
+            _ => {}
+        }
+        let (a, b) = (self.aligned(ALIGNED_TOP), other.aligned(ALIGNED_TOP));
+        let (large, small) = if (a.exponent, a.significand) >= (b.exponent, b.significand) { (a, b) } else { (b, a) };
+        let addend = shift_right_sticky(small.significand, large.exponent.abs_diff(small.exponent));
+        let same_sign = a.negative == b.negative;
+        let significand = if same_sign { large.significand + addend } else { large.significand - addend };
+        (significand != 0).then_some(Exact { significand, ..large })
+    }
+
+    fn quotient(self, other: Exact) -> Exact {
+        let (a, b) = (self.aligned(127), other.aligned(63));
+        let sticky = u128::from(!a.significand.is_multiple_of(b.significand));
+        Exact {
+            negative: a.negative != b.negative,
+            exponent: a.exponent - b.exponent,
+            significand: a.significand / b.significand | sticky,
+        }
+    }
+
+    fn root(self) -> Exact {
+        let top = if self.aligned(127).exponent % 2 == 0 { 127 } else { 126 };
+        let x = self.aligned(top);
+        let root = x.significand.isqrt();
+        let sticky = u128::from(root * root != x.significand);
+        // A bit more than the root has, so that the sticky bit is a bit of its own.
+        Exact { negative: false, exponent: x.exponent / 2 - 1, significand: root << 1 | sticky }
+    }
+
+    fn round(self, rounding: Rounding) -> f64 {
+        let sign = if self.negative { -1.0 } else { 1.0 };
+        if self.significand == 0 {
+            return 0.0f64.copysign(sign);
+        }
+        let top = self.exponent + 127 - self.significand.leading_zeros() as i32;
+        if top > 1023 {
+            return overflowed(rounding, self.negative).copysign(sign);
+        }
+        let exponent = top.max(-1022);
+        let shift = exponent - 52 - self.exponent;
+        // Two bits below the ones that are kept say on which side of the middle the rest lies.
+        let with_rest =
+            if shift < 2 { self.significand << (2 - shift) } else { shift_right_sticky(self.significand, shift as u32 - 2) };
+        let (kept, rest) = (with_rest as u64 >> 2, with_rest as u64 & 3);
+        let up = match rounding {
+            Rounding::Zero | Rounding::NearestIntToZero => false,
+            Rounding::NegativeInf => self.negative && rest != 0,
+            Rounding::PositiveInf => !self.negative && rest != 0,
+            Rounding::NearestAway => rest >= 2,
+            Rounding::NearestEven | Rounding::Approx | Rounding::Full => rest > 2 || rest == 2 && kept & 1 == 1,
+        };
+        // The hidden bit, and a carry, move into the exponent by addition.
+        let magnitude = f64::from_bits((((exponent + 1022) as u64) << 52) + kept + u64::from(up));
+        if magnitude.is_infinite() { overflowed(rounding, self.negative).copysign(sign) } else { magnitude.copysign(sign) }
+    }
+}
+
+fn shift_right_sticky(value: u128, shift: u32) -> u128 {
+    match shift {
+        0 => value,
+        1..=127 => value >> shift | u128::from(value << (128 - shift) != 0),
+        _ => u128::from(value != 0),
+    }
+}
+
+fn overflowed(rounding: Rounding, negative: bool) -> f64 {
+    match rounding {
+        Rounding::Zero | Rounding::NearestIntToZero => f64::MAX,
+        Rounding::NegativeInf if !negative => f64::MAX,
+        Rounding::PositiveInf if negative => f64::MAX,
+        _ => f64::INFINITY,
+    }
+}
+
+fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
+    let zero = if rounding == Rounding::NegativeInf { -0.0 } else { 0.0 };
+    sum.map_or(zero, |sum| sum.round(rounding))
+}
+
+// What is not finite, or divides by zero, does not depend on the direction, so the host's answer is right.
+
+pub(super) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
+    match (a.is_finite(), b.is_finite()) {
+        (true, true) => round_sum(Exact::of(a).sum(Exact::of(b)), rounding),
+        _ => a + b,
+    }
+}
+
+pub(super) fn mul(a: f64, b: f64, rounding: Rounding) -> f64 {
+    match (a.is_finite(), b.is_finite()) {
+        (true, true) => Exact::of(a).product(Exact::of(b)).round(rounding),
+        _ => a * b,
+    }
+}
+
+pub(super) fn fma(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
+    match (a.is_finite() && b.is_finite(), c.is_finite()) {
+        (true, true) => round_sum(Exact::of(a).product(Exact::of(b)).sum(Exact::of(c)), rounding),
+        (true, false) => c,
+        _ => a * b + c,
+    }
+}
+
+pub(super) fn div(a: f64, b: f64, rounding: Rounding) -> f64 {
+    match a.is_finite() && a != 0.0 && b.is_finite() && b != 0.0 {
+        true => Exact::of(a).quotient(Exact::of(b)).round(rounding),
+        false => a / b,
+    }
+}
+
+pub(super) fn sqrt(x: f64, rounding: Rounding) -> f64 {
+    if x.is_finite() && x > 0.0 { Exact::of(x).root().round(rounding) } else { x.sqrt() }
+}
+
+pub(super) fn from_int(value: i128, rounding: Rounding) -> f64 {
+    Exact { negative: value < 0, exponent: 0, significand: value.unsigned_abs() }.round(rounding)
+}

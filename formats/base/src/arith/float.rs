@@ -1,0 +1,313 @@
+//! Float operations: every result is rounded once from the exact value, and every NaN is the type's canonical one.
+//!
+//! A type of at most 32 bits computes in `f64`. Rounding a sum, product, quotient or root to `f64` first is harmless when both
+//! roundings are to nearest, because `f64` has more than twice the bits; other directions, and fused operations, take the
+//! `f64` with a sticky last bit. `f64` itself has [`super::double`] for other directions.
+
+use super::word::{Map1, Map2, Map3, Word};
+use super::{Binary, Fma, Predicate, Rounding, Unary, double, math};
+use crate::Scalar;
+use crate::float::{self, Overflow};
+use std::marker::PhantomData;
+
+/// A float type as the bulk operations see it.
+pub(super) trait Format: Copy {
+    type Word: Word;
+    fn ty(self) -> Scalar;
+    fn wide(self, word: Self::Word) -> f64;
+    /// To nearest even. Types of eight bits and less saturate, as the hardware's conversions to them do.
+    fn narrow(self, value: f64) -> Self::Word;
+    fn round(self, sticky: f64, rounding: Rounding) -> Self::Word {
+        Word::from_bits(float::encode(self.ty(), sticky, rounding, overflow(self.ty())))
+    }
+}
+
+pub(super) fn overflow(ty: Scalar) -> Overflow {
+    if ty.bits() <= 8 { Overflow::Saturate } else { Overflow::Ieee }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct F64;
+
+impl Format for F64 {
+    type Word = u64;
+    fn ty(self) -> Scalar {
+        Scalar::F64
+    }
+    #[inline(always)]
+    fn wide(self, word: u64) -> f64 {
+        f64::from_bits(word)
+    }
+    #[inline(always)]
+    fn narrow(self, value: f64) -> u64 {
+        if value.is_nan() { f64::NAN.to_bits() & (u64::MAX >> 1) } else { value.to_bits() }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct F32;
+
+impl Format for F32 {
+    type Word = u32;
+    fn ty(self) -> Scalar {
+        Scalar::F32
+    }
+    #[inline(always)]
+    fn wide(self, word: u32) -> f64 {
+        f32::from_bits(word).into()
+    }
+    #[inline(always)]
+    fn narrow(self, value: f64) -> u32 {
+        if value.is_nan() { 0x7fff_ffff } else { (value as f32).to_bits() }
+    }
+}
+
+/// f16 (10 mantissa bits) or bf16 (7).
+#[derive(Clone, Copy)]
+pub(super) struct Half<const MANTISSA: u32>;
+
+impl<const MANTISSA: u32> Half<MANTISSA> {
+    const INFINITY: u16 = 0x7fff >> MANTISSA << MANTISSA;
+    /// What the exponent bias lacks to that of `f64`.
+    const REBIAS: u64 = 1023 - ((1 << (14 - MANTISSA)) - 1);
+}
+
+impl<const MANTISSA: u32> Format for Half<MANTISSA> {
+    type Word = u16;
+    fn ty(self) -> Scalar {
+        if MANTISSA == 10 { Scalar::F16 } else { Scalar::BF16 }
+    }
+    #[inline(always)]
+    fn wide(self, word: u16) -> f64 {
+        let magnitude = word & 0x7fff;
+        // The multiplication corrects the exponent and makes subnormal values normal.
+        let scaled = f64::from_bits(u64::from(magnitude) << (52 - MANTISSA)) * f64::from_bits((1023 + Self::REBIAS) << 52);
+        let special = if magnitude == Self::INFINITY { f64::INFINITY } else { f64::NAN };
+        let value = if magnitude < Self::INFINITY { scaled } else { special };
+        f64::from_bits(value.to_bits() | u64::from(word & 0x8000) << 48)
+    }
+    #[inline(always)]
+    fn narrow(self, value: f64) -> u16 {
+        let magnitude = value.abs();
+        let sign = (value.to_bits() >> 48) as u16 & 0x8000;
+        let dropped = 52 - MANTISSA;
+        let bits = magnitude.to_bits();
+        let rounded = (bits + ((1 << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
+        let normal = rounded.saturating_sub(Self::REBIAS << MANTISSA).min(Self::INFINITY.into()) as u16;
+        // Adding a power of two whose unit is the smallest subnormal rounds to it.
+        let unit_at_2_52 = f64::from_bits((1023 + 52 - (1023 - Self::REBIAS) + 1 - u64::from(MANTISSA)) << 52);
+        let subnormal = (magnitude + unit_at_2_52).to_bits() as u16;
+        let smallest_normal = f64::from_bits((Self::REBIAS + 1) << 52);
+        let result = if magnitude < smallest_normal { subnormal } else { normal };
+        if value.is_nan() { 0x7fff } else { result | sign }
+    }
+}
+
+/// Any other type, through the general conversions.
+#[derive(Clone, Copy)]
+pub(super) struct Other<W>(pub(super) Scalar, pub(super) PhantomData<W>);
+
+impl<W: Word> Format for Other<W> {
+    type Word = W;
+    fn ty(self) -> Scalar {
+        self.0
+    }
+    fn wide(self, word: W) -> f64 {
+        float::decode(self.0, word.bits())
+    }
+    fn narrow(self, value: f64) -> W {
+        self.round(value, Rounding::NearestEven)
+    }
+}
+
+/// Binds `$format` to the format of a float type and runs the expression with it.
+macro_rules! by_format {
+    ($ty:expr, $format:ident => $body:expr) => {{
+        use $crate::arith::float::{F32, F64, Half, Other};
+        match $ty {
+            Scalar::F16 => {
+                let $format = Half::<10>;
+                $body
+            }
+            Scalar::BF16 => {
+                let $format = Half::<7>;
+                $body
+            }
+            Scalar::F32 => {
+                let $format = F32;
+                $body
+            }
+            Scalar::F64 => {
+                let $format = F64;
+                $body
+            }
+            Scalar::TF32 => {
+                let $format = Other::<u32>(Scalar::TF32, std::marker::PhantomData);
+                $body
+            }
+            other if other.is_float() => {
+                let $format = Other::<u8>(other, std::marker::PhantomData);
+                $body
+            }
+            other => panic!("a float operation on {other}"),
+        }
+    }};
+}
+pub(super) use by_format;
+
+/// `flush_to_zero` exists for f32 only: a subnormal value becomes a zero of its sign.
+#[inline(always)]
+fn flush(value: f64, ftz: bool) -> f64 {
+    if ftz && value.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(value) } else { value }
+}
+
+#[inline(always)]
+fn narrow_flushed<F: Format>(format: F, value: f64, ftz: bool) -> F::Word {
+    let word = format.narrow(value);
+    if ftz { format.narrow(flush(format.wide(word), true)) } else { word }
+}
+
+fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: bool) -> F::Word {
+    let word = format.round(sticky, rounding);
+    if ftz { format.narrow(flush(format.wide(word), true)) } else { word }
+}
+
+/// Directions that `f64` with rounding to nearest does not serve.
+fn is_directed(rounding: Rounding) -> bool {
+    matches!(
+        rounding,
+        Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
+    )
+}
+
+pub(super) fn unary<M: Map1>(op: Unary, ty: Scalar, map: M) -> M::Output {
+    by_format!(ty, format => unary_of(op, format, map))
+}
+
+fn unary_of<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
+    let sign = match format.ty().float_format() {
+        Some(layout) if layout.signed => 1u64 << (format.ty().bits() - 1),
+        _ => 0,
+    };
+    match op {
+        Unary::AbsF => map.map(|x: F::Word| F::Word::from_bits(x.bits() & !sign)),
+        Unary::NegF => map.map(|x: F::Word| F::Word::from_bits(x.bits() ^ sign)),
+        Unary::Ceil => function(format, map, false, f64::ceil),
+        Unary::Floor => function(format, map, false, f64::floor),
+        Unary::Sqrt { rounding, ftz } if is_directed(rounding) => map.map(|x: F::Word| {
+            let x = flush(format.wide(x), ftz);
+            let root = if format.ty() == Scalar::F64 { double::sqrt(x, rounding) } else { float::sqrt_odd(x) };
+            round_flushed(format, root, rounding, ftz)
+        }),
+        Unary::Sqrt { ftz, .. } => function(format, map, ftz, f64::sqrt),
+        Unary::Rsqrt { ftz } => function(format, map, ftz, |x| 1.0 / x.sqrt()),
+        Unary::Exp { .. } => function(format, map, false, f64::exp),
+        Unary::Exp2 { ftz } => function(format, map, ftz, f64::exp2),
+        Unary::Log => function(format, map, false, f64::ln),
+        Unary::Log2 => function(format, map, false, f64::log2),
+        Unary::Sin => function(format, map, false, f64::sin),
+        Unary::Cos => function(format, map, false, f64::cos),
+        Unary::Tan => function(format, map, false, f64::tan),
+        Unary::Sinh => function(format, map, false, f64::sinh),
+        Unary::Cosh => function(format, map, false, f64::cosh),
+        Unary::Tanh { .. } => function(format, map, false, f64::tanh),
+        Unary::AbsI | Unary::NegI { .. } => panic!("{op:?} is not a float operation"),
+    }
+}
+
+fn function<F: Format, M: Map1>(format: F, map: M, ftz: bool, f: impl Fn(f64) -> f64) -> M::Output {
+    map.map(|x: F::Word| narrow_flushed(format, f(flush(format.wide(x), ftz)), ftz))
+}
+
+pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
+    by_format!(ty, format => binary_of(op, format, map))
+}
+
+fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
+    match op {
+        Binary::AddF { rounding, ftz } if is_directed(rounding) => {
+            let wide = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
+            directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, b), a, b, rounding))
+        }
+        Binary::SubF { rounding, ftz } if is_directed(rounding) => {
+            let wide = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
+            directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, -b), a, -b, rounding))
+        }
+        Binary::MulF { rounding, ftz } if is_directed(rounding) => {
+            // A product of types below f64 is exact in f64.
+            directed(format, map, rounding, ftz, |a, b| if F64.ty() == format.ty() { double::mul(a, b, rounding) } else { a * b })
+        }
+        Binary::DivF { rounding, ftz } if is_directed(rounding) => directed(format, map, rounding, ftz, |a, b| {
+            if F64.ty() == format.ty() { double::div(a, b, rounding) } else { float::div_odd(a, b) }
+        }),
+        Binary::AddF { ftz, .. } => nearest(format, map, ftz, |a, b| a + b),
+        Binary::SubF { ftz, .. } => nearest(format, map, ftz, |a, b| a - b),
+        Binary::MulF { ftz, .. } => nearest(format, map, ftz, |a, b| a * b),
+        Binary::DivF { ftz, .. } => nearest(format, map, ftz, |a, b| a / b),
+        Binary::RemF => nearest(format, map, false, |a, b| a % b),
+        Binary::MaxF { propagate_nan, ftz } => nearest(format, map, ftz, move |a, b| math::max(a, b, propagate_nan)),
+        Binary::MinF { propagate_nan, ftz } => nearest(format, map, ftz, move |a, b| -math::max(-a, -b, propagate_nan)),
+        Binary::PowF => nearest(format, map, false, f64::powf),
+        Binary::PowI => map.map(|a: F::Word, n: u64| format.narrow(math::powi(format.wide(a), n as i64))),
+        Binary::Atan2 => nearest(format, map, false, f64::atan2),
+        other => panic!("{other:?} is not a float operation"),
+    }
+}
+
+fn nearest<F: Format, M: Map2>(format: F, map: M, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
+    map.map(|a: F::Word, b: F::Word| narrow_flushed(format, f(flush(format.wide(a), ftz), flush(format.wide(b), ftz)), ftz))
+}
+
+fn directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
+    map.map(|a: F::Word, b: F::Word| {
+        round_flushed(format, f(flush(format.wide(a), ftz), flush(format.wide(b), ftz)), rounding, ftz)
+    })
+}
+
+/// An exact sum of zero from operands of different sign is negative when rounding down.
+fn signed_zero_sum(sum: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
+    let cancelled = sum == 0.0 && (a != 0.0 || a.is_sign_negative() != b.is_sign_negative());
+    if cancelled && rounding == Rounding::NegativeInf { -0.0 } else { sum }
+}
+
+impl Fma {
+    pub(super) fn apply<M: Map3>(self, ty: Scalar, map: M) -> M::Output {
+        by_format!(ty, format => self.of(format, map))
+    }
+
+    fn of<F: Format, M: Map3>(self, format: F, map: M) -> M::Output {
+        let Fma { rounding, ftz } = self;
+        let load = |word: F::Word| flush(format.wide(word), ftz);
+        match (format.ty(), is_directed(rounding)) {
+            (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.narrow(load(a).mul_add(load(b), load(c)))),
+            (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.narrow(double::fma(load(a), load(b), load(c), rounding))),
+            (_, false) => map.map(|a: F::Word, b, c| narrow_flushed(format, float::fma_odd(load(a), load(b), load(c)), ftz)),
+            (_, true) => map.map(|a: F::Word, b, c| {
+                let (a, b, c) = (load(a), load(b), load(c));
+                round_flushed(format, signed_zero_sum(float::fma_odd(a, b, c), a * b, c, rounding), rounding, ftz)
+            }),
+        }
+    }
+}
+
+pub(super) fn compare<M: Map2>(predicate: Predicate, ordered: bool, ty: Scalar, map: M) -> M::Output {
+    by_format!(ty, format => compare_of(predicate, ordered, format, map))
+}
+
+fn compare_of<F: Format, M: Map2>(predicate: Predicate, ordered: bool, format: F, map: M) -> M::Output {
+    match predicate {
+        Predicate::Equal => ordering(format, map, ordered, |a, b| a == b),
+        Predicate::NotEqual => ordering(format, map, ordered, |a, b| a != b),
+        Predicate::LessThan => ordering(format, map, ordered, |a, b| a < b),
+        Predicate::LessThanOrEqual => ordering(format, map, ordered, |a, b| a <= b),
+        Predicate::GreaterThan => ordering(format, map, ordered, |a, b| a > b),
+        Predicate::GreaterThanOrEqual => ordering(format, map, ordered, |a, b| a >= b),
+    }
+}
+
+fn ordering<F: Format, M: Map2>(format: F, map: M, ordered: bool, holds: impl Fn(f64, f64) -> bool) -> M::Output {
+    map.map(|a: F::Word, b: F::Word| {
+        let (a, b) = (format.wide(a), format.wide(b));
+        u8::from(if a.is_nan() || b.is_nan() { !ordered } else { holds(a, b) })
+    })
+}

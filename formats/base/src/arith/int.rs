@@ -1,0 +1,136 @@
+//! Integer operations: two's complement, wrapping. The overflow flags are promises and change nothing here.
+//!
+//! What the definition leaves open is what the hardware does: a shift by at least the width shifts everything out, a division
+//! or remainder by zero gives all ones, and the smallest value divided by -1 is itself, remainder 0.
+
+use super::word::{Map1, Map2, Word};
+use super::{Binary, Predicate, Rounding, Signedness, Unary};
+use crate::Scalar;
+
+fn mask<const BITS: u32>() -> u64 {
+    u64::MAX >> (64 - BITS)
+}
+
+#[inline(always)]
+fn signed<const BITS: u32>(word: impl Word) -> i64 {
+    ((word.bits() << (64 - BITS)) as i64) >> (64 - BITS)
+}
+
+#[inline(always)]
+fn wrap<W: Word, const BITS: u32>(value: u64) -> W {
+    W::from_bits(value & mask::<BITS>())
+}
+
+/// Calls `$function::<word, bits>` for an integer type.
+macro_rules! by_width {
+    ($ty:expr, $function:ident ($($argument:expr),*)) => {
+        match $ty {
+            Scalar::I1 => $function::<u8, 1, _>($($argument),*),
+            Scalar::I4 => $function::<u8, 4, _>($($argument),*),
+            Scalar::I8 => $function::<u8, 8, _>($($argument),*),
+            Scalar::I16 => $function::<u16, 16, _>($($argument),*),
+            Scalar::I32 => $function::<u32, 32, _>($($argument),*),
+            Scalar::I64 => $function::<u64, 64, _>($($argument),*),
+            other => panic!("an integer operation on {other}"),
+        }
+    };
+}
+
+pub(super) fn unary<M: Map1>(op: Unary, ty: Scalar, map: M) -> M::Output {
+    by_width!(ty, unary_of(op, map))
+}
+
+fn unary_of<W: Word, const BITS: u32, M: Map1>(op: Unary, map: M) -> M::Output {
+    match op {
+        Unary::AbsI => map.map(|x: W| wrap::<W, BITS>(signed::<BITS>(x).unsigned_abs())),
+        Unary::NegI { .. } => map.map(|x: W| wrap::<W, BITS>(x.bits().wrapping_neg())),
+        other => panic!("{other:?} is not an integer operation"),
+    }
+}
+
+pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
+    by_width!(ty, binary_of(op, map))
+}
+
+fn binary_of<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output {
+    use Signedness::{Signed, Unsigned};
+    let bits = |value: i64| wrap::<W, BITS>(value as u64);
+    match op {
+        Binary::AddI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_add(b.bits()))),
+        Binary::SubI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_sub(b.bits()))),
+        Binary::MulI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_mul(b.bits()))),
+        Binary::MulHiU => map.map(|a: W, b: W| wrap::<W, BITS>((u128::from(a.bits()) * u128::from(b.bits()) >> BITS) as u64)),
+        Binary::DivI { signedness: Signed, rounding } => {
+            map.map(|a: W, b: W| bits(divide_signed(signed::<BITS>(a), signed::<BITS>(b), rounding)))
+        }
+        Binary::DivI { signedness: Unsigned, rounding } => {
+            map.map(|a: W, b: W| wrap::<W, BITS>(divide_unsigned(a.bits(), b.bits(), rounding)))
+        }
+        Binary::RemI { signedness: Signed } => map.map(|a: W, b: W| {
+            let (a, b) = (signed::<BITS>(a), signed::<BITS>(b));
+            bits(if b == 0 { -1 } else { a.wrapping_rem(b) })
+        }),
+        Binary::RemI { signedness: Unsigned } => {
+            map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().checked_rem(b.bits()).unwrap_or(u64::MAX)))
+        }
+        Binary::MaxI { signedness: Signed } => map.map(|a: W, b: W| if signed::<BITS>(a) >= signed::<BITS>(b) { a } else { b }),
+        Binary::MaxI { signedness: Unsigned } => map.map(|a: W, b: W| if a.bits() >= b.bits() { a } else { b }),
+        Binary::MinI { signedness: Signed } => map.map(|a: W, b: W| if signed::<BITS>(a) <= signed::<BITS>(b) { a } else { b }),
+        Binary::MinI { signedness: Unsigned } => map.map(|a: W, b: W| if a.bits() <= b.bits() { a } else { b }),
+        Binary::And => map.map(|a: W, b: W| W::from_bits(a.bits() & b.bits())),
+        Binary::Or => map.map(|a: W, b: W| W::from_bits(a.bits() | b.bits())),
+        Binary::Xor => map.map(|a: W, b: W| W::from_bits(a.bits() ^ b.bits())),
+        Binary::ShL { .. } => map.map(|a: W, b: W| {
+            let count = b.bits();
+            wrap::<W, BITS>(if count < BITS.into() { a.bits() << count } else { 0 })
+        }),
+        Binary::ShR { signedness: Signed } => map.map(|a: W, b: W| bits(signed::<BITS>(a) >> b.bits().min(63))),
+        Binary::ShR { signedness: Unsigned } => map.map(|a: W, b: W| {
+            let count = b.bits();
+            wrap::<W, BITS>(if count < BITS.into() { a.bits() >> count } else { 0 })
+        }),
+        other => panic!("{other:?} is not an integer operation"),
+    }
+}
+
+#[inline(always)]
+fn divide_signed(a: i64, b: i64, rounding: Rounding) -> i64 {
+    if b == 0 {
+        return -1;
+    }
+    let (quotient, rest) = (a.wrapping_div(b), a.wrapping_rem(b));
+    match rounding {
+        Rounding::NegativeInf if rest != 0 && (rest < 0) != (b < 0) => quotient - 1,
+        Rounding::PositiveInf if rest != 0 && (rest < 0) == (b < 0) => quotient + 1,
+        _ => quotient,
+    }
+}
+
+#[inline(always)]
+fn divide_unsigned(a: u64, b: u64, rounding: Rounding) -> u64 {
+    match (b, rounding) {
+        (0, _) => u64::MAX,
+        (_, Rounding::PositiveInf) => a.div_ceil(b),
+        _ => a / b,
+    }
+}
+
+pub(super) fn compare<M: Map2>(predicate: Predicate, signedness: Signedness, ty: Scalar, map: M) -> M::Output {
+    by_width!(ty, compare_of(predicate, signedness, map))
+}
+
+fn compare_of<W: Word, const BITS: u32, M: Map2>(predicate: Predicate, signedness: Signedness, map: M) -> M::Output {
+    let s = signed::<BITS>;
+    match (predicate, signedness) {
+        (Predicate::Equal, _) => map.map(|a: W, b: W| u8::from(a.bits() == b.bits())),
+        (Predicate::NotEqual, _) => map.map(|a: W, b: W| u8::from(a.bits() != b.bits())),
+        (Predicate::LessThan, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) < s(b))),
+        (Predicate::LessThanOrEqual, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) <= s(b))),
+        (Predicate::GreaterThan, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) > s(b))),
+        (Predicate::GreaterThanOrEqual, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) >= s(b))),
+        (Predicate::LessThan, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() < b.bits())),
+        (Predicate::LessThanOrEqual, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() <= b.bits())),
+        (Predicate::GreaterThan, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() > b.bits())),
+        (Predicate::GreaterThanOrEqual, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() >= b.bits())),
+    }
+}

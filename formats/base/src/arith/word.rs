@@ -1,0 +1,179 @@
+//! Element bits in bulk: vectors of the smallest unsigned word that holds a type, and how an operation is applied to them.
+//!
+//! An operation says what it does as one closure over words, chosen once by operation and type; a [`Map1`] or [`Map2`] decides
+//! whether it runs on one value or along whole vectors, where the compiler sees a plain loop.
+
+use crate::Scalar;
+
+pub trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
+    fn from_bits(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    fn lanes(words: Vec<Self>) -> Lanes;
+    fn of(lanes: &Lanes) -> Option<&[Self]>;
+    fn of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>>;
+}
+
+/// Bits of many elements of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    W8(Vec<u8>),
+    W16(Vec<u16>),
+    W32(Vec<u32>),
+    W64(Vec<u64>),
+}
+
+macro_rules! word {
+    ($word:ty, $variant:ident) => {
+        impl Word for $word {
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                bits as $word
+            }
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                self as u64
+            }
+            fn lanes(words: Vec<Self>) -> Lanes {
+                Lanes::$variant(words)
+            }
+            fn of(lanes: &Lanes) -> Option<&[Self]> {
+                match lanes {
+                    Lanes::$variant(words) => Some(words),
+                    _ => None,
+                }
+            }
+            fn of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>> {
+                match lanes {
+                    Lanes::$variant(words) => Some(words),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+word!(u8, W8);
+word!(u16, W16);
+word!(u32, W32);
+word!(u64, W64);
+
+/// Runs an expression with `$words` bound to the vector inside, whatever its word is.
+#[macro_export]
+macro_rules! each_lanes {
+    ($lanes:expr, $words:ident => $body:expr) => {
+        match $lanes {
+            $crate::arith::Lanes::W8($words) => $body,
+            $crate::arith::Lanes::W16($words) => $body,
+            $crate::arith::Lanes::W32($words) => $body,
+            $crate::arith::Lanes::W64($words) => $body,
+        }
+    };
+}
+
+impl Lanes {
+    pub fn splat(ty: Scalar, bits: u64, count: usize) -> Lanes {
+        match ty.bits() {
+            ..=8 => Lanes::W8(vec![bits as u8; count]),
+            16 => Lanes::W16(vec![bits as u16; count]),
+            32 => Lanes::W32(vec![bits as u32; count]),
+            _ => Lanes::W64(vec![bits; count]),
+        }
+    }
+    pub fn collect(ty: Scalar, bits: impl Iterator<Item = u64>) -> Lanes {
+        match ty.bits() {
+            ..=8 => Lanes::W8(bits.map(|bits| bits as u8).collect()),
+            16 => Lanes::W16(bits.map(|bits| bits as u16).collect()),
+            32 => Lanes::W32(bits.map(|bits| bits as u32).collect()),
+            _ => Lanes::W64(bits.collect()),
+        }
+    }
+    pub fn len(&self) -> usize {
+        each_lanes!(self, words => words.len())
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    pub fn get(&self, index: usize) -> u64 {
+        each_lanes!(self, words => words[index].bits())
+    }
+    pub fn set(&mut self, index: usize, bits: u64) {
+        each_lanes!(self, words => words[index] = Word::from_bits(bits))
+    }
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.len()).map(|index| self.get(index))
+    }
+    /// The elements at the given places, in their order.
+    pub fn gather(&self, indices: impl Iterator<Item = usize>) -> Lanes {
+        each_lanes!(self, words => Word::lanes(indices.map(|index| words[index]).collect()))
+    }
+}
+
+/// Applies a closure of one operand.
+pub(super) trait Map1 {
+    type Output;
+    fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> Self::Output;
+}
+
+/// Applies a closure of two operands.
+pub(super) trait Map2 {
+    type Output;
+    fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> Self::Output;
+}
+
+/// Applies a closure of three operands of one type.
+pub(super) trait Map3 {
+    type Output;
+    fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Self::Output;
+}
+
+/// One value each.
+pub(super) struct Once<const N: usize>(pub(super) [u64; N]);
+
+impl Map1 for Once<1> {
+    type Output = u64;
+    fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> u64 {
+        f(A::from_bits(self.0[0])).bits()
+    }
+}
+
+impl Map2 for Once<2> {
+    type Output = u64;
+    fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> u64 {
+        f(A::from_bits(self.0[0]), B::from_bits(self.0[1])).bits()
+    }
+}
+
+impl Map3 for Once<3> {
+    type Output = u64;
+    fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> u64 {
+        f(A::from_bits(self.0[0]), A::from_bits(self.0[1]), A::from_bits(self.0[2])).bits()
+    }
+}
+
+/// Whole vectors, element by element.
+pub(super) struct Along<'a, const N: usize>(pub(super) [&'a Lanes; N]);
+
+fn words<A: Word>(lanes: &Lanes) -> &[A] {
+    A::of(lanes).expect("the lanes of an operand have the word of its type")
+}
+
+impl Map1 for Along<'_, 1> {
+    type Output = Lanes;
+    fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> Lanes {
+        R::lanes(words::<A>(self.0[0]).iter().map(|a| f(*a)).collect())
+    }
+}
+
+impl Map2 for Along<'_, 2> {
+    type Output = Lanes;
+    fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> Lanes {
+        R::lanes(words::<A>(self.0[0]).iter().zip(words::<B>(self.0[1])).map(|(a, b)| f(*a, *b)).collect())
+    }
+}
+
+impl Map3 for Along<'_, 3> {
+    type Output = Lanes;
+    fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Lanes {
+        let rest = words::<A>(self.0[1]).iter().zip(words::<A>(self.0[2]));
+        A::lanes(words::<A>(self.0[0]).iter().zip(rest).map(|(a, (b, c))| f(*a, *b, *c)).collect())
+    }
+}

@@ -1,0 +1,376 @@
+//! Element-wise arithmetic against independent oracles: all values where a type is small, random and special ones where it is
+//! not. Floats are compared with `rustc_apfloat`, integers with plain 128-bit arithmetic.
+
+use base::Scalar;
+use base::arith::{Binary, Compare, Convert, Fma, Overflow, Predicate, Rounding, Signedness, Unary};
+use base::float::nan;
+use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
+use rustc_apfloat::{Float, FloatConvert, Round};
+
+const ROUNDINGS: [(Rounding, Round); 4] = [
+    (Rounding::NearestEven, Round::NearestTiesToEven),
+    (Rounding::Zero, Round::TowardZero),
+    (Rounding::NegativeInf, Round::TowardNegative),
+    (Rounding::PositiveInf, Round::TowardPositive),
+];
+
+/// A fixed sequence of well-mixed values.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+    /// Values of `ty`, half of them with exponents near each other, zero, one, the subnormals or infinity.
+    fn value(&mut self, ty: Scalar) -> u64 {
+        let format = ty.float_format().unwrap();
+        let bits = self.next() & ty.mask();
+        let field = ((1u64 << format.exponent_bits) - 1) << format.mantissa_bits;
+        let exponent = match self.next() % 8 {
+            0 => 0,
+            1 => field,
+            2 => (format.bias as u64) << format.mantissa_bits,
+            3 => (format.bias as u64 + self.next() % 5) << format.mantissa_bits,
+            _ => return bits,
+        };
+        let mantissa = if self.next().is_multiple_of(4) { 0 } else { !0 };
+        bits & !field & (mantissa | !((1 << format.mantissa_bits) - 1)) | exponent
+    }
+}
+
+fn theirs<F: Float>(ty: Scalar, value: F) -> u64 {
+    if value.is_nan() { nan(ty) } else { value.to_bits() as u64 }
+}
+
+fn float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
+    let value = |bits: u64| F::from_bits(u128::from(bits));
+    let (x, y, z) = (value(a), value(b), value(c));
+    let check = |name: &str, result: u64, expected: F| {
+        let expected = theirs(ty, expected);
+        assert_eq!(result, expected, "{name} {ty} {a:#x} {b:#x} {c:#x}: {result:#x}, not {expected:#x}");
+    };
+    let ftz = false;
+    for (rounding, round) in ROUNDINGS {
+        check("add", Binary::AddF { rounding, ftz }.eval(ty, a, b), x.add_r(y, round).value);
+        check("sub", Binary::SubF { rounding, ftz }.eval(ty, a, b), x.sub_r(y, round).value);
+        check("mul", Binary::MulF { rounding, ftz }.eval(ty, a, b), x.mul_r(y, round).value);
+        check("div", Binary::DivF { rounding, ftz }.eval(ty, a, b), x.div_r(y, round).value);
+        check("fma", Fma { rounding, ftz }.eval(ty, a, b, c), x.mul_add_r(y, z, round).value);
+    }
+    check("rem", Binary::RemF.eval(ty, a, b), x.c_fmod(y).value);
+    check("max", Binary::MaxF { propagate_nan: true, ftz }.eval(ty, a, b), x.maximum(y));
+    check("min", Binary::MinF { propagate_nan: true, ftz }.eval(ty, a, b), x.minimum(y));
+    check("ceil", Unary::Ceil.eval(ty, a), x.round_to_integral(Round::TowardPositive).value);
+    check("floor", Unary::Floor.eval(ty, a), x.round_to_integral(Round::TowardNegative).value);
+    for (predicate, holds) in [
+        (Predicate::Equal, x == y),
+        (Predicate::LessThan, x < y),
+        (Predicate::GreaterThanOrEqual, x >= y),
+        (Predicate::NotEqual, !x.is_nan() && !y.is_nan() && x != y),
+    ] {
+        assert_eq!(Compare::Float { predicate, ordered: true }.eval(ty, a, b), u64::from(holds));
+        let unordered = x.is_nan() || y.is_nan();
+        assert_eq!(Compare::Float { predicate, ordered: false }.eval(ty, a, b), u64::from(holds || unordered));
+    }
+}
+
+#[test]
+fn random_float_operands() {
+    let mut random = Random(1);
+    for _ in 0..10_000 {
+        let mut triple = |ty| [random.value(ty), random.value(ty), random.value(ty)];
+        float_operations::<Half>(Scalar::F16, triple(Scalar::F16));
+        float_operations::<BFloat>(Scalar::BF16, triple(Scalar::BF16));
+        float_operations::<Single>(Scalar::F32, triple(Scalar::F32));
+        float_operations::<Double>(Scalar::F64, triple(Scalar::F64));
+    }
+}
+
+#[test]
+fn all_half_operands_with_one_other() {
+    let mut random = Random(4);
+    for a in 0..=0xffff {
+        float_operations::<Half>(Scalar::F16, [a, random.value(Scalar::F16), random.value(Scalar::F16)]);
+        float_operations::<BFloat>(Scalar::BF16, [a, random.value(Scalar::BF16), random.value(Scalar::BF16)]);
+    }
+}
+
+fn convert<A: Float + FloatConvert<B>, B: Float>(from: Scalar, to: Scalar, bits: u64) {
+    for (rounding, round) in ROUNDINGS {
+        let result = Convert::FToF { rounding }.eval(from, to, bits);
+        let value = A::from_bits(u128::from(bits));
+        let rounded: B = value.convert_r(round, &mut false).value;
+        // Types of eight bits saturate.
+        let beyond = to.bits() == 8 && !value.is_nan() && !rounded.is_finite();
+        let largest = if value.is_negative() { -B::largest() } else { B::largest() };
+        let expected = theirs(to, if beyond { largest } else { rounded });
+        assert_eq!(result, expected, "{from} {bits:#x} to {to} {rounding:?}: {result:#x}, not {expected:#x}");
+    }
+}
+
+#[test]
+fn all_values_of_eight_and_sixteen_bits_convert_to_floats() {
+    for bits in 0..=0xff {
+        convert::<Float8E4M3FN, Half>(Scalar::F8E4M3FN, Scalar::F16, bits);
+        convert::<Float8E4M3FN, Float8E5M2>(Scalar::F8E4M3FN, Scalar::F8E5M2, bits);
+        convert::<Float8E5M2, Float8E4M3FN>(Scalar::F8E5M2, Scalar::F8E4M3FN, bits);
+        convert::<Float8E5M2, Single>(Scalar::F8E5M2, Scalar::F32, bits);
+    }
+    for bits in 0..=0xffff {
+        convert::<Half, Single>(Scalar::F16, Scalar::F32, bits);
+        convert::<Half, BFloat>(Scalar::F16, Scalar::BF16, bits);
+        convert::<Half, Float8E5M2>(Scalar::F16, Scalar::F8E5M2, bits);
+        convert::<Half, Float8E4M3FN>(Scalar::F16, Scalar::F8E4M3FN, bits);
+        convert::<BFloat, Half>(Scalar::BF16, Scalar::F16, bits);
+        convert::<BFloat, Double>(Scalar::BF16, Scalar::F64, bits);
+        convert::<BFloat, Float8E4M3FN>(Scalar::BF16, Scalar::F8E4M3FN, bits);
+    }
+}
+
+#[test]
+fn wide_values_convert_to_floats() {
+    let mut random = Random(2);
+    for _ in 0..20_000 {
+        let single = random.value(Scalar::F32);
+        convert::<Single, Half>(Scalar::F32, Scalar::F16, single);
+        convert::<Single, BFloat>(Scalar::F32, Scalar::BF16, single);
+        convert::<Single, Float8E4M3FN>(Scalar::F32, Scalar::F8E4M3FN, single);
+        let double = random.value(Scalar::F64);
+        convert::<Double, Single>(Scalar::F64, Scalar::F32, double);
+        convert::<Double, Half>(Scalar::F64, Scalar::F16, double);
+        convert::<Double, BFloat>(Scalar::F64, Scalar::BF16, double);
+    }
+}
+
+fn int_to_float<F: Float>(from: Scalar, to: Scalar, bits: u64) {
+    for (signedness, value) in [(Signedness::Signed, from.sign_extend(bits).into()), (Signedness::Unsigned, i128::from(bits))] {
+        for (rounding, round) in ROUNDINGS {
+            let result = Convert::IToF { signedness, rounding }.eval(from, to, bits);
+            let expected = theirs(to, F::from_i128_r(value, round).value);
+            assert_eq!(result, expected, "{from} {bits:#x} to {to} {rounding:?}: {result:#x}, not {expected:#x}");
+        }
+    }
+}
+
+/// Sixteen bits and more clamp, fewer are cut from sixteen, saturating conversions clamp to the type, and NaN is 0.
+fn float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
+    let value = F::from_bits(u128::from(bits));
+    for signedness in [Signedness::Signed, Signedness::Unsigned] {
+        for saturating in [false, true] {
+            let width = if saturating { to.bits() } else { to.bits().max(16) } as usize;
+            let clamped = match signedness {
+                Signedness::Signed => value.to_i128_r(width, Round::TowardZero, &mut false).value as u64,
+                Signedness::Unsigned => value.to_u128_r(width, Round::TowardZero, &mut false).value as u64,
+            };
+            let result = Convert::FToI { signedness, saturating }.eval(from, to, bits);
+            assert_eq!(result, clamped & to.mask(), "{from} {bits:#x} to {to} {signedness:?} {saturating}");
+        }
+    }
+}
+
+#[test]
+fn floats_and_integers_convert() {
+    const INTEGERS: [Scalar; 5] = [Scalar::I4, Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
+    for bits in 0..=0xffff {
+        int_to_float::<Half>(Scalar::I16, Scalar::F16, bits);
+        int_to_float::<BFloat>(Scalar::I16, Scalar::BF16, bits);
+        int_to_float::<Single>(Scalar::I16, Scalar::F32, bits);
+        for to in INTEGERS {
+            float_to_int::<Half>(Scalar::F16, to, bits);
+            float_to_int::<BFloat>(Scalar::BF16, to, bits);
+        }
+    }
+    let mut random = Random(5);
+    for _ in 0..20_000 {
+        let bits = random.next() >> (random.next() % 64);
+        int_to_float::<Half>(Scalar::I64, Scalar::F16, bits);
+        int_to_float::<BFloat>(Scalar::I64, Scalar::BF16, bits);
+        int_to_float::<Single>(Scalar::I64, Scalar::F32, bits);
+        int_to_float::<Double>(Scalar::I64, Scalar::F64, bits);
+        int_to_float::<Single>(Scalar::I32, Scalar::F32, bits & 0xffff_ffff);
+        for to in INTEGERS {
+            float_to_int::<Single>(Scalar::F32, to, random.value(Scalar::F32));
+            float_to_int::<Double>(Scalar::F64, to, random.value(Scalar::F64));
+        }
+    }
+}
+
+/// What an integer operation means, in arithmetic that cannot overflow.
+fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
+    let (ua, ub) = (i128::from(a), i128::from(b));
+    let (sa, sb) = (i128::from(ty.sign_extend(a)), i128::from(ty.sign_extend(b)));
+    let pick = |signedness| if signedness == Signedness::Signed { (sa, sb) } else { (ua, ub) };
+    match op {
+        Binary::AddI { .. } => sa + sb,
+        Binary::SubI { .. } => sa - sb,
+        Binary::MulI { .. } => sa * sb,
+        Binary::MulHiU => (a as u128 * b as u128 >> ty.bits()) as i128,
+        Binary::DivI { .. } | Binary::RemI { .. } if b == 0 => -1,
+        Binary::DivI { signedness, rounding } => {
+            let (a, b) = pick(signedness);
+            let floor = a.div_euclid(b) - i128::from(b < 0 && a.rem_euclid(b) != 0);
+            let exact = a % b == 0;
+            match rounding {
+                Rounding::NegativeInf => floor,
+                Rounding::PositiveInf => floor + i128::from(!exact),
+                _ => floor + i128::from(!exact && floor < 0),
+            }
+        }
+        Binary::RemI { signedness } => pick(signedness).0 % pick(signedness).1,
+        Binary::MaxI { signedness } => pick(signedness).0.max(pick(signedness).1),
+        Binary::MinI { signedness } => pick(signedness).0.min(pick(signedness).1),
+        Binary::And => sa & sb,
+        Binary::Or => sa | sb,
+        Binary::Xor => sa ^ sb,
+        Binary::ShL { .. } => (0..ub.min(64)).fold(sa, |value, _| value * 2 & ty.mask() as i128),
+        Binary::ShR { signedness } => (0..ub.min(64)).fold(pick(signedness).0, |value, _| value.div_euclid(2)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn integer_operations() -> Vec<Binary> {
+    let overflow = Overflow::None;
+    let mut operations = vec![
+        Binary::AddI { overflow },
+        Binary::SubI { overflow },
+        Binary::MulI { overflow },
+        Binary::MulHiU,
+        Binary::And,
+        Binary::Or,
+        Binary::Xor,
+        Binary::ShL { overflow },
+    ];
+    for signedness in [Signedness::Signed, Signedness::Unsigned] {
+        operations.extend([
+            Binary::RemI { signedness },
+            Binary::MaxI { signedness },
+            Binary::MinI { signedness },
+            Binary::ShR { signedness },
+            Binary::DivI { signedness, rounding: Rounding::Zero },
+            Binary::DivI { signedness, rounding: Rounding::NegativeInf },
+            Binary::DivI { signedness, rounding: Rounding::PositiveInf },
+        ]);
+    }
+    operations
+}
+
+fn integer_pair(operations: &[Binary], ty: Scalar, a: u64, b: u64) {
+    for op in operations {
+        let (result, expected) = (op.eval(ty, a, b), integer_oracle(*op, ty, a, b) as u64 & ty.mask());
+        assert_eq!(result, expected, "{op:?} {ty} {a:#x} {b:#x}");
+    }
+    let signedness = Signedness::Signed;
+    let less = Compare::Int { predicate: Predicate::LessThan, signedness }.eval(ty, a, b);
+    assert_eq!(less, u64::from(ty.sign_extend(a) < ty.sign_extend(b)));
+    let less = Compare::Int { predicate: Predicate::LessThanOrEqual, signedness: Signedness::Unsigned }.eval(ty, a, b);
+    assert_eq!(less, u64::from(a <= b));
+}
+
+#[test]
+fn all_pairs_of_small_integers() {
+    let operations = integer_operations();
+    for ty in [Scalar::I1, Scalar::I4, Scalar::I8] {
+        for a in 0..=ty.mask() {
+            for b in 0..=ty.mask() {
+                integer_pair(&operations, ty, a, b);
+            }
+        }
+    }
+}
+
+#[test]
+fn random_integers() {
+    let operations = integer_operations();
+    let mut random = Random(6);
+    for _ in 0..20_000 {
+        for ty in [Scalar::I16, Scalar::I32, Scalar::I64] {
+            let special = [0, 1, ty.mask(), ty.mask() >> 1, (ty.mask() >> 1) + 1, ty.bits().into()];
+            let mut value = || match random.next() % 3 {
+                0 => special[random.next() as usize % special.len()],
+                1 => random.next() >> (random.next() % 64) & ty.mask(),
+                _ => random.next() & ty.mask(),
+            };
+            let (a, b) = (value(), value());
+            integer_pair(&operations, ty, a, b);
+        }
+    }
+}
+
+#[test]
+fn all_sixteen_bit_integers_convert() {
+    let overflow = Overflow::None;
+    for bits in 0..=0xffff_u64 {
+        assert_eq!(Unary::AbsI.eval(Scalar::I16, bits), u64::from((bits as i16).unsigned_abs()));
+        assert_eq!(Unary::NegI { overflow }.eval(Scalar::I16, bits), u64::from((bits as u16).wrapping_neg()));
+        assert_eq!(Convert::TruncI { overflow }.eval(Scalar::I16, Scalar::I8, bits), bits & 0xff);
+        let extend = |signedness| Convert::ExtI { signedness }.eval(Scalar::I16, Scalar::I32, bits);
+        assert_eq!(extend(Signedness::Signed), u64::from(i32::from(bits as i16) as u32));
+        assert_eq!(extend(Signedness::Unsigned), bits);
+    }
+    assert_eq!(Convert::ExtI { signedness: Signedness::Signed }.eval(Scalar::I1, Scalar::I8, 1), 0xff);
+}
+
+#[test]
+fn numbers_win_over_nan_unless_it_propagates() {
+    let f = |x: f32| u64::from(x.to_bits());
+    let max = |propagate_nan, a, b| Binary::MaxF { propagate_nan, ftz: false }.eval(Scalar::F32, f(a), f(b));
+    assert_eq!(max(false, f32::NAN, 1.0), f(1.0));
+    assert_eq!(max(false, 1.0, f32::NAN), f(1.0));
+    assert_eq!(max(true, 1.0, f32::NAN), nan(Scalar::F32));
+    assert_eq!(max(false, -0.0, 0.0), f(0.0));
+    assert_eq!(max(false, 0.0, -0.0), f(0.0));
+}
+
+#[test]
+fn subnormal_values_are_flushed_when_asked() {
+    let f = |x: f32| u64::from(x.to_bits());
+    let (tiny, rounding) = (f32::MIN_POSITIVE / 2.0, Rounding::NearestEven);
+    let add = |ftz, a, b| Binary::AddF { rounding, ftz }.eval(Scalar::F32, f(a), f(b));
+    assert_eq!(add(false, tiny, 0.0), f(tiny));
+    assert_eq!(add(true, tiny, 0.0), f(0.0));
+    assert_eq!(add(true, -tiny, -tiny), f(-0.0));
+    let mul = |ftz, a, b| Binary::MulF { rounding: Rounding::Zero, ftz }.eval(Scalar::F32, f(a), f(b));
+    assert_eq!(mul(true, f32::MIN_POSITIVE, -0.5), f(-0.0));
+    assert_eq!(mul(false, f32::MIN_POSITIVE, 0.5), f(tiny));
+}
+
+#[test]
+fn square_roots_in_every_direction() {
+    let mut random = Random(3);
+    for _ in 0..20_000 {
+        let bits = random.value(Scalar::F32);
+        let value = f32::from_bits(bits as u32);
+        for (rounding, _) in ROUNDINGS {
+            let root = f32::from_bits(Unary::Sqrt { rounding, ftz: false }.eval(Scalar::F32, bits) as u32);
+            // The square of a single is exact in a double.
+            let square = f64::from(root) * f64::from(root);
+            match rounding {
+                _ if value.is_nan() || value < 0.0 => assert!(root.is_nan()),
+                Rounding::NearestEven => assert_eq!(root, value.sqrt()),
+                Rounding::PositiveInf => assert!(square >= value.into(), "{value}"),
+                _ => assert!(square <= value.into(), "{value}"),
+            }
+        }
+        let wide = random.value(Scalar::F64);
+        let root = |rounding| f64::from_bits(Unary::Sqrt { rounding, ftz: false }.eval(Scalar::F64, wide));
+        let (down, up, nearest) = (root(Rounding::Zero), root(Rounding::PositiveInf), f64::from_bits(wide).sqrt());
+        assert!(nearest.is_nan() || nearest == down || nearest == up);
+        assert!(nearest.is_nan() || down == up || f64::from_bits(down.to_bits() + 1) == up);
+    }
+}
+
+#[test]
+fn scales_are_powers_of_two() {
+    let scale = |value: f32, rounding| Convert::FToF { rounding }.eval(Scalar::F32, Scalar::F8E8M0FNU, u64::from(value.to_bits()));
+    assert_eq!(scale(1.0, Rounding::Zero), 127);
+    assert_eq!(scale(1.5, Rounding::Zero), 127);
+    assert_eq!(scale(1.5, Rounding::PositiveInf), 128);
+    assert_eq!(scale(0.0, Rounding::PositiveInf), 0);
+    assert_eq!(scale(f32::MAX, Rounding::PositiveInf), 254);
+    assert_eq!(scale(f32::INFINITY, Rounding::Zero), 254);
+    assert_eq!(scale(f32::NAN, Rounding::Zero), 255);
+    assert_eq!(scale(f32::MIN_POSITIVE / 2.0, Rounding::PositiveInf), 0);
+}
