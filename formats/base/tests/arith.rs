@@ -207,7 +207,7 @@ fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
         Binary::AddI { .. } => sa + sb,
         Binary::SubI { .. } => sa - sb,
         Binary::MulI { .. } => sa * sb,
-        Binary::MulHiU => (a as u128 * b as u128 >> ty.bits()) as i128,
+        Binary::MulHiU => ((a as u128 * b as u128) >> ty.bits()) as i128,
         Binary::DivI { .. } | Binary::RemI { .. } if b == 0 => -1,
         Binary::DivI { signedness, rounding } => {
             let (a, b) = pick(signedness);
@@ -225,7 +225,7 @@ fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
         Binary::And => sa & sb,
         Binary::Or => sa | sb,
         Binary::Xor => sa ^ sb,
-        Binary::ShL { .. } => (0..ub.min(64)).fold(sa, |value, _| value * 2 & ty.mask() as i128),
+        Binary::ShL { .. } => (0..ub.min(64)).fold(sa, |value, _| (value * 2) & ty.mask() as i128),
         Binary::ShR { signedness } => (0..ub.min(64)).fold(pick(signedness).0, |value, _| value.div_euclid(2)),
         other => panic!("{other:?}"),
     }

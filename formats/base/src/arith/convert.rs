@@ -28,10 +28,22 @@ impl Convert {
 macro_rules! by_word {
     ($ty:expr, $word:ident => $body:expr) => {
         match $ty.bits() {
-            ..=8 => { type $word = u8; $body }
-            16 => { type $word = u16; $body }
-            32 => { type $word = u32; $body }
-            _ => { type $word = u64; $body }
+            ..=8 => {
+                type $word = u8;
+                $body
+            }
+            16 => {
+                type $word = u16;
+                $body
+            }
+            32 => {
+                type $word = u32;
+                $body
+            }
+            _ => {
+                type $word = u64;
+                $body
+            }
         }
     };
 }

@@ -62,7 +62,7 @@ impl Exact {
         Exact {
             negative: a.negative != b.negative,
             exponent: a.exponent - b.exponent,
-            significand: a.significand / b.significand | sticky,
+            significand: (a.significand / b.significand) | sticky,
         }
     }
 

@@ -59,7 +59,7 @@ fn binary_of<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output
         Binary::AddI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_add(b.bits()))),
         Binary::SubI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_sub(b.bits()))),
         Binary::MulI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_mul(b.bits()))),
-        Binary::MulHiU => map.map(|a: W, b: W| wrap::<W, BITS>((u128::from(a.bits()) * u128::from(b.bits()) >> BITS) as u64)),
+        Binary::MulHiU => map.map(|a: W, b: W| wrap::<W, BITS>(((u128::from(a.bits()) * u128::from(b.bits())) >> BITS) as u64)),
         Binary::DivI { signedness: Signed, rounding } => {
             map.map(|a: W, b: W| bits(divide_signed(signed::<BITS>(a), signed::<BITS>(b), rounding)))
         }
