@@ -13,6 +13,7 @@ pub mod envelope;
 pub mod float;
 pub mod ir;
 mod ir_verify;
+pub mod laws;
 pub mod loc;
 pub mod memory;
 pub mod ops;

@@ -1,6 +1,6 @@
 //! Tiles, pointers, strided memory and views as the middle formats (`.aa`, `.as`, `.sched`) type them.
 
-use crate::Scalar;
+use crate::{Loc, Scalar};
 use crate::memory::Padding;
 use crate::text::TypeText;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,8 @@ pub struct MemRef {
     /// `None` where the extent is an operand of the op that made it.
     pub sizes: Vec<Option<u64>>,
     pub strides: Vec<Option<u64>>,
-    /// Accesses through memrefs of different scopes never touch the same bytes, unless one of them is 0.
+    /// The object that the base was derived from, numbered from 1 in its function; 0 when it is not known. Different scopes
+    /// are different parameters, globals or allocations, yet a caller may pass the same memory twice: tokens alone order.
     pub alias_scope: u32,
 }
 
@@ -82,6 +83,7 @@ pub struct Global {
     pub align: u64,
     pub constant: bool,
     pub private: bool,
+    pub loc: Loc,
 }
 
 impl Dense {

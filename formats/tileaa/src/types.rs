@@ -1,7 +1,7 @@
 //! The types of `.aa` values.
 
 use base::text::TypeText;
-use base::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
+use base::tile::{Elem, MemRef, Shape, Space, View, parse_shape, print_shape};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,6 +19,23 @@ pub enum Type {
 impl Type {
     pub fn scalar(scalar: base::Scalar) -> Type {
         Type::Tile { elem: Elem::Scalar(scalar), shape: Shape::new() }
+    }
+    pub fn is_token(&self) -> bool {
+        *self == Type::Token
+    }
+    /// The element type of a scalar.
+    pub fn as_scalar(&self) -> Option<base::Scalar> {
+        self.tile().filter(|(_, shape)| shape.is_empty()).and_then(|(elem, _)| elem.scalar())
+    }
+    /// Whether a value of this type can stand where `to` is expected: a pointer can where one of any space is.
+    pub fn fits(&self, to: &Type) -> bool {
+        match (self, to) {
+            (
+                Type::Tile { elem: Elem::Ptr { pointee, .. }, shape },
+                Type::Tile { elem: Elem::Ptr { pointee: wanted, space: Space::Generic }, shape: other },
+            ) => pointee == wanted && shape == other,
+            _ => self == to,
+        }
     }
     pub fn tile(&self) -> Option<(Elem, &Shape)> {
         match self {

@@ -101,6 +101,42 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
     }
 }
 
+/// Whether all ids are in program order and nothing is unreachable, as [`compact`] leaves a function. Its structure must be sound.
+pub fn is_compact<O: Operation, T, A>(function: &Function<O, T, A>) -> bool {
+    enum Piece {
+        Region(Region),
+        Op(Op),
+    }
+    let body = &function.body;
+    let (mut ops, mut values, mut blocks, mut regions) = (0, 0, 0, 1);
+    let is_next = |id: u32, count: &mut u32| {
+        *count += 1;
+        id + 1 == *count
+    };
+    let mut ordered = function.region == Region(0);
+    let mut stack = vec![Piece::Region(function.region)];
+    while let Some(piece) = stack.pop() {
+        match piece {
+            Piece::Region(region) => {
+                for &block in &body.regions[region].blocks {
+                    ordered &= is_next(block.0, &mut blocks);
+                    body.blocks[block].args.iter().for_each(|arg| ordered &= is_next(arg.0, &mut values));
+                    stack.extend(body.blocks[block].ops.iter().rev().map(|op| Piece::Op(*op)));
+                }
+            }
+            Piece::Op(op) => {
+                ordered &= is_next(op.0, &mut ops);
+                body.ops[op].results.iter().for_each(|result| ordered &= is_next(result.0, &mut values));
+                let inner = body.ops[op].kind.regions();
+                inner.iter().for_each(|region| ordered &= is_next(region.0, &mut regions));
+                stack.extend(inner.into_iter().rev().map(Piece::Region));
+            }
+        }
+    }
+    let counts = [body.ops.len(), body.values.len(), body.blocks.len(), body.regions.len()];
+    ordered && counts == [ops, values, blocks, regions].map(|count| count as usize)
+}
+
 /// The function as text. Its ids must be in program order.
 pub fn print_function<O: Operation + Serialize, T: TypeText, A: Serialize>(function: &Function<O, T, A>) -> String {
     let body = &function.body;

@@ -1,0 +1,396 @@
+//! Operand and result types of the shared ops.
+
+use super::types::is_permutation;
+use super::{Rule, require};
+use crate::{Function, Module, Op, Type};
+use base::arith::{Binary, Compare, Convert, Rounding, Unary};
+use base::core_ops::{Core, Fact};
+use base::ir::OpNode;
+use base::tile::{Dense, Elem, Shape, Space, element_count};
+use base::{Scalar, Value};
+
+/// One op with what it uses.
+pub(super) struct Uses<'a> {
+    pub(super) module: &'a Module,
+    pub(super) function: &'a Function,
+    pub(super) op: &'a OpNode<Op>,
+}
+
+/// A broken rule about the elements an operation is defined on.
+fn wrong_element() -> String {
+    "the operation is not defined on elements of this type".into()
+}
+
+impl<'a> Uses<'a> {
+    pub(super) fn ty(&self, value: Value) -> &'a Type {
+        self.function.body.ty(value)
+    }
+
+    /// The type of the only result.
+    pub(super) fn result(&self) -> Result<&'a Type, String> {
+        match self.op.results[..] {
+            [result] => Ok(self.ty(result)),
+            _ => Err(format!("it has one result, not {}", self.op.results.len())),
+        }
+    }
+
+    pub(super) fn results(&self, types: &[Type]) -> Rule {
+        let fit = self.op.results.len() == types.len() && self.op.results.iter().zip(types).all(|(result, ty)| self.ty(*result) == ty);
+        require(fit, || "its results have the wrong types".into())
+    }
+
+    pub(super) fn tile(&self, value: Value) -> Result<(Elem, &'a Shape), String> {
+        self.ty(value).tile().ok_or_else(|| format!("{value} is not a tile"))
+    }
+
+    pub(super) fn number(&self, value: Value) -> Result<(Scalar, &'a Shape), String> {
+        let (elem, shape) = self.tile(value)?;
+        Ok((elem.scalar().ok_or_else(|| format!("{value} holds pointers"))?, shape))
+    }
+
+    fn result_tile(&self) -> Result<(Elem, &'a Shape), String> {
+        self.result()?.tile().ok_or_else(|| "its result is a tile".into())
+    }
+
+    pub(super) fn same(&self, values: &[Value], ty: &Type) -> Rule {
+        match values.iter().find(|value| self.ty(**value) != ty) {
+            Some(value) => Err(format!("{value} has another type than what it is combined with")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn scalar_ints(&self, values: &[Value]) -> Rule {
+        let is_int = |value: &Value| self.ty(*value).as_scalar().is_some_and(Scalar::is_int);
+        require(values.iter().all(is_int), || "indices, sizes and strides are scalar integers".into())
+    }
+
+    pub(super) fn tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
+        require(values.into_iter().all(|value| self.ty(value).is_token()), || "it is ordered by tokens".into())
+    }
+
+    pub(super) fn core(&self, core: &Core) -> Rule {
+        if core.is_elementwise() || matches!(core, Core::Constant { .. }) {
+            return self.elementwise(core);
+        }
+        match core {
+            Core::If { cond, .. } => self.same(&[*cond], &Type::scalar(Scalar::I1)),
+            Core::For { lower, upper, step, .. } => {
+                self.scalar_ints(&[*lower])?;
+                self.same(&[*upper, *step], self.ty(*lower))
+            }
+            Core::Loop { .. } => Ok(()),
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.results(&[]),
+            Core::MakeToken {} => self.results(&[Type::Token]),
+            Core::JoinTokens { tokens } => {
+                require(tokens.len() >= 2, || "it joins two tokens or more".into())?;
+                self.tokens(tokens.iter().copied())?;
+                self.results(&[Type::Token])
+            }
+            Core::AliasFence { token } => {
+                self.tokens([*token])?;
+                self.results(&[Type::Token])
+            }
+            Core::GridWait { token } | Core::GridLaunch { token } => {
+                self.tokens(*token)?;
+                self.results(&[Type::Token])
+            }
+            Core::Assert { cond, .. } => {
+                require(self.number(*cond)?.0 == Scalar::I1, || "the condition holds i1".into())?;
+                self.results(&[])
+            }
+            Core::Print { args, token, .. } => {
+                args.iter().try_for_each(|arg| self.tile(*arg).map(drop))?;
+                self.tokens(*token)?;
+                if self.op.results.is_empty() { Ok(()) } else { self.results(&[Type::Token]) }
+            }
+            _ => match self.shape_op(core) {
+                Some(rule) => rule,
+                None => self.object(core),
+            },
+        }
+    }
+
+    fn elementwise(&self, core: &Core) -> Rule {
+        let result = self.result()?;
+        let (elem, shape) = self.result_tile()?;
+        match core {
+            Core::Constant { value } => {
+                let scalar = elem.scalar().ok_or("a constant holds no pointers")?;
+                let fits = match value {
+                    Dense::Splat(bits) => bits & !scalar.mask() == 0,
+                    Dense::Elements(all) => {
+                        all.len() == element_count(shape) && all.iter().all(|bits| bits & !scalar.mask() == 0)
+                    }
+                };
+                require(fits, || "the data has bits or a number of elements that do not fit its type".into())
+            }
+            Core::Unary { kind, x } => {
+                self.same(&[*x], result)?;
+                require(unary_on(*kind, elem), wrong_element)
+            }
+            Core::Binary { kind: Binary::PowI, lhs, rhs } => {
+                self.same(&[*lhs], result)?;
+                let (exponent, other) = self.number(*rhs)?;
+                require(is_float(elem) && exponent.is_int() && other == shape, wrong_element)
+            }
+            Core::Binary { kind, lhs, rhs } => {
+                self.same(&[*lhs, *rhs], result)?;
+                require(binary_on(*kind, elem), wrong_element)
+            }
+            Core::Fma { kind, a, b, c } => {
+                self.same(&[*a, *b, *c], result)?;
+                require(is_float(elem) && directed(kind.rounding) && ftz_on(kind.ftz, elem), wrong_element)
+            }
+            Core::Compare { kind, lhs, rhs } => {
+                self.same(&[*rhs], self.ty(*lhs))?;
+                let (compared, other) = self.number(*lhs)?;
+                let right_family = matches!(kind, Compare::Float { .. }) == compared.is_float();
+                require(right_family && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element)
+            }
+            Core::Convert { kind, x } => {
+                let (from, other) = self.number(*x)?;
+                let to = elem.scalar().ok_or_else(wrong_element)?;
+                require(other == shape && converts(*kind, from, to), wrong_element)
+            }
+            Core::Select { cond, yes, no } => {
+                let (flag, other) = self.number(*cond)?;
+                require(flag == Scalar::I1 && other == shape, || "the condition holds i1 in the shape of the result".into())?;
+                let fit = [yes, no].iter().all(|value| self.ty(**value).fits(result));
+                require(fit, || "both choices have the type of the result".into())
+            }
+            Core::IntToPtr { x } => {
+                let (from, other) = self.number(*x)?;
+                require(from == Scalar::I64 && is_ptr(elem) && other == shape, wrong_element)
+            }
+            Core::PtrToInt { x } => {
+                let (from, other) = self.tile(*x)?;
+                require(is_ptr(from) && elem == Elem::Scalar(Scalar::I64) && other == shape, wrong_element)
+            }
+            Core::PtrCast { x } => {
+                let (from, other) = self.tile(*x)?;
+                require(space_of(from).is_some() && space_of(from) == space_of(elem) && other == shape, wrong_element)
+            }
+            Core::Offset { ptr, offset } => {
+                self.same(&[*ptr], result)?;
+                let (distance, other) = self.number(*offset)?;
+                require(is_ptr(elem) && distance.is_int() && other == shape, wrong_element)
+            }
+            Core::Assume { value, fact } => {
+                self.same(&[*value], result)?;
+                self.fact(fact, elem, shape)
+            }
+            _ => unreachable!("the caller holds that the op is element-wise"),
+        }
+    }
+
+    fn fact(&self, fact: &Fact, elem: Elem, shape: &Shape) -> Rule {
+        let is_int = elem.scalar().is_some_and(Scalar::is_int);
+        let holds = match fact {
+            Fact::DivBy { divisor, every, along } => {
+                let placed = match (every, along) {
+                    (None, None) => true,
+                    (Some(every), Some(along)) => {
+                        let extent = usize::try_from(*along).ok().and_then(|along| shape.get(along));
+                        extent.is_some_and(|extent| (0..=i64::from(*extent)).contains(every))
+                    }
+                    _ => false,
+                };
+                divisor.is_power_of_two() && placed && (is_int || is_ptr(elem))
+            }
+            Fact::Bounded { low, high } => is_int && low.zip(*high).is_none_or(|(low, high)| low <= high),
+            Fact::SameElements { groups } => {
+                let within = |(group, extent): (&i64, &u32)| (0..=i64::from(*extent)).contains(group);
+                (is_int || is_ptr(elem)) && groups.len() == shape.len() && groups.iter().zip(shape).all(within)
+            }
+        };
+        require(holds, || "the fact does not fit the value".into())
+    }
+
+    /// Ops that move elements without touching them.
+    fn shape_op(&self, core: &Core) -> Option<Rule> {
+        Some(match core {
+            Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
+                let counts = |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
+                require(elem.scalar().is_some_and(counts), || "it counts along one dimension in integers that suffice".into())
+            }),
+            Core::Broadcast { x } => self.reshaped(*x, |from, to| {
+                from.is_empty() || from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a == b || *a == 1)
+            }),
+            Core::Reshape { x } => self.reshaped(*x, |from, to| element_count(from) == element_count(to)),
+            Core::Permute { x, order } => self.reshaped(*x, |from, to| {
+                is_permutation(order, from.len())
+                    && from.len() == to.len()
+                    && to.iter().zip(order).all(|(extent, dim)| *extent == from[*dim as usize])
+            }),
+            Core::Cat { lhs, rhs, dim } => self.cat(*lhs, *rhs, *dim as usize),
+            Core::Extract { x, indices } => self.reshaped(*x, |from, to| divides(to, from)).and_then(|()| {
+                let rank = self.tile(*x)?.1.len();
+                require(indices.len() == rank, || "it takes an index for each dimension".into())?;
+                self.scalar_ints(indices)
+            }),
+            Core::Insert { x, into, indices } => self.result().and_then(|result| {
+                self.same(&[*into], result)?;
+                let (part, whole) = (self.tile(*x)?, self.tile(*into)?);
+                require(part.0 == whole.0 && divides(part.1, whole.1), || "the part does not divide the whole".into())?;
+                require(indices.len() == whole.1.len(), || "it takes an index for each dimension".into())?;
+                self.scalar_ints(indices)
+            }),
+            Core::Reinterpret { x } => self.number(*x).and_then(|(from, shape)| {
+                let (elem, other) = self.result_tile()?;
+                let bits = |scalar: Scalar, shape: &Shape| u64::from(scalar.bits()) * element_count(shape) as u64;
+                let fits = elem.scalar().is_some_and(|to| bits(to, other) == bits(from, shape));
+                require(fits && shape.len() == 1 && other.len() == 1, || "both have one dimension and as many bytes".into())
+            }),
+            _ => return None,
+        })
+    }
+
+    fn reshaped(&self, x: Value, fits: impl Fn(&Shape, &Shape) -> bool) -> Rule {
+        let (from, shape) = self.tile(x)?;
+        let (to, other) = self.result_tile()?;
+        require(from == to && fits(shape, other), || "the shapes or elements of operand and result do not fit".into())
+    }
+
+    fn cat(&self, lhs: Value, rhs: Value, dim: usize) -> Rule {
+        let (elem, shape) = self.result_tile()?;
+        let ((left_elem, left), (right_elem, right)) = (self.tile(lhs)?, self.tile(rhs)?);
+        let fits = left.len() == shape.len()
+            && right.len() == shape.len()
+            && dim < shape.len()
+            && (0..shape.len()).all(|i| {
+                if i == dim { left[i].checked_add(right[i]) == Some(shape[i]) } else { left[i] == shape[i] && right[i] == shape[i] }
+            });
+        require(fits && left_elem == elem && right_elem == elem, || "the parts do not add up to the result".into())
+    }
+
+    /// Grid, memory objects and views.
+    fn object(&self, core: &Core) -> Rule {
+        match core {
+            Core::BlockId { axis } | Core::BlockCount { axis } => {
+                require(*axis < 3, || "the grid has three axes".into())?;
+                self.results(&[Type::scalar(Scalar::I32)])
+            }
+            Core::MakeMemRef { base, sizes, strides } => {
+                let Type::MemRef(memref) = self.result()? else { return Err("its result is a memref".into()) };
+                let wanted = Type::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: Shape::new() };
+                require(self.ty(*base).fits(&wanted), || "the base does not point to the memref's elements".into())?;
+                let open = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
+                let counted = sizes.len() == open(&memref.sizes) && strides.len() == open(&memref.strides);
+                require(counted, || "it takes the sizes and strides that its type leaves open".into())?;
+                self.scalar_ints(sizes)?;
+                self.scalar_ints(strides)
+            }
+            Core::MakeView { memref } => {
+                let Type::View(view) = self.result()? else { return Err("its result is a view".into()) };
+                require(matches!(self.ty(*memref), Type::MemRef(found) if *found == view.memref), || {
+                    "the view's type names another memref".into()
+                })
+            }
+            Core::MemRefShape { memref } => match self.ty(*memref) {
+                Type::MemRef(memref) => self.extents(memref.sizes.len()),
+                _ => Err("it asks a memref".into()),
+            },
+            Core::ViewShape { view } => match self.ty(*view) {
+                Type::View(view) => self.extents(view.tile.len()),
+                _ => Err("it asks a view".into()),
+            },
+            Core::GlobalAddress { name } => {
+                let global = self.module.globals.iter().find(|global| global.name == *name);
+                let pointee = global.ok_or_else(|| format!("there is no global '{name}'"))?.elem;
+                self.results(&[Type::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: Shape::new() }])
+            }
+            Core::Alloca { align, .. } => match self.result_tile()? {
+                (Elem::Ptr { pointee, space: Space::Local }, shape) if shape.is_empty() => {
+                    let aligned = align.is_power_of_two() && *align >= u64::from(pointee.bytes());
+                    require(aligned, || "the alignment is a power of two of at least the element's size".into())
+                }
+                _ => Err("its result is a local pointer".into()),
+            },
+            other => unreachable!("{} has a rule above", base::ir::Operation::mnemonic(other)),
+        }
+    }
+
+    fn extents(&self, rank: usize) -> Rule {
+        require(self.op.results.len() == rank, || format!("it has {rank} results, one a dimension"))?;
+        self.scalar_ints(&self.op.results)
+    }
+}
+
+fn divides(part: &Shape, whole: &Shape) -> bool {
+    part.len() == whole.len() && part.iter().zip(whole).all(|(part, whole)| whole % part == 0)
+}
+
+pub(super) fn is_ptr(elem: Elem) -> bool {
+    matches!(elem, Elem::Ptr { .. })
+}
+
+fn space_of(elem: Elem) -> Option<Space> {
+    match elem {
+        Elem::Ptr { space, .. } => Some(space),
+        Elem::Scalar(_) => None,
+    }
+}
+
+fn is_int(elem: Elem) -> bool {
+    elem.scalar().is_some_and(Scalar::is_int)
+}
+
+/// The floats that arithmetic is defined on; the others are only converted and multiplied.
+fn is_float(elem: Elem) -> bool {
+    matches!(elem, Elem::Scalar(Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
+}
+
+fn is_f32(elem: Elem) -> bool {
+    elem == Elem::Scalar(Scalar::F32)
+}
+
+fn ftz_on(ftz: bool, elem: Elem) -> bool {
+    !ftz || is_f32(elem)
+}
+
+fn directed(rounding: Rounding) -> bool {
+    matches!(rounding, Rounding::NearestEven | Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
+}
+
+fn unary_on(kind: Unary, elem: Elem) -> bool {
+    match kind {
+        Unary::AbsI | Unary::NegI { .. } => is_int(elem),
+        Unary::Sqrt { rounding, ftz } => {
+            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || rounding == Rounding::Approx && is_f32(elem))
+        }
+        Unary::Exp { rounding } | Unary::Tanh { rounding } => {
+            is_float(elem) && (rounding == Rounding::Full || rounding == Rounding::Approx && is_f32(elem))
+        }
+        Unary::Rsqrt { ftz } | Unary::Exp2 { ftz } => is_float(elem) && ftz_on(ftz, elem),
+        _ => is_float(elem),
+    }
+}
+
+fn binary_on(kind: Binary, elem: Elem) -> bool {
+    match kind {
+        Binary::AddF { rounding, ftz } | Binary::SubF { rounding, ftz } | Binary::MulF { rounding, ftz } => {
+            is_float(elem) && directed(rounding) && ftz_on(ftz, elem)
+        }
+        Binary::DivF { rounding, ftz } => {
+            let quick = matches!(rounding, Rounding::Approx | Rounding::Full) && is_f32(elem);
+            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || quick)
+        }
+        Binary::MaxF { ftz, .. } | Binary::MinF { ftz, .. } => is_float(elem) && ftz_on(ftz, elem),
+        Binary::RemF | Binary::PowF | Binary::PowI | Binary::Atan2 => is_float(elem),
+        Binary::DivI { rounding, .. } => {
+            is_int(elem) && matches!(rounding, Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
+        }
+        _ => is_int(elem),
+    }
+}
+
+fn converts(kind: Convert, from: Scalar, to: Scalar) -> bool {
+    match kind {
+        Convert::ExtI { .. } => from.is_int() && to.is_int() && from.bits() < to.bits(),
+        Convert::TruncI { .. } => from.is_int() && to.is_int() && from.bits() > to.bits(),
+        Convert::FToF { .. } => from.is_float() && to.is_float() && from != to,
+        Convert::FToI { .. } => from.is_float() && to.is_int(),
+        Convert::IToF { .. } => from.is_int() && to.is_float(),
+        Convert::Bitcast => from.bits() == to.bits(),
+    }
+}
