@@ -1,8 +1,8 @@
 //! Tiles, pointers, strided memory and views as the middle formats (`.aa`, `.as`, `.sched`) type them.
 
-use crate::{Loc, Scalar};
 use crate::memory::Padding;
 use crate::text::TypeText;
+use crate::{Loc, Scalar};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 

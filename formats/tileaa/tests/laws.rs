@@ -54,7 +54,10 @@ fn what_does_not_fit_is_refused() {
         ("%1 = constant(value: splat(0)) : tile<3xi32>\nreturn", "power of two"),
         ("%1 = iota : tile<4xi32>\n%2 = reshape(x: %1) : tile<8xi32>\nreturn", "do not fit"),
         ("%1 = make_token : token\n%2 = join_tokens(tokens: [%1]) : token\nreturn", "two tokens"),
-        ("%1 = if(cond: %0, then: {}, otherwise: {}) : i32 {\nyield(values: [%0])\n} {\nyield(values: [%0])\n}\nreturn", "another type"),
+        (
+            "%1 = if(cond: %0, then: {}, otherwise: {}) : i32 {\nyield(values: [%0])\n} {\nyield(values: [%0])\n}\nreturn",
+            "another type",
+        ),
         ("loop(body: {}) {\nyield\n}\nreturn", "yielded to"),
         ("break\n", "not in a loop"),
         ("%1 = constant(value: splat(0)) : i32", "terminator"),

@@ -101,7 +101,9 @@ impl Regions<'_> {
                 let Some((index, carried)) = self.args(*body).split_first() else {
                     return Err("its body takes the loop index".into());
                 };
-                require(self.function.body.ty(*index) == self.function.body.ty(*lower), || "the index has the type of the bounds".into())?;
+                require(self.function.body.ty(*index) == self.function.body.ty(*lower), || {
+                    "the index has the type of the bounds".into()
+                })?;
                 self.flow("initial values", init, carried)?;
                 self.flow("initial values", init, &node.results)
             }

@@ -35,7 +35,8 @@ impl<'a> Uses<'a> {
     }
 
     pub(super) fn results(&self, types: &[Type]) -> Rule {
-        let fit = self.op.results.len() == types.len() && self.op.results.iter().zip(types).all(|(result, ty)| self.ty(*result) == ty);
+        let fit =
+            self.op.results.len() == types.len() && self.op.results.iter().zip(types).all(|(result, ty)| self.ty(*result) == ty);
         require(fit, || "its results have the wrong types".into())
     }
 
@@ -118,9 +119,7 @@ impl<'a> Uses<'a> {
                 let scalar = elem.scalar().ok_or("a constant holds no pointers")?;
                 let fits = match value {
                     Dense::Splat(bits) => bits & !scalar.mask() == 0,
-                    Dense::Elements(all) => {
-                        all.len() == element_count(shape) && all.iter().all(|bits| bits & !scalar.mask() == 0)
-                    }
+                    Dense::Elements(all) => all.len() == element_count(shape) && all.iter().all(|bits| bits & !scalar.mask() == 0),
                 };
                 require(fits, || "the data has bits or a number of elements that do not fit its type".into())
             }

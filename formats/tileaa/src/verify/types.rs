@@ -44,6 +44,5 @@ fn view(view: &View) -> Rule {
 
 pub(super) fn is_permutation(order: &[u32], rank: usize) -> bool {
     let mut seen = vec![false; rank];
-    order.len() == rank
-        && order.iter().all(|dim| seen.get_mut(*dim as usize).is_some_and(|seen| !std::mem::replace(seen, true)))
+    order.len() == rank && order.iter().all(|dim| seen.get_mut(*dim as usize).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
