@@ -14,6 +14,7 @@
 //! }
 //! ```
 
+pub mod facts;
 pub mod module;
 pub mod ops;
 pub mod types;

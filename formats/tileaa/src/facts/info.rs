@@ -1,0 +1,119 @@
+//! What is known of one value, and the arithmetic of such knowledge.
+//!
+//! All lengths and divisors are powers of two, so the greatest common divisor of two is the smaller one.
+
+use base::Scalar;
+use base::tile::{Elem, Shape};
+use smallvec::SmallVec;
+
+/// The largest divisor that is kept; that of zero.
+pub(super) const MOST: u64 = 1 << 62;
+
+/// How the elements of a tile lie along one dimension, looked at in groups that start at multiples of their length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisInfo {
+    /// Within groups of this length each element is the one before plus one (for pointers: plus one pointee).
+    pub contiguity: u64,
+    /// The first element of each such group is a multiple of this (for pointers: in bytes).
+    pub divisibility: u64,
+    /// Within groups of this length all elements are equal.
+    pub constancy: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Bounds of every element as a signed number, both included.
+    pub range: (i64, i64),
+    /// What every element is a multiple of; for pointers in bytes.
+    pub divisor: u64,
+    pub axes: SmallVec<[AxisInfo; 2]>,
+}
+
+impl AxisInfo {
+    pub const UNKNOWN: AxisInfo = AxisInfo { contiguity: 1, divisibility: 1, constancy: 1 };
+
+    /// What the elements at multiples of `length` along the dimension are multiples of, when neighbours are `unit` apart.
+    pub(super) fn divisor_at(self, length: u64, unit: u64) -> u64 {
+        if length >= self.contiguity { self.divisibility } else { self.divisibility.min(length.saturating_mul(unit)) }
+    }
+
+    fn join(self, other: AxisInfo) -> AxisInfo {
+        let contiguity = self.contiguity.min(other.contiguity);
+        AxisInfo {
+            contiguity,
+            // Where the pieces become shorter, more elements are first ones; the unit is at least one.
+            divisibility: self.divisor_at(contiguity, 1).min(other.divisor_at(contiguity, 1)),
+            constancy: self.constancy.min(other.constancy),
+        }
+    }
+}
+
+impl Info {
+    /// Nothing is known but the type.
+    pub fn unknown(elem: Elem, shape: &Shape) -> Info {
+        Info { range: full_range(elem), divisor: 1, axes: shape.iter().map(|_| AxisInfo::UNKNOWN).collect() }
+    }
+
+    /// Every element is the same number.
+    pub(super) fn splat(value: i64, shape: &Shape) -> Info {
+        Info::equal((value, value), power_dividing(value as u64), shape)
+    }
+
+    /// All elements are equal.
+    pub(super) fn equal(range: (i64, i64), divisor: u64, shape: &Shape) -> Info {
+        let axis = |extent: &u32| AxisInfo { contiguity: 1, divisibility: divisor, constancy: u64::from(*extent) };
+        Info { range, divisor, axes: shape.iter().map(axis).collect() }
+    }
+
+    pub(super) fn constant(&self) -> Option<i64> {
+        (self.range.0 == self.range.1).then_some(self.range.0)
+    }
+
+    pub(super) fn join(&self, other: &Info) -> Info {
+        Info {
+            range: (self.range.0.min(other.range.0), self.range.1.max(other.range.1)),
+            divisor: self.divisor.min(other.divisor),
+            axes: self.axes.iter().zip(&other.axes).map(|(a, b)| a.join(*b)).collect(),
+        }
+    }
+
+    /// Lets each kind of knowledge sharpen the others.
+    pub(super) fn sharpen(mut self, shape: &Shape) -> Info {
+        if let Some(value) = self.constant() {
+            return Info::splat(value, shape);
+        }
+        let single = self.axes.iter().map(|axis| axis.divisor_at(1, 1)).max().unwrap_or(1);
+        self.divisor = self.divisor.max(single);
+        for axis in &mut self.axes {
+            axis.divisibility = axis.divisibility.max(self.divisor);
+        }
+        self
+    }
+
+    /// The contiguity along a dimension of the same numbers in a wider type: a group that may run past the greatest number of
+    /// the narrow type is cut where it can no longer do so.
+    pub(super) fn unbroken(&self, dim: usize, elem: Elem) -> u64 {
+        let axis = self.axes[dim];
+        let (low, high) = full_range(elem);
+        let may_wrap = self.range == (low, high);
+        if may_wrap { axis.contiguity.min(axis.divisibility) } else { axis.contiguity }
+    }
+}
+
+/// All numbers of a type, as signed ones; pointers and floats have no useful bounds.
+pub fn full_range(elem: Elem) -> (i64, i64) {
+    match elem {
+        Elem::Scalar(scalar) if scalar.is_int() => scalar_range(scalar),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+fn scalar_range(scalar: Scalar) -> (i64, i64) {
+    let high = (scalar.mask() >> 1) as i64;
+    (-high - 1, high)
+}
+
+/// The greatest power of two that divides a number.
+pub(super) fn power_dividing(value: u64) -> u64 {
+    if value == 0 { MOST } else { (1 << value.trailing_zeros()).min(MOST) }
+}

@@ -1,0 +1,317 @@
+//! What is known of the values of a function: divisors, ranges, and how the elements of tiles lie.
+//!
+//! Derived from assumptions, constants, the grid and loop bounds, through arithmetic and shapes. Values carried by loops start
+//! from what enters the loop and lose what the next iteration does not confirm, until nothing changes; ranges that keep growing
+//! are given up.
+
+mod info;
+mod transfer;
+
+pub use info::{AxisInfo, Info, full_range};
+
+use crate::{Function, Op, Type};
+use base::Value;
+use base::core_ops::Core;
+use base::ir::{Block, Op as OpId, Operation};
+use base::tile::{Elem, Shape};
+use transfer::Operand;
+
+/// What is known of a memref: divisors of its base (in bytes), sizes and strides (in elements).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemRefFacts {
+    pub base: u64,
+    pub sizes: Vec<u64>,
+    pub strides: Vec<u64>,
+    /// Bounds of the sizes and strides.
+    pub size_ranges: Vec<(i64, i64)>,
+    pub stride_ranges: Vec<(i64, i64)>,
+}
+
+pub struct Facts<'a> {
+    function: &'a Function,
+    /// None for what is not a tile, and for what is never reached.
+    infos: Vec<Option<Info>>,
+}
+
+/// How often a carried value may change before its range is given up, and before everything about it is.
+const PATIENCE: (u32, u32) = (2, 12);
+
+impl<'a> Facts<'a> {
+    pub fn of(function: &'a Function) -> Facts<'a> {
+        let count = function.body.values.len();
+        let mut deriver = Deriver {
+            function,
+            infos: vec![None; count],
+            changes: vec![0; count],
+            loops: enclosing_loops(function),
+            changed: false,
+        };
+        for &param in function.params() {
+            deriver.infos[param.0 as usize] = deriver.unknown(param);
+        }
+        let order = function.body.walk(function.region);
+        loop {
+            deriver.changed = false;
+            order.iter().for_each(|op| deriver.op(*op));
+            if !deriver.changed {
+                return Facts { function, infos: deriver.infos };
+            }
+        }
+    }
+
+    /// All that is known of a tile or scalar.
+    pub fn info(&self, value: Value) -> Option<&Info> {
+        self.infos[value.0 as usize].as_ref()
+    }
+
+    /// A power of two that every element is a multiple of; for pointers in bytes.
+    pub fn divisor(&self, value: Value) -> u64 {
+        self.info(value).map_or(1, |info| info.divisor)
+    }
+
+    /// Bounds of every element as a signed number, both included.
+    pub fn range(&self, value: Value) -> (i64, i64) {
+        match (self.info(value), self.function.body.ty(value)) {
+            (Some(info), _) => info.range,
+            (None, Type::Tile { elem, .. }) => full_range(*elem),
+            (None, _) => (i64::MIN, i64::MAX),
+        }
+    }
+
+    pub fn constant(&self, value: Value) -> Option<i64> {
+        self.info(value).and_then(Info::constant)
+    }
+
+    pub fn axis(&self, value: Value, dim: usize) -> AxisInfo {
+        self.info(value).and_then(|info| info.axes.get(dim)).copied().unwrap_or(AxisInfo::UNKNOWN)
+    }
+
+    /// What is known of a memref, or of the memref that a view looks at.
+    pub fn memref(&self, value: Value) -> Option<MemRefFacts> {
+        let body = &self.function.body;
+        match (&body.ops[body.defining_op(value)?].kind, body.ty(value)) {
+            (Op::Core(Core::MakeView { memref }), _) => self.memref(*memref),
+            (Op::Core(Core::MakeMemRef { base, sizes, strides }), Type::MemRef(ty)) => {
+                let resolve = |known: &[Option<u64>], open: &[Value]| {
+                    let mut open = open.iter();
+                    let mut extent = |known: &Option<u64>| match (known, known.is_none().then(|| open.next()).flatten()) {
+                        (Some(extent), _) => (info::power_dividing(*extent), (*extent as i64, *extent as i64)),
+                        (None, Some(value)) => (self.divisor(*value), self.range(*value)),
+                        (None, None) => (1, (i64::MIN, i64::MAX)),
+                    };
+                    known.iter().map(&mut extent).unzip()
+                };
+                let (sizes, size_ranges) = resolve(&ty.sizes, sizes);
+                let (strides, stride_ranges) = resolve(&ty.strides, strides);
+                Some(MemRefFacts { base: self.divisor(*base), sizes, strides, size_ranges, stride_ranges })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// For each op, the loop that `continue` beside it goes on with, the one that `break` leaves, and the op whose region it is in.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    place: Option<OpId>,
+    continued: Option<OpId>,
+    broken: Option<OpId>,
+}
+
+fn enclosing_loops(function: &Function) -> Vec<Around> {
+    let body = &function.body;
+    let places = body.op_blocks();
+    let mut around = vec![Around::default(); body.blocks.len()];
+    let mut of_op = vec![Around::default(); body.ops.len()];
+    for op in body.walk(function.region) {
+        let outer = places[op.0 as usize].map_or(Around::default(), |block: Block| around[block.0 as usize]);
+        of_op[op.0 as usize] = outer;
+        let place = Some(op);
+        let inner = match body.ops[op].kind {
+            Op::Core(Core::For { .. }) => Around { place, continued: place, broken: None },
+            Op::Core(Core::Loop { .. }) => Around { place, continued: place, broken: place },
+            Op::Core(Core::If { .. }) => Around { place, ..outer },
+            _ => Around { place, continued: None, broken: None },
+        };
+        for region in body.ops[op].kind.regions() {
+            around[body.block_of(region).0 as usize] = inner;
+        }
+    }
+    of_op
+}
+
+struct Deriver<'a> {
+    function: &'a Function,
+    infos: Vec<Option<Info>>,
+    changes: Vec<u32>,
+    loops: Vec<Around>,
+    changed: bool,
+}
+
+impl Deriver<'_> {
+    fn tile(&self, value: Value) -> Option<(Elem, &Shape)> {
+        self.function.body.ty(value).tile()
+    }
+
+    fn unknown(&self, value: Value) -> Option<Info> {
+        self.tile(value).map(|(elem, shape)| Info::unknown(elem, shape))
+    }
+
+    fn info(&self, value: Value) -> Option<&Info> {
+        self.infos[value.0 as usize].as_ref()
+    }
+
+    fn set(&mut self, value: Value, info: Option<Info>) {
+        let slot = &mut self.infos[value.0 as usize];
+        if *slot != info {
+            *slot = info;
+            self.changed = true;
+        }
+    }
+
+    /// Adds what may flow into a value from one more side.
+    fn flow_info(&mut self, from: Option<Info>, to: Value) {
+        let (Some(from), Some((elem, shape))) = (from, self.tile(to)) else { return };
+        let (full, shape) = (full_range(elem), shape.clone());
+        let Some(old) = self.info(to) else {
+            self.set(to, Some(from));
+            return;
+        };
+        let mut joined = old.join(&from);
+        if joined == *old {
+            return;
+        }
+        let changes = &mut self.changes[to.0 as usize];
+        *changes += 1;
+        if *changes > PATIENCE.1 {
+            joined = Info::unknown(elem, &shape);
+        } else if *changes > PATIENCE.0 {
+            let old = self.infos[to.0 as usize].as_ref().map_or(full, |info| info.range);
+            if joined.range.0 < old.0 {
+                joined.range.0 = full.0;
+            }
+            if joined.range.1 > old.1 {
+                joined.range.1 = full.1;
+            }
+        }
+        self.set(to, Some(joined));
+    }
+
+    fn flow(&mut self, from: &[Value], to: &[Value]) {
+        for (&from, &to) in from.iter().zip(to) {
+            self.flow_info(self.info(from).cloned(), to);
+        }
+    }
+
+    fn op(&mut self, op: OpId) {
+        let function = self.function;
+        let node = &function.body.ops[op];
+        let args = |region| &function.body.blocks[function.body.block_of(region)].args[..];
+        let around = self.loops[op.0 as usize];
+        match &node.kind {
+            Op::Core(Core::For { lower, upper, step, init, body, unsigned }) => {
+                self.index(args(*body)[0], *lower, *upper, *step, *unsigned);
+                self.flow(init, &args(*body)[1..]);
+                self.flow(init, &node.results);
+            }
+            Op::Core(Core::Loop { init, body }) => self.flow(init, args(*body)),
+            Op::Core(Core::If { .. }) => {}
+            Op::Core(Core::Continue { values }) => match around.continued.map(|target| (target, &function.body.ops[target].kind)) {
+                Some((target, Op::Core(Core::For { body, .. }))) => {
+                    self.flow(values, &args(*body)[1..]);
+                    self.flow(values, &function.body.ops[target].results);
+                }
+                Some((_, Op::Core(Core::Loop { body, .. }))) => self.flow(values, args(*body)),
+                _ => {}
+            },
+            Op::Core(Core::Break { values }) => {
+                if let Some(target) = around.broken {
+                    self.flow(values, &function.body.ops[target].results);
+                }
+            }
+            Op::Core(Core::Yield { values }) => {
+                if let Some(target) = around.place.filter(|place| matches!(function.body.ops[*place].kind, Op::Core(Core::If { .. }))) {
+                    self.flow(values, &function.body.ops[target].results);
+                }
+            }
+            Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => {
+                for (pair, operand) in args(*body).chunks(2).zip(operands) {
+                    let element = self.info(*operand).and_then(|info| transfer::element(function.body.ty(*operand), info));
+                    self.set(pair[0], element);
+                    self.set(pair[1], self.unknown(pair[1]));
+                }
+                self.unknown_results(op);
+            }
+            Op::Core(Core::MemRefShape { memref }) => self.shape(op, *memref),
+            Op::Core(Core::ViewShape { .. }) => {
+                for &result in &node.results {
+                    let info = self.unknown(result).map(|info| Info { range: (0, info.range.1), ..info });
+                    self.set(result, info);
+                }
+            }
+            Op::Core(core) => match node.results[..] {
+                [result] if core.is_pure() && self.tile(result).is_some() => self.compute(core, result),
+                _ => self.unknown_results(op),
+            },
+            _ => self.unknown_results(op),
+        }
+    }
+
+    fn unknown_results(&mut self, op: OpId) {
+        let function = self.function;
+        for &result in &function.body.ops[op].results {
+            self.set(result, self.unknown(result));
+        }
+    }
+
+    /// Facts about the result of a pure op, once there are some about all its operands.
+    fn compute(&mut self, core: &Core, result: Value) {
+        let body = &self.function.body;
+        let Type::Tile { elem, shape } = body.ty(result) else { return };
+        let operands: Option<Vec<Operand<'_>>> = core
+            .operands()
+            .iter()
+            .map(|value| {
+                let (elem, shape) = body.ty(*value).tile()?;
+                Some(Operand { info: self.info(*value)?, elem, shape })
+            })
+            .collect();
+        if let Some(operands) = operands {
+            let info = transfer::result(core, &operands, *elem, shape);
+            self.set(result, Some(info));
+        }
+    }
+
+    /// The index of a counted loop: from the lower bound in steps, below the upper bound.
+    fn index(&mut self, index: Value, lower: Value, upper: Value, step: Value, unsigned: bool) {
+        let (Some(low), Some(high), Some(stride)) = (self.info(lower), self.info(upper), self.info(step)) else { return };
+        let Some((elem, _)) = self.tile(index) else { return };
+        let signed_is_right = !unsigned || low.range.0 >= 0 && high.range.0 >= 0;
+        let last = high.range.1.saturating_sub(1);
+        let range = if signed_is_right && low.range.0 <= last { (low.range.0, last) } else { full_range(elem) };
+        let divisor = low.divisor.min(stride.divisor);
+        let info = Info { range, divisor, axes: Default::default() }.sharpen(&Shape::new());
+        self.set(index, Some(info));
+    }
+
+    /// The extents of a memref are what it was made of.
+    fn shape(&mut self, op: OpId, memref: Value) {
+        let function = self.function;
+        let known = Facts { function, infos: std::mem::take(&mut self.infos) };
+        let facts = known.memref(memref);
+        self.infos = known.infos;
+        for (dim, &result) in function.body.ops[op].results.iter().enumerate() {
+            let Some((elem, shape)) = self.tile(result) else { continue };
+            let mut info = Info::unknown(elem, shape);
+            if let Some(facts) = &facts {
+                info.divisor = facts.sizes[dim];
+                let (low, high) = facts.size_ranges[dim];
+                let full = full_range(elem);
+                if low >= full.0 && high <= full.1 {
+                    info.range = (low, high);
+                }
+            }
+            self.set(result, Some(info));
+        }
+    }
+}

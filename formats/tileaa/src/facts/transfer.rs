@@ -1,0 +1,429 @@
+//! What an op makes of the facts about its operands.
+
+use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
+use crate::Type;
+use base::Scalar;
+use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
+use base::core_ops::{Core, Fact};
+use base::tile::{Dense, Elem, Shape};
+
+/// Tile blocks are numbered below this along each axis.
+const GRID_LIMIT: i64 = 1 << 24;
+
+/// A number of the type the facts are about: the facts of an op's operand with its type.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<'a> {
+    pub(super) info: &'a Info,
+    pub(super) elem: Elem,
+    pub(super) shape: &'a Shape,
+}
+
+/// The facts about the result of a pure op that yields a tile; operands are in the order of the op.
+pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> Info {
+    let unknown = || Info::unknown(elem, shape);
+    let is_int = elem.scalar().is_some_and(Scalar::is_int);
+    let info = match (core, operands) {
+        (Core::Constant { value }, _) if is_int => constant(value, elem.carrier(), shape),
+        (Core::Iota {}, _) => iota(shape, elem),
+        (Core::BlockId { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
+        (Core::BlockCount { .. }, _) => Info::equal((1, GRID_LIMIT - 1), 1, shape),
+        (Core::Assume { fact, .. }, [x]) => assume(fact, x),
+        (Core::Broadcast { .. }, [x]) => broadcast(x, shape),
+        (Core::Reshape { .. }, [x]) => reshape(x, shape),
+        (Core::Permute { order, .. }, [x]) => {
+            Info { axes: order.iter().map(|dim| x.info.axes[*dim as usize]).collect(), ..x.info.clone() }
+        }
+        (Core::Offset { .. }, [ptr, offset]) => self::offset(ptr, offset),
+        (Core::PtrCast { .. } | Core::IntToPtr { .. } | Core::PtrToInt { .. }, [x]) => readdressed(x, elem),
+        (Core::Select { .. }, [cond, yes, no]) => select(cond, yes, no),
+        (Core::Compare { kind, .. }, [lhs, rhs]) => compare(*kind, lhs, rhs, shape),
+        (Core::Convert { kind, .. }, [x]) if is_int => convert(*kind, x, elem),
+        (Core::Binary { kind, .. }, [lhs, rhs]) if is_int => binary(*kind, lhs, rhs, elem, shape),
+        (core, operands) if core.is_elementwise() && !operands.is_empty() => constant_along(operands, unknown()),
+        _ => unknown(),
+    };
+    info.sharpen(shape)
+}
+
+fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
+    match value {
+        Dense::Splat(bits) => Info::splat(scalar.sign_extend(*bits), shape),
+        Dense::Elements(all) => {
+            let numbers = || all.iter().map(|bits| scalar.sign_extend(*bits));
+            let mut info = Info::unknown(Elem::Scalar(scalar), shape);
+            info.range = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
+            info.divisor = numbers().map(|number| power_dividing(number as u64)).min().unwrap_or(MOST);
+            info
+        }
+    }
+}
+
+fn iota(shape: &Shape, elem: Elem) -> Info {
+    let extent = u64::from(shape[0]);
+    let axis = AxisInfo { contiguity: extent, divisibility: MOST, constancy: 1 };
+    let (low, high) = full_range(elem);
+    // A type that is just wide enough counts through its negative numbers.
+    let range = if extent as i64 - 1 <= high { (0, extent as i64 - 1) } else { (low, high) };
+    Info { range, divisor: 1, axes: [axis].into_iter().collect() }
+}
+
+fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
+    let mut info = x.info.clone();
+    match fact {
+        Fact::DivBy { divisor, every: None, .. } => info.divisor = info.divisor.max(*divisor),
+        Fact::DivBy { divisor, every: Some(every), along } => {
+            let dim = along.map_or(0, |along| along as usize);
+            // Groups of lengths that are no power of two are not described.
+            if let Ok(length) = u64::try_from(*every)
+                && length.is_power_of_two()
+                && length >= info.axes[dim].contiguity
+            {
+                let axis = &mut info.axes[dim];
+                axis.contiguity = length;
+                axis.divisibility = axis.divisibility.max(*divisor);
+            }
+        }
+        Fact::Bounded { low, high } => {
+            let (least, most) = info.range;
+            let range = (low.map_or(least, |low| low.max(least)), high.map_or(most, |high| high.min(most)));
+            // Facts that exclude each other promise that this is never reached.
+            if range.0 <= range.1 {
+                info.range = range;
+            }
+        }
+        Fact::SameElements { groups } => {
+            for (axis, group) in info.axes.iter_mut().zip(groups) {
+                let length = u64::try_from(*group).unwrap_or(1);
+                if length.is_power_of_two() {
+                    axis.constancy = axis.constancy.max(length);
+                }
+            }
+        }
+    }
+    info
+}
+
+fn broadcast(x: &Operand<'_>, shape: &Shape) -> Info {
+    if x.shape.is_empty() {
+        return Info::equal(x.info.range, x.info.divisor, shape);
+    }
+    let axes = x.info.axes.iter().zip(x.shape).zip(shape).map(|((axis, from), to)| {
+        if from == to { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: u64::from(*to) } }
+    });
+    Info { axes: axes.collect(), ..x.info.clone() }
+}
+
+/// Elements keep their row-major order. Dimensions are matched in groups of equal extent, of which the one that varies fastest
+/// keeps what is known along it.
+fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
+    let mut axes: Vec<AxisInfo> =
+        shape.iter().map(|_| AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: 1 }).collect();
+    let (mut from, mut to) = (x.shape.len(), shape.len());
+    while from > 0 && to > 0 {
+        let (from_end, to_end) = (from, to);
+        from -= 1;
+        to -= 1;
+        let (mut old, mut new) = (u64::from(x.shape[from]), u64::from(shape[to]));
+        while old != new {
+            if old < new && from > 0 {
+                from -= 1;
+                old *= u64::from(x.shape[from]);
+            } else if new < old && to > 0 {
+                to -= 1;
+                new *= u64::from(shape[to]);
+            } else {
+                break;
+            }
+        }
+        // Leading extents of one belong to the group that ends there.
+        regroup(&x.info.axes[from..from_end], &x.shape[from..from_end], &mut axes[to..to_end], &shape[to..to_end]);
+    }
+    Info { axes: axes.into_iter().collect(), ..x.info.clone() }
+}
+
+/// What is known along the fastest dimension of one group, told of the other's fastest dimension.
+fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape: &[u32]) {
+    let fastest = |shape: &[u32]| shape.iter().rposition(|extent| *extent > 1);
+    let (Some(from), Some(to)) = (fastest(old_shape), fastest(new_shape)) else { return };
+    let (axis, room) = (old[from], u64::from(new_shape[to]));
+    let contiguity = axis.contiguity.min(room);
+    new[to] = AxisInfo {
+        contiguity,
+        divisibility: axis.divisor_at(contiguity, 1).max(new[to].divisibility),
+        constancy: axis.constancy.min(room),
+    };
+    // What is equal beyond the fastest new dimension is equal along the next one.
+    let next = new_shape[..to].iter().rposition(|extent| *extent > 1);
+    if let Some(next) = next {
+        new[next].constancy = (axis.constancy / room).clamp(1, u64::from(new_shape[next]));
+    }
+}
+
+/// Sum of two tiles whose neighbours along a contiguous dimension are `unit` apart; `rhs` counts such units.
+fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
+    let contiguity = lhs.contiguity.min(rhs.constancy).max(lhs.constancy.min(rhs.contiguity));
+    let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MOST);
+    AxisInfo {
+        contiguity,
+        divisibility: lhs.divisor_at(contiguity, unit).min(scaled),
+        constancy: lhs.constancy.min(rhs.constancy),
+    }
+}
+
+fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
+    let unit = match ptr.elem {
+        Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
+        Elem::Scalar(_) => 1,
+    };
+    // Four-bit elements lie two in a byte, so their addresses are not a unit apart.
+    if matches!(ptr.elem, Elem::Ptr { pointee, .. } if pointee.bits() == 4) {
+        return Info::unknown(ptr.elem, ptr.shape);
+    }
+    let axes = ptr.info.axes.iter().zip(&offset.info.axes).enumerate().map(|(dim, (base, distance))| {
+        let unbroken = offset.info.unbroken(dim, offset.elem);
+        let distance = AxisInfo { contiguity: unbroken, divisibility: distance.divisor_at(unbroken, 1), ..*distance };
+        sum_axis(*base, distance, unit)
+    });
+    let scaled = offset.info.divisor.saturating_mul(power_dividing(unit)).min(MOST);
+    Info { range: ptr.info.range, divisor: ptr.info.divisor.min(scaled), axes: axes.collect() }
+}
+
+/// The same address with another pointee or as a number: neighbours are no longer one apart.
+fn readdressed(x: &Operand<'_>, elem: Elem) -> Info {
+    let size = |elem: Elem| match elem {
+        Elem::Ptr { pointee, .. } => pointee.bytes(),
+        Elem::Scalar(_) => 1,
+    };
+    let alike = size(x.elem) == size(elem);
+    let axis = |axis: &AxisInfo| if alike { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, ..*axis } };
+    Info { range: (i64::MIN, i64::MAX), divisor: x.info.divisor, axes: x.info.axes.iter().map(axis).collect() }
+}
+
+fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
+    let mut info = yes.info.join(no.info);
+    for (axis, cond) in info.axes.iter_mut().zip(&cond.info.axes) {
+        let contiguity = axis.contiguity.min(cond.constancy);
+        *axis = AxisInfo {
+            contiguity,
+            divisibility: axis.divisor_at(contiguity, 1),
+            constancy: axis.constancy.min(cond.constancy),
+        };
+    }
+    info
+}
+
+/// Groups of contiguous numbers that start at multiples of their length lie on one side of any such multiple.
+fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
+    let mut info = Info::unknown(Elem::Scalar(Scalar::I1), shape);
+    let Compare::Int { predicate, .. } = kind else { return constant_along(&[*lhs, *rhs], info) };
+    for (dim, axis) in info.axes.iter_mut().enumerate() {
+        let (left, right) = (lhs.info.axes[dim], rhs.info.axes[dim]);
+        let side = |moving: AxisInfo, fixed: AxisInfo| {
+            moving.contiguity.min(moving.divisibility).min(fixed.divisibility).min(fixed.constancy)
+        };
+        let grouped = match predicate {
+            Predicate::LessThan | Predicate::GreaterThanOrEqual => side(left, right),
+            Predicate::GreaterThan | Predicate::LessThanOrEqual => side(right, left),
+            _ => 1,
+        };
+        axis.constancy = left.constancy.min(right.constancy).max(grouped);
+    }
+    info
+}
+
+/// Equal operands give equal results; nothing more is known.
+fn constant_along(operands: &[Operand<'_>], mut info: Info) -> Info {
+    for (dim, axis) in info.axes.iter_mut().enumerate() {
+        axis.constancy = operands.iter().map(|operand| operand.info.axes[dim].constancy).min().unwrap_or(1);
+    }
+    info
+}
+
+fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
+    let unknown = Info::unknown(elem, x.shape);
+    if !x.elem.scalar().is_some_and(Scalar::is_int) {
+        return constant_along(&[*x], unknown);
+    }
+    let mut info = x.info.clone();
+    match kind {
+        Convert::ExtI { signedness } => {
+            if signedness == Signedness::Unsigned && info.range.0 < 0 {
+                info.range = (0, x.elem.carrier().mask().min(i64::MAX as u64) as i64);
+            }
+            for dim in 0..info.axes.len() {
+                let unbroken = match signedness {
+                    Signedness::Signed => x.info.unbroken(dim, x.elem),
+                    // Counting past the highest unsigned number needs every sign.
+                    Signedness::Unsigned if x.info.range.0 >= 0 => x.info.axes[dim].contiguity,
+                    Signedness::Unsigned => x.info.axes[dim].contiguity.min(x.info.axes[dim].divisibility),
+                };
+                let axis = x.info.axes[dim];
+                info.axes[dim] = AxisInfo { contiguity: unbroken, divisibility: axis.divisor_at(unbroken, 1), ..axis };
+            }
+            info
+        }
+        Convert::TruncI { .. } => {
+            info.range = within(info.range, elem);
+            info
+        }
+        Convert::Bitcast => info,
+        _ => constant_along(&[*x], unknown),
+    }
+}
+
+/// A range that the type can hold, or all of the type where the numbers may wrap.
+fn within(range: (i64, i64), elem: Elem) -> (i64, i64) {
+    let full = full_range(elem);
+    if range.0 >= full.0 && range.1 <= full.1 { range } else { full }
+}
+
+fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> Info {
+    let general = || constant_along(&[*lhs, *rhs], Info::unknown(elem, shape));
+    match kind {
+        Binary::AddI { overflow } => {
+            let exact = checked(lhs.info.range, rhs.info.range, i64::checked_add);
+            let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, *r, 1));
+            Info { range: settled(exact, overflow, elem), divisor: lhs.info.divisor.min(rhs.info.divisor), axes: axes.collect() }
+        }
+        Binary::SubI { overflow } => {
+            let (low, high) = rhs.info.range;
+            let negated = low.checked_neg().zip(high.checked_neg()).map(|(low, high)| (high, low));
+            let exact = negated.and_then(|range| checked(lhs.info.range, range, i64::checked_add));
+            // What counts up on the right counts down in the result.
+            let falling = |axis: &AxisInfo| AxisInfo { contiguity: 1, divisibility: axis.divisor_at(1, 1), ..*axis };
+            let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, falling(r), 1));
+            Info { range: settled(exact, overflow, elem), divisor: lhs.info.divisor.min(rhs.info.divisor), axes: axes.collect() }
+        }
+        Binary::MulI { overflow } => multiply(lhs, rhs, overflow, elem, general()),
+        Binary::ShL { overflow } => match rhs.info.constant() {
+            Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 => {
+                let factor = Info::splat(1 << count, shape);
+                multiply(lhs, &Operand { info: &factor, ..*rhs }, overflow, elem, general())
+            }
+            _ => general(),
+        },
+        Binary::ShR { .. } => match rhs.info.constant() {
+            Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 && lhs.info.range.0 >= 0 => {
+                divide(lhs, 1 << count, general())
+            }
+            _ => general(),
+        },
+        Binary::DivI { rounding, .. } => match rhs.info.constant() {
+            Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 && rounding != Rounding::PositiveInf => {
+                divide(lhs, divisor, general())
+            }
+            Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => {
+                let (low, high) = lhs.info.range;
+                let up = |x: i64| x / divisor + i64::from(x % divisor != 0);
+                Info { range: (up(low), up(high)), ..general() }
+            }
+            _ => general(),
+        },
+        Binary::RemI { .. } => match rhs.info.constant() {
+            Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => remainder(lhs, divisor, general()),
+            _ => general(),
+        },
+        Binary::And => match [(lhs, rhs), (rhs, lhs)].into_iter().find_map(|(x, mask)| Some((x, mask.info.constant()?))) {
+            Some((x, mask)) if (0..i64::MAX).contains(&mask) && (mask as u64 + 1).is_power_of_two() && x.info.range.0 >= 0 => {
+                remainder(x, mask + 1, general())
+            }
+            Some((_, mask)) if mask >= 0 => {
+                Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() }
+            }
+            _ => Info { divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
+        },
+        Binary::Or | Binary::Xor => Info { divisor: lhs.info.divisor.min(rhs.info.divisor), ..general() },
+        Binary::MaxI { signedness } | Binary::MinI { signedness } => {
+            let (l, r) = (lhs.info.range, rhs.info.range);
+            let ordered = signedness == Signedness::Signed || l.0 >= 0 && r.0 >= 0;
+            let range = match kind {
+                Binary::MaxI { .. } => (l.0.max(r.0), l.1.max(r.1)),
+                _ => (l.0.min(r.0), l.1.min(r.1)),
+            };
+            let range = if ordered { range } else { full_range(elem) };
+            Info { range, divisor: lhs.info.divisor.min(rhs.info.divisor), ..general() }
+        }
+        _ => general(),
+    }
+}
+
+fn checked(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
+    Some((f(l.0, r.0)?, f(l.1, r.1)?))
+}
+
+/// The range of a result that is `exact` without wrapping. One that is promised not to wrap is cut to the type.
+fn settled(exact: Option<(i64, i64)>, overflow: Overflow, elem: Elem) -> (i64, i64) {
+    let full = full_range(elem);
+    match exact {
+        Some(range) if matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap) => {
+            let cut = (range.0.max(full.0), range.1.min(full.1));
+            if cut.0 <= cut.1 { cut } else { full }
+        }
+        Some(range) => within(range, elem),
+        None => full,
+    }
+}
+
+fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, general: Info) -> Info {
+    for (x, factor) in [(lhs, rhs), (rhs, lhs)] {
+        if factor.info.constant() == Some(1) {
+            return x.info.clone();
+        }
+    }
+    let corners = |(a, b): (i64, i64), (c, d): (i64, i64)| {
+        let all = [a.checked_mul(c)?, a.checked_mul(d)?, b.checked_mul(c)?, b.checked_mul(d)?];
+        Some((all.into_iter().min()?, all.into_iter().max()?))
+    };
+    let range = settled(corners(lhs.info.range, rhs.info.range), overflow, elem);
+    let product = |l: u64, r: u64| l.saturating_mul(r).min(MOST);
+    let axes = general.axes.iter().enumerate().map(|(dim, axis)| {
+        let (l, r) = (lhs.info.axes[dim].divisor_at(1, 1), rhs.info.axes[dim].divisor_at(1, 1));
+        AxisInfo { divisibility: product(l, r), ..*axis }
+    });
+    Info { range, divisor: product(lhs.info.divisor, rhs.info.divisor), axes: axes.collect() }
+}
+
+/// A number that is not negative, divided by a positive constant and rounded down.
+fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
+    let power = divisor as u64;
+    let mut info = general;
+    info.range = (x.info.range.0 / divisor, x.info.range.1 / divisor);
+    if !power.is_power_of_two() {
+        return info;
+    }
+    info.divisor = if x.info.divisor >= power { x.info.divisor / power } else { 1 };
+    for (axis, from) in info.axes.iter_mut().zip(&x.info.axes) {
+        // A group that starts at a multiple of the divisor stays in one quotient for as long.
+        if from.divisibility >= power {
+            axis.constancy = axis.constancy.max(from.contiguity.min(power));
+        }
+    }
+    info
+}
+
+/// The remainder of a number that is not negative by a positive constant.
+fn remainder(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
+    let mut info = general;
+    info.range = (0, x.info.range.1.min(divisor - 1));
+    let power = divisor as u64;
+    if !power.is_power_of_two() {
+        return info;
+    }
+    info.divisor = x.info.divisor.min(power);
+    for (axis, from) in info.axes.iter_mut().zip(&x.info.axes) {
+        let contiguity = from.contiguity.min(power);
+        if from.divisor_at(contiguity, 1) >= contiguity {
+            *axis = AxisInfo {
+                contiguity,
+                divisibility: from.divisor_at(contiguity, 1).min(power),
+                constancy: axis.constancy.max(from.constancy),
+            };
+        }
+    }
+    info
+}
+
+/// The facts about a scalar that takes the values of elements of a tile.
+pub(super) fn element(ty: &Type, info: &Info) -> Option<Info> {
+    ty.tile().map(|_| Info { range: info.range, divisor: info.divisor, axes: Default::default() })
+}

@@ -1,0 +1,142 @@
+//! What the facts say of small functions.
+
+use base::{File, Value};
+use tileaa::facts::{AxisInfo, Facts};
+use tileaa::{Function, Module};
+
+fn function(body: &str) -> Function {
+    let text = format!(
+        "//!tile tileaa 1 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %b: i1) () {{\n{body}\nreturn\n}}\n"
+    );
+    File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}")).payload.functions.remove(0)
+}
+
+/// The last value that the function defines at its outer level.
+fn last(function: &Function) -> Value {
+    let block = &function.body.blocks[function.entry()];
+    let ops = block.ops.iter().rev().map(|op| &function.body.ops[*op]);
+    ops.flat_map(|op| op.results.first()).next().copied().unwrap()
+}
+
+fn axis(contiguity: u64, divisibility: u64, constancy: u64) -> AxisInfo {
+    AxisInfo { contiguity, divisibility, constancy }
+}
+
+#[test]
+fn assumptions_and_constants_become_divisors_and_ranges() {
+    let f = function(
+        "%0 = assume(value: %n, fact: bounded(low: 0)) : i32
+         %1 = assume(value: %0, fact: div_by(divisor: 16)) : i32
+         %2 = constant(value: splat(6)) : i32
+         %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32",
+    );
+    let facts = Facts::of(&f);
+    assert_eq!(facts.divisor(last(&f)), 32);
+    assert_eq!(facts.range(last(&f)), (i32::MIN.into(), i32::MAX.into()), "six times it may wrap");
+}
+
+#[test]
+fn pointers_of_a_block_of_elements_are_contiguous_and_aligned() {
+    let f = function(
+        "%0 = assume(value: %p, fact: div_by(divisor: 16)) : ptr<f32>
+         %1 = block_id(axis: 0) : i32
+         %2 = constant(value: splat(128)) : i32
+         %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
+         %4 = iota : tile<128xi32>
+         %5 = reshape(x: %3) : tile<1xi32>
+         %6 = broadcast(x: %5) : tile<128xi32>
+         %7 = binary(kind: add_i(overflow: none), lhs: %6, rhs: %4) : tile<128xi32>
+         %8 = convert(kind: ext_i(signedness: signed), x: %7) : tile<128xi64>
+         %9 = reshape(x: %0) : tile<1xptr<f32>>
+         %10 = broadcast(x: %9) : tile<128xptr<f32>>
+         %11 = offset(ptr: %10, offset: %8) : tile<128xptr<f32>>",
+    );
+    assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(128, 16, 1));
+}
+
+#[test]
+fn a_mask_of_contiguous_numbers_is_constant_as_far_as_the_bound_divides() {
+    let f = function(
+        "%0 = assume(value: %n, fact: div_by(divisor: 8)) : i32
+         %1 = broadcast(x: %0) : tile<64xi32>
+         %2 = iota : tile<64xi32>
+         %3 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %2, rhs: %1) : tile<64xi1>",
+    );
+    assert_eq!(Facts::of(&f).axis(last(&f), 0).constancy, 8);
+}
+
+#[test]
+fn shapes_carry_what_is_known_along_each_dimension() {
+    let f = function(
+        "%0 = iota : tile<64xi32>
+         %1 = reshape(x: %0) : tile<1x64xi32>
+         %2 = broadcast(x: %1) : tile<16x64xi32>
+         %3 = permute(x: %2, order: [1, 0]) : tile<64x16xi32>",
+    );
+    let facts = Facts::of(&f);
+    assert_eq!(facts.axis(last(&f), 0).contiguity, 64);
+    assert_eq!(facts.axis(last(&f), 1).constancy, 16);
+    let f = function("%0 = iota : tile<64xi32>\n%1 = reshape(x: %0) : tile<4x16xi32>");
+    let facts = Facts::of(&f);
+    assert_eq!(facts.axis(last(&f), 1), axis(16, 16, 1));
+    assert_eq!(facts.axis(last(&f), 0), axis(1, 1, 1));
+}
+
+#[test]
+fn division_by_a_power_of_two_makes_runs_of_equal_numbers() {
+    let f = function(
+        "%0 = iota : tile<64xi32>
+         %1 = constant(value: splat(16)) : tile<64xi32>
+         %2 = binary(kind: div_i(signedness: signed, rounding: zero), lhs: %0, rhs: %1) : tile<64xi32>",
+    );
+    let facts = Facts::of(&f);
+    assert_eq!((facts.axis(last(&f), 0).constancy, facts.range(last(&f))), (16, (0, 3)));
+    let f = function(
+        "%0 = iota : tile<64xi32>
+         %1 = constant(value: splat(16)) : tile<64xi32>
+         %2 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %1) : tile<64xi32>",
+    );
+    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 16);
+}
+
+#[test]
+fn numbers_that_may_wrap_are_contiguous_only_up_to_their_alignment() {
+    let f = function(
+        "%0 = broadcast(x: %n) : tile<64xi32>
+         %1 = iota : tile<64xi32>
+         %2 = binary(kind: add_i(overflow: none), lhs: %0, rhs: %1) : tile<64xi32>
+         %3 = convert(kind: ext_i(signedness: signed), x: %2) : tile<64xi64>",
+    );
+    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
+}
+
+#[test]
+fn loops_keep_what_every_iteration_confirms() {
+    let f = function(
+        "%z = constant(value: splat(0)) : i32
+         %s = constant(value: splat(32)) : i32
+         %l = assume(value: %n, fact: bounded(low: 0, high: 1000)) : i32
+         %r, %q = for(lower: %z, upper: %l, step: %s, init: [%z, %z], body: {}) : i32, i32 {
+           (%i: i32, %c: i32, %d: i32)
+           %x = binary(kind: add_i(overflow: none), lhs: %c, rhs: %s) : i32
+           %y = binary(kind: max_i(signedness: signed), lhs: %d, rhs: %i) : i32
+           continue(values: [%x, %y])
+         }",
+    );
+    let facts = Facts::of(&f);
+    let outer = &f.body.blocks[f.entry()].ops;
+    let looped = &f.body.ops[outer[outer.len() - 2]];
+    assert_eq!(facts.divisor(looped.results[0]), 32);
+    assert_eq!(facts.range(looped.results[1]), (0, 999));
+}
+
+#[test]
+fn memrefs_collect_the_facts_of_what_they_are_made_of() {
+    let f = function(
+        "%0 = assume(value: %p, fact: div_by(divisor: 256)) : ptr<f32>
+         %1 = assume(value: %n, fact: div_by(divisor: 4)) : i32
+         %2 = make_memref(base: %0, sizes: [%n], strides: [%1]) : memref<(elem: F32, space: global, sizes: [_, 8], strides: [_, 1], alias_scope: 1)>",
+    );
+    let found = Facts::of(&f).memref(last(&f)).unwrap();
+    assert_eq!((found.base, &found.sizes[..], &found.strides[..]), (256, &[1, 8][..], &[4, 1][..]));
+}
