@@ -168,15 +168,6 @@ impl<O: Operation, T> Body<O, T> {
         out
     }
 
-    /// The block that each op is in; none for ops that are in no block.
-    pub fn op_blocks(&self) -> Vec<Option<Block>> {
-        let mut out = vec![None; self.ops.len()];
-        for (block, node) in self.blocks.iter() {
-            node.ops.iter().for_each(|op| out[op.0 as usize] = Some(block));
-        }
-        out
-    }
-
     /// How often each value is used by ops under `region`.
     pub fn use_counts(&self, region: Region) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];

@@ -12,6 +12,7 @@ pub mod entity;
 pub mod envelope;
 pub mod float;
 pub mod ir;
+mod ir_places;
 mod ir_verify;
 pub mod laws;
 pub mod loc;
