@@ -230,7 +230,9 @@ impl Deriver<'_> {
                 }
             }
             Op::Core(Core::Yield { values }) => {
-                if let Some(target) = around.place.filter(|place| matches!(function.body.ops[*place].kind, Op::Core(Core::If { .. }))) {
+                if let Some(target) =
+                    around.place.filter(|place| matches!(function.body.ops[*place].kind, Op::Core(Core::If { .. })))
+                {
                     self.flow(values, &function.body.ops[target].results);
                 }
             }

@@ -163,11 +163,7 @@ fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape:
 fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
     let contiguity = lhs.contiguity.min(rhs.constancy).max(lhs.constancy.min(rhs.contiguity));
     let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MOST);
-    AxisInfo {
-        contiguity,
-        divisibility: lhs.divisor_at(contiguity, unit).min(scaled),
-        constancy: lhs.constancy.min(rhs.constancy),
-    }
+    AxisInfo { contiguity, divisibility: lhs.divisor_at(contiguity, unit).min(scaled), constancy: lhs.constancy.min(rhs.constancy) }
 }
 
 fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
@@ -203,11 +199,8 @@ fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
     let mut info = yes.info.join(no.info);
     for (axis, cond) in info.axes.iter_mut().zip(&cond.info.axes) {
         let contiguity = axis.contiguity.min(cond.constancy);
-        *axis = AxisInfo {
-            contiguity,
-            divisibility: axis.divisor_at(contiguity, 1),
-            constancy: axis.constancy.min(cond.constancy),
-        };
+        *axis =
+            AxisInfo { contiguity, divisibility: axis.divisor_at(contiguity, 1), constancy: axis.constancy.min(cond.constancy) };
     }
     info
 }
@@ -327,9 +320,7 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
             Some((x, mask)) if (0..i64::MAX).contains(&mask) && (mask as u64 + 1).is_power_of_two() && x.info.range.0 >= 0 => {
                 remainder(x, mask + 1, general())
             }
-            Some((_, mask)) if mask >= 0 => {
-                Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() }
-            }
+            Some((_, mask)) if mask >= 0 => Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
             _ => Info { divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
         },
         Binary::Or | Binary::Xor => Info { divisor: lhs.info.divisor.min(rhs.info.divisor), ..general() },
