@@ -94,6 +94,14 @@ impl<K: Entity, V> FromIterator<V> for Arena<K, V> {
     }
 }
 
+impl<K, V> IntoIterator for Arena<K, V> {
+    type Item = V;
+    type IntoIter = std::vec::IntoIter<V>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
 impl<K: Entity, V> Index<K> for Arena<K, V> {
     type Output = V;
     fn index(&self, id: K) -> &V {

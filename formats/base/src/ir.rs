@@ -123,6 +123,12 @@ impl<O: Operation, T> Body<O, T> {
         op
     }
 
+    /// The same body with each op sent through `f`, which must keep operands and regions.
+    pub fn map_ops<P: Operation>(self, f: impl Fn(O) -> P) -> Body<P, T> {
+        let ops = self.ops.into_iter().map(|OpNode { kind, results, loc }| OpNode { kind: f(kind), results, loc }).collect();
+        Body { ops, values: self.values, blocks: self.blocks, regions: self.regions }
+    }
+
     pub fn ty(&self, value: Value) -> &T {
         &self.values[value].ty
     }

@@ -1,0 +1,113 @@
+//! Structured control flow: regions are rewritten in place, carried tiles at their homes.
+
+use super::Rewriter;
+use base::core_ops::Core;
+use base::diag::Result;
+use base::ir::{Op as OpId, Operation};
+use base::{Region, Value};
+use std::collections::BTreeMap;
+use tileas::Type;
+
+impl Rewriter<'_> {
+    pub(super) fn control(&mut self, op: OpId, core: &Core) -> Result<()> {
+        let loc = self.from.body.ops[op].loc;
+        let results = self.from.body.ops[op].results.clone();
+        let types = results.iter().map(|value| self.home_type(*value)).collect::<Result<Vec<Type>>>()?;
+        let new = match core {
+            Core::If { cond, then, otherwise } => {
+                let cond = self.plain(*cond)?;
+                let [then, otherwise] = [self.region(*then, &[])?, self.region(*otherwise, &[])?];
+                Core::If { cond, then, otherwise }
+            }
+            Core::For { lower, upper, step, init, unsigned, body } => {
+                let [lower, upper, step] = [self.plain(*lower)?, self.plain(*upper)?, self.plain(*step)?];
+                let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
+                let init = self.carried(init, &args[1..])?;
+                Core::For { lower, upper, step, init, unsigned: *unsigned, body: self.region(*body, &args)? }
+            }
+            Core::Loop { init, body } => {
+                let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
+                let init = self.carried(init, &args)?;
+                Core::Loop { init, body: self.region(*body, &args)? }
+            }
+            _ => unreachable!("only ops with regions come here"),
+        };
+        let values = self.emit(new, types, loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    /// The first values of carried ones, in the layouts of the arguments that will hold them.
+    fn carried(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
+        init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
+    }
+
+    /// A value in the home layout of another of the same type.
+    fn value_like(&mut self, value: Value, like: Value) -> Result<Value> {
+        if !self.is_tile(value) {
+            return self.plain(value);
+        }
+        let layout = self.homes.or_default(self.from, like);
+        self.tile(value, &layout)
+    }
+
+    pub(super) fn region(&mut self, from: Region, args: &[Value]) -> Result<Region> {
+        let region = self.to.new_region();
+        let block = self.to.new_block(region);
+        let outer = std::mem::replace(&mut self.block, block);
+        self.made.push(BTreeMap::new());
+        for &arg in args {
+            let ty = self.home_type(arg)?;
+            let layout = ty.layout();
+            let new = self.to.add_argument(block, ty);
+            self.remember(arg, layout, new);
+        }
+        self.ops(self.from.body.block_of(from))?;
+        self.made.pop();
+        self.block = outer;
+        Ok(region)
+    }
+
+    /// Yield, continue, break and return: the values go where the construct they leave for has them.
+    pub(super) fn leave(&mut self, op: OpId, core: &Core) -> Result<()> {
+        let receivers = self.receivers(op, core);
+        let values = core.operands().into_iter().zip(receivers).map(|(value, like)| self.value_like(value, like));
+        let values = values.collect::<Result<Vec<Value>>>()?;
+        let new = match core {
+            Core::Yield { .. } => Core::Yield { values },
+            Core::Continue { .. } => Core::Continue { values },
+            Core::Break { .. } => Core::Break { values },
+            _ => Core::Return {},
+        };
+        self.emit(new, [], self.from.body.ops[op].loc);
+        Ok(())
+    }
+
+    /// What receives the operands of an op that leaves a region: results of an `if`, arguments or results of a loop.
+    fn receivers(&self, op: OpId, core: &Core) -> Vec<Value> {
+        let body = &self.from.body;
+        let mut inner = op;
+        while let Some(parent) = self.parent(inner) {
+            let node = &body.ops[parent];
+            match (&node.kind, core) {
+                (tileaa::Op::Core(Core::If { .. }), Core::Yield { .. }) => return node.results.to_vec(),
+                (tileaa::Op::Core(Core::For { body: region, .. }), Core::Continue { .. }) => {
+                    return body.blocks[body.block_of(*region)].args[1..].to_vec();
+                }
+                (tileaa::Op::Core(Core::Loop { body: region, .. }), Core::Continue { .. }) => {
+                    return body.blocks[body.block_of(*region)].args.clone();
+                }
+                (tileaa::Op::Core(Core::Loop { .. }), Core::Break { .. }) => return node.results.to_vec(),
+                _ => inner = parent,
+            }
+        }
+        // In the body of a reduction values are scalars, which live the same everywhere.
+        core.operands().to_vec()
+    }
+
+    fn parent(&self, op: OpId) -> Option<OpId> {
+        let body = &self.from.body;
+        let holds = |region: Region| body.regions[region].blocks.iter().any(|block| body.blocks[*block].ops.contains(&op));
+        body.ops.iter().find(|(_, node)| node.kind.regions().into_iter().any(holds)).map(|(parent, _)| parent)
+    }
+}

@@ -1,0 +1,75 @@
+//! The shared ops: scalars are carried over, tiles are made in the layout asked for.
+
+use super::Rewriter;
+use base::Value;
+use base::core_ops::Core;
+use base::diag::Result;
+use base::ir::{Op as OpId, Operation};
+use tileas::{Layout, Type};
+
+impl Rewriter<'_> {
+    pub(super) fn core(&mut self, op: OpId, core: &Core) -> Result<()> {
+        match core {
+            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(op, core),
+            Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => Err(self.unsupported(op)),
+            _ => self.simple(op, core),
+        }
+    }
+
+    fn simple(&mut self, op: OpId, core: &Core) -> Result<()> {
+        let results = &self.from.body.ops[op].results;
+        let homeless = results.len() == 1 && self.is_tile(results[0]) && self.homes.get(results[0]).is_none();
+        if homeless {
+            return Ok(());
+        }
+        if results.len() == 1 && self.is_tile(results[0]) {
+            let home = self.homes.or_default(self.from, results[0]);
+            let new = self.make(results[0], &home)?;
+            let id = self.module.layout_id(home);
+            self.remember(results[0], Some(id), new);
+            return Ok(());
+        }
+        let loc = self.from.body.ops[op].loc;
+        let mut new = core.clone();
+        let operands = core.operands().iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
+        substitute(&mut new, &operands);
+        let types = results.iter().map(|value| self.scalar_type(*value)).collect::<Result<Vec<Type>>>()?;
+        let values = self.emit(new, types, loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    /// Makes a tile by its op, in a layout.
+    pub(super) fn make(&mut self, value: Value, layout: &Layout) -> Result<Value> {
+        let op = self.from.body.defining_op(value).expect("block arguments have homes");
+        let node = &self.from.body.ops[op];
+        let tileaa::Op::Core(core) = &node.kind else { unreachable!("only shared ops make values without a home") };
+        let (elem, shape) = self.elem_shape(value);
+        let mut operands = Vec::new();
+        for operand in core.operands() {
+            let new = if self.is_tile(operand) {
+                let source = self.elem_shape(operand).1;
+                let wanted = match core {
+                    Core::Broadcast { .. } => layout.unbroadcast(&source, &shape),
+                    Core::Permute { order, .. } => layout.unpermute(&shape, order),
+                    // Reshapes keep element numbers, and element-wise ops keep elements.
+                    _ => layout.clone(),
+                };
+                self.tile(operand, &wanted)?
+            } else {
+                self.plain(operand)?
+            };
+            operands.push(new);
+        }
+        let mut new = core.clone();
+        substitute(&mut new, &operands);
+        let ty = self.tile_type(elem, &shape, layout.clone());
+        Ok(self.emit_one(new, ty, node.loc))
+    }
+}
+
+fn substitute(core: &mut Core, operands: &[Value]) {
+    let mut next = operands.iter();
+    core.for_each_operand_mut(&mut |value| *value = *next.next().expect("as many operands as before"));
+}

@@ -1,0 +1,125 @@
+//! Memory accesses: the tile goes to or comes from the layout of the access's atom.
+
+use super::Rewriter;
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use tileas::{CopyAtom, Op, Type};
+
+impl Rewriter<'_> {
+    pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let loc = self.from.body.ops[op].loc;
+        let new = match kind {
+            tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } => {
+                let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
+                Op::LoadView {
+                    view: self.plain(*view)?,
+                    index: self.homes_of(index)?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                    in_bounds: in_bounds.clone(),
+                    atom: CopyAtom::Vector { vector_bits },
+                }
+            }
+            tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
+                let access = self.accesses.get(op).expect("every view access was looked at");
+                let (vector_bits, layout) = (access.vector_bits, access.layout.clone());
+                Op::StoreView {
+                    tile: self.tile(*tile, &layout)?,
+                    view: self.plain(*view)?,
+                    index: self.homes_of(index)?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                    in_bounds: in_bounds.clone(),
+                    atom: CopyAtom::Vector { vector_bits },
+                }
+            }
+            tileaa::Op::ReduceView { tile, view, index, token, order, mode } => Op::ReduceView {
+                tile: self.home(*tile)?,
+                view: self.plain(*view)?,
+                index: self.homes_of(index)?,
+                token: self.optional(*token)?,
+                order: *order,
+                mode: *mode,
+            },
+            _ => unreachable!("only view accesses come here"),
+        };
+        let results = self.result_types(op)?;
+        let values = self.emit(new, results, loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let loc = self.from.body.ops[op].loc;
+        let atom = CopyAtom::Vector { vector_bits: 0 };
+        let new = match kind {
+            tileaa::Op::Load { ptr, mask, other, token, order, .. } => {
+                let at = self.from.body.result(op);
+                Op::Load {
+                    ptr: self.like(*ptr, at)?,
+                    mask: mask.map(|mask| self.like(mask, at)).transpose()?,
+                    other: other.map(|other| self.like(other, at)).transpose()?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                    atom,
+                }
+            }
+            tileaa::Op::Store { ptr, value, mask, token, order, .. } => Op::Store {
+                ptr: self.like(*ptr, *value)?,
+                value: self.home(*value)?,
+                mask: mask.map(|mask| self.like(mask, *value)).transpose()?,
+                token: self.optional(*token)?,
+                order: *order,
+                atom,
+            },
+            tileaa::Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
+                let at = self.from.body.result(op);
+                Op::AtomicRmw {
+                    ptr: self.like(*ptr, at)?,
+                    value: self.like(*value, at)?,
+                    mask: mask.map(|mask| self.like(mask, at)).transpose()?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                    mode: *mode,
+                }
+            }
+            tileaa::Op::AtomicCas { ptr, compare, value, mask, token, order } => {
+                let at = self.from.body.result(op);
+                Op::AtomicCas {
+                    ptr: self.like(*ptr, at)?,
+                    compare: self.like(*compare, at)?,
+                    value: self.like(*value, at)?,
+                    mask: mask.map(|mask| self.like(mask, at)).transpose()?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                }
+            }
+            _ => unreachable!("only pointer accesses come here"),
+        };
+        let results = self.result_types(op)?;
+        let values = self.emit(new, results, loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    /// A value in the home layout of another.
+    fn like(&mut self, value: Value, other: Value) -> Result<Value> {
+        if !self.is_tile(value) {
+            return self.plain(value);
+        }
+        let layout = self.homes.or_default(self.from, other);
+        self.tile(value, &layout)
+    }
+
+    fn homes_of(&mut self, values: &[Value]) -> Result<Vec<Value>> {
+        values.iter().map(|value| self.home(*value)).collect()
+    }
+    fn optional(&mut self, value: Option<Value>) -> Result<Option<Value>> {
+        value.map(|value| self.plain(value)).transpose()
+    }
+    fn result_types(&mut self, op: OpId) -> Result<Vec<Type>> {
+        let results = self.from.body.ops[op].results.clone();
+        results.iter().map(|value| self.home_type(*value)).collect()
+    }
+}

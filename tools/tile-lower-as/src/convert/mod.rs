@@ -1,0 +1,193 @@
+//! Rewrites a function from `.aa` to `.as`, with the layouts that [`crate::homes`] decided.
+//!
+//! A value with a home is made once, where its op stands. A value without one is made at each use, in the layout the use asks
+//! for ([`Rewriter::tile`]); so is the conversion of a value to a layout that is not its home. What was made is remembered
+//! until the region it was made in ends.
+
+mod control;
+mod core;
+mod memory;
+mod reduce;
+mod relayout;
+
+use crate::access::Accesses;
+use crate::homes::Homes;
+use base::diag::{Diagnostic, Result};
+use base::ir::Op as OpId;
+use base::tile::{Elem, Shape};
+use base::{Block, Body, Envelope, Loc, Value};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use tileas::{FunctionAttrs, Layout, LayoutId, Type};
+
+pub(crate) fn convert(
+    function: &tileaa::Function,
+    attrs: FunctionAttrs,
+    accesses: &Accesses,
+    homes: &Homes,
+    module: &mut tileas::Module,
+    envelope: &Envelope,
+) -> Result<tileas::Function> {
+    let mut new = tileas::Function::new(&function.name, attrs, function.loc);
+    let block = new.entry();
+    let mut rewriter = Rewriter {
+        from: function,
+        to: std::mem::take(&mut new.body),
+        attrs: std::mem::take(&mut new.attrs),
+        module,
+        accesses,
+        homes,
+        block,
+        made: vec![BTreeMap::new()],
+        envelope,
+    };
+    for &param in function.params() {
+        let ty = rewriter.scalar_type(param)?;
+        let value = rewriter.to.add_argument(block, ty);
+        rewriter.remember(param, None, value);
+    }
+    rewriter.ops(function.entry())?;
+    let Rewriter { to, attrs, .. } = rewriter;
+    (new.body, new.attrs) = (to, attrs);
+    Ok(base::text::compact(&new))
+}
+
+struct Rewriter<'a> {
+    from: &'a tileaa::Function,
+    to: Body<tileas::Op, Type>,
+    attrs: FunctionAttrs,
+    module: &'a mut tileas::Module,
+    accesses: &'a Accesses,
+    homes: &'a Homes,
+    /// Where new ops go.
+    block: Block,
+    /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens); one map per open
+    /// region.
+    made: Vec<BTreeMap<(Value, Option<LayoutId>), Value>>,
+    envelope: &'a Envelope,
+}
+
+impl Rewriter<'_> {
+    fn ops(&mut self, block: Block) -> Result<()> {
+        for &op in &self.from.body.blocks[block].ops {
+            self.op(op)?;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: OpId) -> Result<()> {
+        use tileaa::Op;
+        let kind = &self.from.body.ops[op].kind;
+        match kind {
+            Op::Core(core) => self.core(op, core),
+            Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, kind),
+            Op::Load { .. } | Op::Store { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.pointer_access(op, kind),
+            Op::Reduce { operands, dim, body, .. } => self.reduce(op, operands, *dim, *body),
+            Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => Err(self.unsupported(op)),
+        }
+    }
+
+    /// That this stage does not handle an op yet.
+    fn unsupported(&self, op: OpId) -> Box<Diagnostic> {
+        let node = &self.from.body.ops[op];
+        let result = node.results.first().map(|value| base::text::TypeText::print(self.from.body.ty(*value)));
+        let name = base::ir::Operation::mnemonic(&node.kind);
+        let target = self.envelope.target.map(|target| target.name()).unwrap_or_default();
+        let of = result.map(|ty| format!(" of type {ty}")).unwrap_or_default();
+        Diagnostic::unsupported("AS900", format!("op '{name}'{of} is not supported on {target}"))
+            .at_loc(&self.envelope.debug, node.loc)
+    }
+
+    fn emit(&mut self, op: impl Into<tileas::Op>, results: impl IntoIterator<Item = Type>, loc: Loc) -> SmallVec<[Value; 2]> {
+        let op = self.to.append(self.block, op.into(), results, loc);
+        self.to.ops[op].results.clone()
+    }
+    fn emit_one(&mut self, op: impl Into<tileas::Op>, result: Type, loc: Loc) -> Value {
+        self.emit(op, [result], loc)[0]
+    }
+
+    fn remember(&mut self, old: Value, layout: Option<LayoutId>, new: Value) {
+        self.made.last_mut().expect("a function is open").insert((old, layout), new);
+    }
+    fn recall(&self, old: Value, layout: Option<LayoutId>) -> Option<Value> {
+        self.made.iter().rev().find_map(|made| made.get(&(old, layout)).copied())
+    }
+
+    fn is_tile(&self, value: Value) -> bool {
+        self.from.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty())
+    }
+    fn elem_shape(&self, value: Value) -> (Elem, Shape) {
+        let (elem, shape) = self.from.body.ty(value).tile().expect("a tile or scalar");
+        (elem, shape.clone())
+    }
+    fn tile_type(&mut self, elem: Elem, shape: &Shape, layout: Layout) -> Type {
+        if shape.is_empty() {
+            return Type::Scalar(elem);
+        }
+        Type::Tile { elem, shape: shape.clone(), layout: self.module.layout_id(layout) }
+    }
+    /// The type of a value that is not spread over threads.
+    fn scalar_type(&self, value: Value) -> Result<Type> {
+        match self.from.body.ty(value) {
+            tileaa::Type::Tile { elem, shape } if shape.is_empty() => Ok(Type::Scalar(*elem)),
+            tileaa::Type::MemRef(memref) => Ok(Type::MemRef(memref.clone())),
+            tileaa::Type::View(view) => Ok(Type::View(view.clone())),
+            tileaa::Type::Token => Ok(Type::Token),
+            tileaa::Type::Tile { .. } => Err(Diagnostic::unsupported("AS901", "a kernel parameter must be a scalar")),
+        }
+    }
+    /// The type of a value at its home.
+    fn home_type(&mut self, value: Value) -> Result<Type> {
+        if !self.is_tile(value) {
+            return self.scalar_type(value);
+        }
+        let (elem, shape) = self.elem_shape(value);
+        let home = self.homes.or_default(self.from, value);
+        Ok(self.tile_type(elem, &shape, home))
+    }
+
+    /// The new value of one that is not a tile.
+    fn plain(&mut self, value: Value) -> Result<Value> {
+        Ok(self.recall(value, None).expect("scalars are made where their op stands"))
+    }
+
+    /// The new value at its home, whatever it is.
+    fn home(&mut self, value: Value) -> Result<Value> {
+        if !self.is_tile(value) {
+            return self.plain(value);
+        }
+        let layout = self.homes.or_default(self.from, value);
+        self.tile(value, &layout)
+    }
+
+    /// The new value of a tile in a layout.
+    fn tile(&mut self, value: Value, layout: &Layout) -> Result<Value> {
+        let id = self.module.layout_id(layout.clone());
+        if let Some(new) = self.recall(value, Some(id)) {
+            return Ok(new);
+        }
+        let new = match self.homes.get(value) {
+            Some(home) => {
+                let at_home = self.module.layout_id(home.clone());
+                let source = self.recall(value, Some(at_home)).expect("a value with a home is made where its op stands");
+                let loc = self.loc_of(value);
+                self.relayout(source, layout, loc)
+            }
+            None => self.make(value, layout)?,
+        };
+        self.remember(value, Some(id), new);
+        Ok(new)
+    }
+
+    fn loc_of(&self, value: Value) -> Loc {
+        self.from.body.defining_op(value).map_or(self.from.loc, |op| self.from.body.ops[op].loc)
+    }
+
+    /// Remembers the results of an op that was made at its home.
+    fn remember_results(&mut self, op: OpId, new: &[Value]) {
+        for (&old, &new) in self.from.body.ops[op].results.iter().zip(new) {
+            let layout = self.to.ty(new).layout();
+            self.remember(old, layout, new);
+        }
+    }
+}

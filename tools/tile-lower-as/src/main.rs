@@ -1,0 +1,36 @@
+//! `tile-lower-as`: gives every tile a layout and every data movement an atom.
+
+use common::{About, options};
+use tile_lower_as::lower;
+
+const ABOUT: About = About {
+    name: "tile-lower-as",
+    summary: "Chooses layouts and hardware atoms for a target: .aa to .as",
+    examples: &[
+        ("tile-lower-as --gpu-name sm_90 k.aa -o k.as", "one file to another"),
+        ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
+    ],
+    passes: &["convert"],
+};
+
+#[derive(clap::Args)]
+struct Options {
+    #[command(flatten)]
+    gpu: options::GpuName,
+    #[command(flatten)]
+    opt: options::OptLevel,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, options| {
+        let mut input = session.read::<tileaa::Module>()?;
+        options.opt.record(&mut input.envelope)?;
+        options.gpu.record_needed(&mut input.envelope)?;
+        if session.verify_only() {
+            return Ok(());
+        }
+        let producer = session.producer();
+        let file = session.step("convert", || lower(&input, &producer))?;
+        session.write(&file)
+    })
+}

@@ -1,0 +1,273 @@
+//! Element-wise integer and basic float arithmetic. Transcendental functions are in [`super::math`].
+
+use super::Emitter;
+use crate::ir::Val;
+use base::arith::{Binary, Compare, Fma, Predicate, Rounding, Signedness, Unary};
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::tile::Elem;
+use base::{Scalar, Value};
+use inkwell::values::{FloatValue, IntValue};
+use inkwell::{FloatPredicate, IntPredicate};
+
+impl<'c> Emitter<'c, '_> {
+    /// Applies `f` to each register of the operands.
+    fn each<const N: usize>(
+        &mut self,
+        operands: [Value; N],
+        result: Value,
+        f: impl Fn(&Self, [Val<'c>; N]) -> Result<Val<'c>>,
+    ) -> Result<()> {
+        let count = self.layout(result).registers();
+        let mut registers = Vec::with_capacity(count);
+        for i in 0..count {
+            registers.push(f(self, operands.map(|operand| self.get(operand)[i]))?);
+        }
+        self.set(result, registers);
+        Ok(())
+    }
+
+    pub(super) fn unary(&mut self, _op: OpId, kind: Unary, x: Value, result: Value) -> Result<()> {
+        let elem = self.elem(result);
+        self.each([x], result, |e, [x]| match kind {
+            Unary::AbsI => Ok(e.ir.intrinsic_value("llvm.abs", &[x.get_type()], &[x, e.ir.i1().const_zero().into()])),
+            Unary::NegI { .. } => {
+                let x = x.into_int_value();
+                Ok(e.ir.sub(x.get_type().const_zero(), x).into())
+            }
+            Unary::NegF => Ok(e.ir.builder.build_float_neg(x.into_float_value(), "").expect("floats negate").into()),
+            Unary::AbsF => Ok(e.ir.intrinsic_value("llvm.fabs", &[x.get_type()], &[x])),
+            _ => e.math(kind, elem, x),
+        })
+    }
+
+    pub(super) fn binary(&mut self, _op: OpId, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
+        let elem = self.elem(result);
+        self.each([lhs, rhs], result, |e, [a, b]| e.binary_scalar(kind, elem, a, b))
+    }
+
+    fn binary_scalar(&self, kind: Binary, elem: Elem, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>> {
+        let ir = self.ir;
+        if let Binary::PowI = kind {
+            return self.math2(kind, elem, a, b);
+        }
+        if a.is_float_value() {
+            return self.binary_float(kind, elem, a.into_float_value(), b.into_float_value());
+        }
+        let (x, y) = (a.into_int_value(), b.into_int_value());
+        let minmax = |signed: Signedness, signed_name: &str, unsigned_name: &str| {
+            let name = if signed == Signedness::Signed { signed_name } else { unsigned_name };
+            Ok(ir.intrinsic_value(name, &[a.get_type()], &[a, b]))
+        };
+        Ok(match kind {
+            Binary::AddI { .. } => ir.add(x, y).into(),
+            Binary::SubI { .. } => ir.sub(x, y).into(),
+            Binary::MulI { .. } => ir.mul(x, y).into(),
+            Binary::MulHiU => self.high_product(x, y).into(),
+            Binary::DivI { signedness, rounding } => self.divide(x, y, signedness, rounding).into(),
+            Binary::RemI { signedness } => ir.rem(x, y, signedness == Signedness::Signed).into(),
+            Binary::MaxI { signedness } => return minmax(signedness, "llvm.smax", "llvm.umax"),
+            Binary::MinI { signedness } => return minmax(signedness, "llvm.smin", "llvm.umin"),
+            Binary::And => ir.and(x, y).into(),
+            Binary::Or => ir.or(x, y).into(),
+            Binary::Xor => ir.xor(x, y).into(),
+            Binary::ShL { .. } => self.shift(x, y, None).into(),
+            Binary::ShR { signedness } => self.shift(x, y, Some(signedness)).into(),
+            _ => return Err(self.unsupported_type("float arithmetic", elem)),
+        })
+    }
+
+    fn high_product(&self, x: IntValue<'c>, y: IntValue<'c>) -> IntValue<'c> {
+        let ir = self.ir;
+        let bits = x.get_type().get_bit_width();
+        let wide = ir.context.custom_width_int_type(std::num::NonZeroU32::new(bits * 2).expect("not zero")).expect("a small width");
+        let product = ir.mul(ir.resize(x, wide, false), ir.resize(y, wide, false));
+        let high = ir.shr(product, wide.const_int(u64::from(bits), false), false);
+        ir.resize(high, x.get_type(), false)
+    }
+
+    fn divide(&self, x: IntValue<'c>, y: IntValue<'c>, signedness: Signedness, rounding: Rounding) -> IntValue<'c> {
+        let ir = self.ir;
+        let signed = signedness == Signedness::Signed;
+        let quotient = ir.div(x, y, signed);
+        let up = match rounding {
+            Rounding::NegativeInf => false,
+            Rounding::PositiveInf => true,
+            _ => return quotient,
+        };
+        let ty = x.get_type();
+        let zero = ty.const_zero();
+        let inexact = ir.icmp(IntPredicate::NE, ir.mul(quotient, y), x);
+        let negative = if signed { ir.icmp(IntPredicate::SLT, ir.xor(x, y), zero) } else { ir.i1().const_zero() };
+        let adjust = ir.and(inexact, if up { ir.not(negative) } else { negative });
+        let step = ir.resize(adjust, ty, false);
+        if up { ir.add(quotient, step) } else { ir.sub(quotient, step) }
+    }
+
+    /// A shift by the width or more gives 0, or the sign for a signed right shift.
+    fn shift(&self, x: IntValue<'c>, count: IntValue<'c>, right: Option<Signedness>) -> IntValue<'c> {
+        let ir = self.ir;
+        let ty = x.get_type();
+        let width = u64::from(ty.get_bit_width());
+        let most = ty.const_int(width - 1, false);
+        let beyond = ir.icmp(IntPredicate::UGT, count, most);
+        if right == Some(Signedness::Signed) {
+            let count = ir.select(beyond, most.into(), count.into()).into_int_value();
+            return ir.shr(x, count, true);
+        }
+        let shifted = if right.is_some() { ir.shr(x, count, false) } else { ir.shl(x, count) };
+        ir.select(beyond, ty.const_zero().into(), shifted.into()).into_int_value()
+    }
+
+    fn binary_float(&self, kind: Binary, elem: Elem, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
+        let ir = self.ir;
+        let build = |result: std::result::Result<FloatValue<'c>, _>| -> Val<'c> {
+            let value: std::result::Result<FloatValue<'c>, inkwell::builder::BuilderError> = result;
+            value.expect("float arithmetic fits").into()
+        };
+        let plain = |rounding: Rounding, ftz: bool| rounding == Rounding::NearestEven && !ftz;
+        match kind {
+            Binary::AddF { rounding, ftz } if plain(rounding, ftz) => Ok(build(ir.builder.build_float_add(a, b, ""))),
+            Binary::SubF { rounding, ftz } if plain(rounding, ftz) => Ok(build(ir.builder.build_float_sub(a, b, ""))),
+            Binary::MulF { rounding, ftz } if plain(rounding, ftz) => Ok(build(ir.builder.build_float_mul(a, b, ""))),
+            Binary::AddF { rounding, ftz } => self.directed("add", elem, rounding, ftz, &[a.into(), b.into()]),
+            Binary::SubF { rounding, ftz } => {
+                let negated = ir.builder.build_float_neg(b, "").expect("floats negate");
+                self.directed("add", elem, rounding, ftz, &[a.into(), negated.into()])
+            }
+            Binary::MulF { rounding, ftz } => self.directed("mul", elem, rounding, ftz, &[a.into(), b.into()]),
+            Binary::DivF { rounding, ftz } => self.divide_float(elem, rounding, ftz, a, b),
+            Binary::MaxF { propagate_nan, ftz } => self.extreme("max", elem, propagate_nan, ftz, a, b),
+            Binary::MinF { propagate_nan, ftz } => self.extreme("min", elem, propagate_nan, ftz, a, b),
+            _ => self.math2(kind, elem, a.into(), b.into()),
+        }
+    }
+
+    /// An arithmetic instruction with its rounding in the name: `add.rz.f32`. Half types go through f32 and are rounded once,
+    /// which is exact enough for sums and products because f32 holds them exactly or with more than twice the bits.
+    pub(super) fn directed(&self, name: &str, elem: Elem, rounding: Rounding, ftz: bool, args: &[Val<'c>]) -> Result<Val<'c>> {
+        let (mode, suffix) = (rounding_suffix(rounding), if ftz { ".ftz" } else { "" });
+        let (ty, constraint) = match elem {
+            Elem::Scalar(Scalar::F32) => ("f32", "f"),
+            Elem::Scalar(Scalar::F64) => ("f64", "d"),
+            _ => return Err(self.unsupported_type(&format!("{name}.{mode}"), elem)),
+        };
+        let operands: Vec<String> = (1..=args.len()).map(|i| format!("${i}")).collect();
+        let text = format!("{name}.{mode}{suffix}.{ty} $0, {};", operands.join(", "));
+        let constraints = format!("={constraint}{}", format!(",{constraint}").repeat(args.len()));
+        Ok(self.ir.asm(Some(self.ir.elem(elem)), &text, &constraints, args, false).expect("the instruction has a result"))
+    }
+
+    fn divide_float(&self, elem: Elem, rounding: Rounding, ftz: bool, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
+        let scalar = elem.carrier();
+        if matches!(scalar, Scalar::F16 | Scalar::BF16) {
+            let f32 = Elem::Scalar(Scalar::F32);
+            let widen = |value: FloatValue<'c>| self.ir.builder.build_float_ext(value, self.ir.f32(), "").expect("halves widen");
+            let quotient = self.divide_float(f32, Rounding::NearestEven, false, widen(a), widen(b))?;
+            let narrow = self.ir.elem(elem).into_float_type();
+            return Ok(self.ir.builder.build_float_trunc(quotient.into_float_value(), narrow, "").expect("floats narrow").into());
+        }
+        let args = [a.into(), b.into()];
+        match rounding {
+            Rounding::NearestEven if !ftz => Ok(self.ir.builder.build_float_div(a, b, "").expect("floats divide").into()),
+            Rounding::Approx | Rounding::Full => {
+                let name = if rounding == Rounding::Approx { "approx" } else { "full" };
+                let text = format!("div.{name}{}.f32 $0, $1, $2;", if ftz { ".ftz" } else { "" });
+                Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("division has a result"))
+            }
+            _ => self.directed("div", elem, rounding, ftz, &args),
+        }
+    }
+
+    fn extreme(
+        &self,
+        name: &str,
+        elem: Elem,
+        propagate_nan: bool,
+        ftz: bool,
+        a: FloatValue<'c>,
+        b: FloatValue<'c>,
+    ) -> Result<Val<'c>> {
+        if ftz {
+            let text = format!("{name}.ftz{}.f32 $0, $1, $2;", if propagate_nan { ".NaN" } else { "" });
+            let args = [a.into(), b.into()];
+            return Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("it has a result"));
+        }
+        let intrinsic = format!("llvm.{name}{}", if propagate_nan { "imum" } else { "num" });
+        let _ = elem;
+        Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
+    }
+
+    pub(super) fn fma(&mut self, _op: OpId, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
+        let elem = self.elem(result);
+        self.each(operands, result, |e, args| {
+            if kind.rounding == Rounding::NearestEven && !kind.ftz {
+                return Ok(e.ir.intrinsic_value("llvm.fma", &[args[0].get_type()], &args));
+            }
+            e.directed("fma", elem, kind.rounding, kind.ftz, &args)
+        })
+    }
+
+    pub(super) fn compare(&mut self, kind: Compare, lhs: Value, rhs: Value, result: Value) {
+        let compared = self.each([lhs, rhs], result, |e, [a, b]| {
+            Ok(match kind {
+                Compare::Float { predicate, ordered } => {
+                    let predicate = float_predicate(predicate, ordered);
+                    e.ir.fcmp(predicate, a.into_float_value(), b.into_float_value()).into()
+                }
+                Compare::Int { predicate, signedness } => {
+                    let predicate = int_predicate(predicate, signedness == Signedness::Signed);
+                    e.ir.icmp(predicate, a.into_int_value(), b.into_int_value()).into()
+                }
+            })
+        });
+        compared.expect("comparisons exist for every type");
+    }
+
+    pub(super) fn select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
+        let selected = self.each([cond, yes, no], result, |e, [cond, yes, no]| Ok(e.ir.select(cond.into_int_value(), yes, no)));
+        selected.expect("selection exists for every type");
+    }
+}
+
+pub(super) fn rounding_suffix(rounding: Rounding) -> &'static str {
+    match rounding {
+        Rounding::Zero | Rounding::NearestIntToZero => "rz",
+        Rounding::NegativeInf => "rm",
+        Rounding::PositiveInf => "rp",
+        Rounding::NearestAway => "rna",
+        Rounding::NearestEven | Rounding::Approx | Rounding::Full => "rn",
+    }
+}
+
+fn float_predicate(predicate: Predicate, ordered: bool) -> FloatPredicate {
+    match (predicate, ordered) {
+        (Predicate::Equal, true) => FloatPredicate::OEQ,
+        (Predicate::Equal, false) => FloatPredicate::UEQ,
+        (Predicate::NotEqual, true) => FloatPredicate::ONE,
+        (Predicate::NotEqual, false) => FloatPredicate::UNE,
+        (Predicate::LessThan, true) => FloatPredicate::OLT,
+        (Predicate::LessThan, false) => FloatPredicate::ULT,
+        (Predicate::LessThanOrEqual, true) => FloatPredicate::OLE,
+        (Predicate::LessThanOrEqual, false) => FloatPredicate::ULE,
+        (Predicate::GreaterThan, true) => FloatPredicate::OGT,
+        (Predicate::GreaterThan, false) => FloatPredicate::UGT,
+        (Predicate::GreaterThanOrEqual, true) => FloatPredicate::OGE,
+        (Predicate::GreaterThanOrEqual, false) => FloatPredicate::UGE,
+    }
+}
+
+fn int_predicate(predicate: Predicate, signed: bool) -> IntPredicate {
+    match (predicate, signed) {
+        (Predicate::Equal, _) => IntPredicate::EQ,
+        (Predicate::NotEqual, _) => IntPredicate::NE,
+        (Predicate::LessThan, true) => IntPredicate::SLT,
+        (Predicate::LessThan, false) => IntPredicate::ULT,
+        (Predicate::LessThanOrEqual, true) => IntPredicate::SLE,
+        (Predicate::LessThanOrEqual, false) => IntPredicate::ULE,
+        (Predicate::GreaterThan, true) => IntPredicate::SGT,
+        (Predicate::GreaterThan, false) => IntPredicate::UGT,
+        (Predicate::GreaterThanOrEqual, true) => IntPredicate::SGE,
+        (Predicate::GreaterThanOrEqual, false) => IntPredicate::UGE,
+    }
+}

@@ -1,0 +1,190 @@
+//! Structured control flow as basic blocks. Conditions are the same in every thread of a block, so warps stay together.
+
+use super::{Emitter, Lowered};
+use crate::ir::{Ir, Val};
+use base::core_ops::Core;
+use base::diag::Result;
+use base::{Region, Value};
+use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{IntValue, PhiValue};
+
+/// An open construct: where the ops that leave its regions go.
+pub(crate) struct Frame<'c> {
+    kind: FrameKind<'c>,
+    /// Where the construct's results are.
+    join: Target<'c>,
+}
+
+enum FrameKind<'c> {
+    If,
+    For { next: Target<'c>, counter: PhiValue<'c>, step: IntValue<'c> },
+    Loop { next: Target<'c> },
+}
+
+/// A block, and for each register of each value that arrives there a phi.
+#[derive(Clone)]
+struct Target<'c> {
+    block: BasicBlock<'c>,
+    phis: Vec<Vec<PhiValue<'c>>>,
+}
+
+impl<'c> Target<'c> {
+    fn arrive(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
+        for (phis, values) in self.phis.iter().zip(values) {
+            for (phi, value) in phis.iter().zip(values) {
+                phi.add_incoming(&[(value, ir.here())]);
+            }
+        }
+    }
+}
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn construct(&mut self, core: &Core, results: &[Value]) -> Result<()> {
+        match core {
+            Core::If { cond, then, otherwise } => self.if_op(*cond, *then, *otherwise, results),
+            Core::For { lower, upper, step, init, unsigned, body } => {
+                self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
+            }
+            Core::Loop { init, body } => self.loop_op(init, *body, results),
+            _ => unreachable!("only ops with regions come here"),
+        }
+    }
+
+    /// A new block with phis for values of these types.
+    fn target(&mut self, values: &[Value], name: &str) -> Target<'c> {
+        let back = self.ir.here();
+        let block = self.ir.block(self.kernel, name);
+        self.ir.builder.position_at_end(block);
+        let phis = values.iter().map(|value| self.phis(*value)).collect();
+        self.ir.builder.position_at_end(back);
+        Target { block, phis }
+    }
+
+    fn phis(&self, value: Value) -> Vec<PhiValue<'c>> {
+        if self.ty(value).elem().is_none() {
+            // Tokens are nothing at run time.
+            return Vec::new();
+        }
+        let ty = self.ir.elem(self.elem(value));
+        let phi = |_| self.ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
+        (0..self.layout(value).registers()).map(phi).collect()
+    }
+
+    fn bind(&mut self, values: &[Value], target: &Target<'c>) {
+        for (value, phis) in values.iter().zip(&target.phis) {
+            if self.ty(*value).elem().is_none() {
+                self.set_token(*value);
+            } else {
+                self.set(*value, phis.iter().map(|phi| phi.as_basic_value()).collect());
+            }
+        }
+    }
+
+    fn registers(&self, values: &[Value]) -> Vec<Vec<Val<'c>>> {
+        let of = |value: &Value| match &self.values[value.0 as usize] {
+            Some(Lowered::Registers(registers)) => registers.clone(),
+            _ => Vec::new(),
+        };
+        values.iter().map(of).collect()
+    }
+
+    fn if_op(&mut self, cond: Value, then: Region, otherwise: Region, results: &[Value]) -> Result<()> {
+        let join = self.target(results, "join");
+        let (yes, no) = (self.ir.block(self.kernel, "then"), self.ir.block(self.kernel, "else"));
+        let cond = self.scalar(cond).into_int_value();
+        self.ir.branch(cond, yes, no);
+        for (start, region) in [(yes, then), (no, otherwise)] {
+            self.ir.builder.position_at_end(start);
+            self.frames.push(Frame { kind: FrameKind::If, join: join.clone() });
+            self.block(self.function.body.block_of(region))?;
+            self.frames.pop();
+        }
+        self.ir.builder.position_at_end(join.block);
+        self.bind(results, &join);
+        Ok(())
+    }
+
+    fn for_op(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
+        let ir = self.ir;
+        let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
+        let inner = self.function.body.block_of(body);
+        let args = self.function.body.blocks[inner].args.clone();
+        let head = self.target(&args, "head");
+        let counter = head.phis[0][0];
+        head.arrive(ir, &[vec![vec![lower.into()]], self.registers(init)].concat());
+        ir.go(head.block);
+        ir.builder.position_at_end(head.block);
+        self.bind(&args, &head);
+        let (start, join) = (ir.block(self.kernel, "body"), self.target(&[], "join"));
+        let predicate = if unsigned { IntPredicate::ULT } else { IntPredicate::SLT };
+        let more = ir.icmp(predicate, counter.as_basic_value().into_int_value(), upper);
+        ir.branch(more, start, join.block);
+        ir.builder.position_at_end(start);
+        self.frames.push(Frame { kind: FrameKind::For { next: head.clone(), counter, step }, join: join.clone() });
+        self.block(inner)?;
+        self.frames.pop();
+        ir.builder.position_at_end(join.block);
+        // The loop ends at its head, so what is carried there is the result.
+        let carried = Target { block: join.block, phis: head.phis[1..].to_vec() };
+        self.bind(results, &carried);
+        Ok(())
+    }
+
+    fn loop_op(&mut self, init: &[Value], body: Region, results: &[Value]) -> Result<()> {
+        let ir = self.ir;
+        let inner = self.function.body.block_of(body);
+        let args = self.function.body.blocks[inner].args.clone();
+        let (next, join) = (self.target(&args, "head"), self.target(results, "join"));
+        next.arrive(ir, &self.registers(init));
+        ir.go(next.block);
+        ir.builder.position_at_end(next.block);
+        self.bind(&args, &next);
+        self.frames.push(Frame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
+        self.block(inner)?;
+        self.frames.pop();
+        ir.builder.position_at_end(join.block);
+        self.bind(results, &join);
+        Ok(())
+    }
+
+    /// Goes from the end of a region to where its construct wants to go on.
+    pub(super) fn leave(&mut self, core: &Core) {
+        let ir = self.ir;
+        match core {
+            Core::Return {} => {
+                ir.builder.build_return(None).expect("the builder is in a block");
+            }
+            Core::Yield { values } => {
+                let values = self.registers(values);
+                let frame = self.frames.last().expect("a yield is in a construct");
+                frame.join.arrive(ir, &values);
+                ir.go(frame.join.block);
+            }
+            Core::Break { values } => {
+                let values = self.registers(values);
+                let frame = self.frames.iter().rev().find(|frame| matches!(frame.kind, FrameKind::Loop { .. }));
+                let join = &frame.expect("a break is in a loop").join;
+                join.arrive(ir, &values);
+                ir.go(join.block);
+            }
+            Core::Continue { values } => {
+                let values = self.registers(values);
+                let frame = self.frames.iter().rev().find(|frame| !matches!(frame.kind, FrameKind::If));
+                match &frame.expect("a continue is in a loop").kind {
+                    FrameKind::For { next, counter, step } => {
+                        let counter = ir.add(counter.as_basic_value().into_int_value(), *step);
+                        next.arrive(ir, &[vec![vec![counter.into()]], values].concat());
+                        ir.go(next.block);
+                    }
+                    FrameKind::Loop { next } => {
+                        next.arrive(ir, &values);
+                        ir.go(next.block);
+                    }
+                    FrameKind::If => unreachable!("ifs are passed over"),
+                }
+            }
+            _ => unreachable!("only ops that leave come here"),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Writes a function's LLVM IR, one op at a time, split by op family.
+//!
+//! A tile is a list of LLVM values, one a register of its layout; everything else about a layout is in how addresses and lanes
+//! are computed from the thread's number.
+
+mod arith;
+mod atomic;
+mod control;
+mod convert;
+mod index;
+mod math;
+mod pointer;
+mod reduce;
+mod shape;
+mod shared;
+mod view;
+
+use crate::ir::{Ir, Val};
+use base::core_ops::Core;
+use base::diag::{Diagnostic, Result};
+use base::ir::{Op as OpId, Operation};
+use base::tile::Elem;
+use base::{Block, Envelope, Value};
+use control::Frame;
+use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
+use sched::Op;
+use tileas::{Layout, Type};
+
+/// What an SSA value became.
+#[derive(Clone)]
+pub(crate) enum Lowered<'c> {
+    /// One LLVM value a register; one for a scalar.
+    Registers(Vec<Val<'c>>),
+    /// A memref, or a view of it, whose tile is in its type.
+    Memory(StridedMemory<'c>),
+    /// Order is kept by the order of instructions.
+    Token,
+}
+
+/// A strided object: base address, and per dimension the extent and the stride in elements.
+#[derive(Clone)]
+pub(crate) struct StridedMemory<'c> {
+    pub(crate) base: PointerValue<'c>,
+    pub(crate) sizes: Vec<IntValue<'c>>,
+    pub(crate) strides: Vec<IntValue<'c>>,
+}
+
+pub(crate) struct Emitter<'c, 'a> {
+    pub(crate) ir: &'a Ir<'c>,
+    pub(crate) module: &'a sched::Module,
+    pub(crate) function: &'a sched::Function,
+    pub(crate) envelope: &'a Envelope,
+    pub(crate) target: base::Target,
+    pub(crate) kernel: FunctionValue<'c>,
+    pub(crate) shared: Option<GlobalValue<'c>>,
+    /// The thread's number in the block.
+    thread: IntValue<'c>,
+    values: Vec<Option<Lowered<'c>>>,
+    /// Open constructs, outermost first.
+    frames: Vec<Frame<'c>>,
+}
+
+impl<'c, 'a> Emitter<'c, 'a> {
+    pub(crate) fn new(
+        ir: &'a Ir<'c>,
+        module: &'a sched::Module,
+        function: &'a sched::Function,
+        envelope: &'a Envelope,
+        kernel: FunctionValue<'c>,
+        shared: Option<GlobalValue<'c>>,
+    ) -> Result<Self> {
+        let entry = ir.block(kernel, "");
+        ir.builder.position_at_end(entry);
+        let thread = ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[]).into_int_value();
+        let values = vec![None; function.body.values.len()];
+        let target = envelope.target()?;
+        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, frames: Vec::new() })
+    }
+
+    pub(crate) fn emit(mut self) -> Result<()> {
+        let params = self.function.params().to_vec();
+        for (i, &param) in params.iter().enumerate() {
+            let value = self.kernel.get_nth_param(i as u32).expect("the signature has every parameter");
+            let value = self.from_memory(self.elem(param), value);
+            self.set(param, vec![value]);
+        }
+        self.block(self.function.entry())
+    }
+
+    fn block(&mut self, block: Block) -> Result<()> {
+        for &op in &self.function.body.blocks[block].ops {
+            self.op(op).map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: OpId) -> Result<()> {
+        let node = &self.function.body.ops[op];
+        let results = node.results.as_slice();
+        match &node.kind {
+            Op::Core(tileas::Op::Core(core)) => self.core(op, core, results),
+            Op::Core(program) => self.program_op(op, program, results),
+            Op::Barrier { id, threads } => {
+                self.barrier(*id, *threads);
+                Ok(())
+            }
+            Op::CopyCommit {} | Op::CopyWait { .. } | Op::SelectSlot { .. } => Err(self.unsupported(op)),
+        }
+    }
+
+    fn core(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<()> {
+        match core {
+            Core::Constant { value } => self.constant(value, results[0]),
+            Core::Unary { kind, x } => self.unary(op, *kind, *x, results[0])?,
+            Core::Binary { kind, lhs, rhs } => self.binary(op, *kind, *lhs, *rhs, results[0])?,
+            Core::Fma { kind, a, b, c } => self.fma(op, *kind, [*a, *b, *c], results[0])?,
+            Core::Compare { kind, lhs, rhs } => self.compare(*kind, *lhs, *rhs, results[0]),
+            Core::Convert { kind, x } => self.convert(op, *kind, *x, results[0])?,
+            Core::Select { cond, yes, no } => self.select(*cond, *yes, *no, results[0]),
+            Core::IntToPtr { .. } | Core::PtrToInt { .. } | Core::PtrCast { .. } | Core::Offset { .. } => {
+                self.pointer(core, results[0])
+            }
+            Core::Assume { value, .. } => {
+                let value = self.values[value.0 as usize].clone();
+                self.values[results[0].0 as usize] = value;
+            }
+            Core::Iota {} => self.iota(results[0]),
+            Core::Broadcast { .. } | Core::Reshape { .. } | Core::Permute { .. } => self.rename(op, core, results[0])?,
+            Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => {
+                return Err(self.unsupported(op));
+            }
+            Core::BlockId { axis } => self.block_register(*axis, true, results[0]),
+            Core::BlockCount { axis } => self.block_register(*axis, false, results[0]),
+            Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
+                self.view_value(core, results);
+            }
+            Core::GlobalAddress { name } => {
+                let global = self.ir.module.get_global(name);
+                let global = global.ok_or_else(|| Diagnostic::invalid("PX004", format!("the module has no global '{name}'")))?;
+                self.set(results[0], vec![global.as_pointer_value().into()]);
+            }
+            Core::MakeToken {} | Core::JoinTokens { .. } => self.values[results[0].0 as usize] = Some(Lowered::Token),
+            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.construct(core, results)?,
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(core),
+            Core::Alloca { .. }
+            | Core::AliasFence { .. }
+            | Core::GridWait { .. }
+            | Core::GridLaunch { .. }
+            | Core::Assert { .. }
+            | Core::Print { .. } => return Err(self.unsupported(op)),
+        }
+        Ok(())
+    }
+
+    fn program_op(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+        use tileas::Op;
+        match program {
+            Op::Core(core) => self.core(op, core, results),
+            Op::ConvertLayout { x, .. } => self.convert_layout(op, *x, results[0]),
+            Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, program, results),
+            Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, program, results),
+            Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
+            Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
+            Op::SharedGather { .. } | Op::ScanRegisters { .. } | Op::ScanLanes { .. } | Op::Mma { .. } => Err(self.unsupported(op)),
+        }
+    }
+
+    pub(crate) fn unsupported(&self, op: OpId) -> Box<Diagnostic> {
+        let node = &self.function.body.ops[op];
+        let ty =
+            node.results.first().map(|value| format!(" of type {}", base::text::TypeText::print(self.function.body.ty(*value))));
+        let message = format!("op '{}'{} is not supported on {}", node.kind.mnemonic(), ty.unwrap_or_default(), self.target);
+        Diagnostic::unsupported("PX900", message)
+    }
+
+    /// That an operation of an op's family does not exist for a type.
+    pub(crate) fn unsupported_type(&self, what: &str, elem: Elem) -> Box<Diagnostic> {
+        let ty = base::text::TypeText::print(&elem);
+        Diagnostic::unsupported("PX901", format!("'{what}' on {ty} is not supported on {}", self.target))
+    }
+
+    pub(crate) fn ty(&self, value: Value) -> &'a Type {
+        self.function.body.ty(value)
+    }
+    pub(crate) fn elem(&self, value: Value) -> Elem {
+        self.ty(value).elem().expect("a scalar or tile")
+    }
+    /// The layout of a tile; a scalar has one register.
+    pub(crate) fn layout(&self, value: Value) -> Layout {
+        self.module.layout_of(self.ty(value)).cloned().unwrap_or_else(|| Layout::uniform(self.warp_bits()))
+    }
+    pub(crate) fn warp_bits(&self) -> usize {
+        self.function.attrs.program.warps().trailing_zeros() as usize
+    }
+    pub(crate) fn get(&self, value: Value) -> &[Val<'c>] {
+        match &self.values[value.0 as usize] {
+            Some(Lowered::Registers(registers)) => registers,
+            _ => unreachable!("the verifier holds that {value} is a tile or scalar and defined"),
+        }
+    }
+    pub(crate) fn scalar(&self, value: Value) -> Val<'c> {
+        self.get(value)[0]
+    }
+    pub(crate) fn set(&mut self, value: Value, registers: Vec<Val<'c>>) {
+        self.values[value.0 as usize] = Some(Lowered::Registers(registers));
+    }
+    pub(crate) fn set_token(&mut self, value: Value) {
+        self.values[value.0 as usize] = Some(Lowered::Token);
+    }
+
+    fn constant(&mut self, value: &base::tile::Dense, result: Value) {
+        let elem = self.elem(result);
+        let layout = self.layout(result);
+        let registers = match value {
+            base::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
+            base::tile::Dense::Elements(_) => self.table(value, elem, &layout),
+        };
+        self.set(result, registers);
+    }
+
+    fn block_register(&mut self, axis: u32, id: bool, result: Value) {
+        let axis = ["x", "y", "z"][axis as usize];
+        // Blocks are numbered by cluster where there are clusters; their count is that of the grid on every target.
+        let register = match (id, self.target.has_clusters()) {
+            (true, true) => "clusterid",
+            (true, false) => "ctaid",
+            (false, _) => "nctaid",
+        };
+        let value = self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[]);
+        self.set(result, vec![value]);
+    }
+
+    pub(crate) fn barrier(&self, id: u32, threads: u32) {
+        let whole = threads == self.function.attrs.program.warps() * 32 && id == 0;
+        if whole {
+            self.ir.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[self.ir.const32(0).into()]);
+        } else {
+            let args = [self.ir.const32(id).into(), self.ir.const32(threads).into()];
+            self.ir.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", &[], &args);
+        }
+    }
+
+    /// A value as it is in a register, from how it is in memory.
+    pub(crate) fn from_memory(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
+        if elem == Elem::Scalar(base::Scalar::I1) {
+            let byte = value.into_int_value();
+            return self.ir.icmp(inkwell::IntPredicate::NE, byte, byte.get_type().const_zero()).into();
+        }
+        value
+    }
+    pub(crate) fn to_memory(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
+        if elem == Elem::Scalar(base::Scalar::I1) {
+            return self.ir.resize(value.into_int_value(), self.ir.int(8), false).into();
+        }
+        value
+    }
+}

@@ -1,0 +1,134 @@
+//! Combining elements within a thread and over the lanes of a warp.
+
+use super::Emitter;
+use crate::ir::Val;
+use base::diag::Result;
+use base::tile::Elem;
+use base::{Region, Value};
+use tileas::Layout;
+use tileas::layout::{Strides, apply, solve};
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn reduce(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {
+        match program {
+            tileas::Op::ReduceRegisters { operands, dim, body } => self.reduce_registers(operands, *dim, *body, results),
+            tileas::Op::ReduceLanes { operands, dim, body } => self.reduce_lanes(operands, *dim, *body, results),
+            _ => unreachable!("only reductions come here"),
+        }
+    }
+
+    /// The new accumulators from one element and one accumulator of each operand.
+    fn combine(&mut self, body: Region, elements: &[Val<'c>], accumulators: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+        let block = self.function.body.block_of(body);
+        let args = self.function.body.blocks[block].args.clone();
+        for (i, pair) in args.chunks(2).enumerate() {
+            self.set(pair[0], vec![elements[i]]);
+            self.set(pair[1], vec![accumulators[i]]);
+        }
+        let (last, ops) = self.function.body.blocks[block].ops.split_last().expect("a body ends in yield");
+        for &op in ops {
+            self.op(op)?;
+        }
+        let values = base::ir::Operation::operands(&self.function.body.ops[*last].kind);
+        Ok(values.iter().map(|value| self.scalar(*value)).collect())
+    }
+
+    /// Pairwise within each thread, so that sums lose little and dependences stay short.
+    fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
+        let layout = self.layout(operands[0]);
+        let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
+        let along: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask != 0).collect();
+        let kept: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
+        let mut out = vec![Vec::new(); operands.len()];
+        for group in 0..1usize << kept.len() {
+            let base = scatter(group, &kept);
+            let mut row: Vec<Vec<Val<'c>>> = (0..1usize << along.len())
+                .map(|i| operands.iter().map(|operand| self.get(*operand)[base | scatter(i, &along)]).collect())
+                .collect();
+            while row.len() > 1 {
+                let pairs: Vec<_> = row.chunks(2).map(|pair| (pair[1].clone(), pair[0].clone())).collect();
+                row = pairs.iter().map(|(element, accumulator)| self.combine(body, element, accumulator)).collect::<Result<_>>()?;
+            }
+            out.iter_mut().zip(&row[0]).for_each(|(out, value)| out.push(*value));
+        }
+        for (result, registers) in results.iter().zip(out) {
+            self.set(*result, registers);
+        }
+        Ok(())
+    }
+
+    fn reduce_lanes(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
+        let layout = self.layout(operands[0]);
+        let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
+        let lanes: Vec<usize> = (0..layout.lane.len()).rev().filter(|bit| layout.lane[*bit] & mask != 0).collect();
+        let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
+        let mut rows: Vec<Vec<Val<'c>>> =
+            (0..layout.registers()).map(|i| operands.iter().map(|operand| self.get(*operand)[i]).collect()).collect();
+        for bit in lanes {
+            for row in &mut rows {
+                let others: Vec<Val<'c>> =
+                    row.iter().zip(&elems).map(|(value, elem)| self.butterfly(*value, *elem, 1 << bit)).collect();
+                *row = self.combine(body, &others, row)?;
+            }
+        }
+        // The result has the same registers, perhaps numbered otherwise.
+        let to = self.layout(results[0]);
+        let order = self.kept_registers(&layout, &to);
+        for (i, result) in results.iter().enumerate() {
+            let registers = order.iter().map(|register| rows[*register][i]).collect();
+            self.set(*result, registers);
+        }
+        Ok(())
+    }
+
+    /// Reducing lanes leaves the register bits in their order.
+    fn kept_registers(&self, from: &Layout, to: &Layout) -> Vec<usize> {
+        debug_assert_eq!(from.register.len(), to.register.len());
+        (0..to.registers())
+            .map(|register| solve(&from.register, apply(&from.register, register as u32)).unwrap_or(register))
+            .collect()
+    }
+
+    /// The value of the lane whose number differs in the bits of `mask`.
+    pub(super) fn butterfly(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
+        let ir = self.ir;
+        let exchange = |word: Val<'c>| {
+            let args = [ir.const32(u32::MAX).into(), word, ir.const32(mask).into(), ir.const32(31).into()];
+            ir.intrinsic_value("llvm.nvvm.shfl.sync.bfly.i32", &[], &args)
+        };
+        self.by_words(value, elem, exchange)
+    }
+
+    /// Sends a value of any width through an operation on 32-bit words.
+    pub(super) fn by_words(&self, value: Val<'c>, elem: Elem, operation: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
+        let ir = self.ir;
+        let bits = elem.bits().max(1);
+        let ty = ir.elem(elem);
+        let int = match value {
+            Val::PointerValue(ptr) => ir.ptr_to_int(ptr),
+            Val::FloatValue(_) => ir.bitcast(value, ir.int(bits)).into_int_value(),
+            other => other.into_int_value(),
+        };
+        let back = if bits == 64 {
+            let low = ir.resize(int, ir.i32(), false);
+            let high = ir.resize(ir.shr(int, ir.const64(32), false), ir.i32(), false);
+            let (low, high) = (operation(low.into()).into_int_value(), operation(high.into()).into_int_value());
+            let high = ir.shl(ir.resize(high, ir.i64(), false), ir.const64(32));
+            ir.or(ir.resize(low, ir.i64(), false), high)
+        } else {
+            let word = operation(ir.resize(int, ir.i32(), false).into()).into_int_value();
+            ir.resize(word, int.get_type(), false)
+        };
+        match ty {
+            inkwell::types::BasicTypeEnum::PointerType(ty) => {
+                ir.builder.build_int_to_ptr(back, ty, "").expect("integers become pointers").into()
+            }
+            _ => ir.bitcast(back, ty),
+        }
+    }
+}
+
+/// The number whose bits at `positions` are those of `number`.
+fn scatter(number: usize, positions: &[usize]) -> usize {
+    positions.iter().enumerate().filter(|(i, _)| number >> i & 1 == 1).map(|(_, position)| 1 << position).sum()
+}

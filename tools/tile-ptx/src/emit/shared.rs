@@ -1,0 +1,77 @@
+//! Exchange through shared memory.
+
+use super::Emitter;
+use crate::ir::{SHARED, Val};
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use inkwell::values::{IntValue, PointerValue};
+use tileas::layout::{apply, solve};
+use tileas::{Buffer, CopyAtom, Layout};
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn shared_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+        match program {
+            tileas::Op::SharedStore { x, buffer, atom: CopyAtom::Vector { vector_bits } } => {
+                self.shared_store(*x, *buffer, *vector_bits);
+                Ok(())
+            }
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Vector { vector_bits } } => {
+                self.shared_load(*buffer, *vector_bits, results[0]);
+                Ok(())
+            }
+            _ => Err(self.unsupported(op)),
+        }
+    }
+
+    fn shared_store(&mut self, x: Value, buffer: Buffer, vector_bits: u32) {
+        let (elem, layout) = (self.elem(x), self.layout(x));
+        let width = 1usize << vector_bits;
+        let place = self.shared_place(&layout, buffer);
+        let speaks = self.speaks(&layout);
+        self.guarded(speaks, &[], |e| {
+            for first in (0..layout.registers()).step_by(width) {
+                let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.to_memory(elem, *value)).collect();
+                let ptr = e.shared_ptr(&place, &layout, buffer, first);
+                e.ir.store(e.ir.pack(&values), ptr, elem.bytes() * width as u32);
+            }
+            Vec::new()
+        });
+    }
+
+    fn shared_load(&mut self, buffer: Buffer, vector_bits: u32, result: Value) {
+        let (elem, layout) = (self.elem(result), self.layout(result));
+        let width = 1usize << vector_bits;
+        let place = self.shared_place(&layout, buffer);
+        let ty = self.ir.vector_type(self.ir.stored(elem), width as u32);
+        let mut registers = Vec::with_capacity(layout.registers());
+        for first in (0..layout.registers()).step_by(width) {
+            let vector = self.ir.load(ty, self.shared_ptr(&place, &layout, buffer, first), elem.bytes() * width as u32);
+            registers.extend(self.ir.unpack(vector, width).into_iter().map(|value| self.from_memory(elem, value)));
+        }
+        self.set(result, registers);
+    }
+
+    /// The part of the offset within a buffer that the thread decides.
+    fn shared_place(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
+        let offsets = &self.function.attrs.program.buffers[buffer].offsets;
+        self.thread_part(layout, |basis| offset_of(offsets, basis))
+    }
+
+    fn shared_ptr(&self, place: &IntValue<'c>, layout: &Layout, buffer: Buffer, register: usize) -> PointerValue<'c> {
+        let ir = self.ir;
+        let info = &self.function.attrs.program.buffers[buffer];
+        let own = offset_of(&info.offsets, apply(&layout.register, register as u32));
+        let element = ir.xor(*place, ir.const32(own));
+        let memory = self.shared.expect("a function with buffers has shared memory").as_pointer_value();
+        let bytes = ir.mul(element, ir.const32(info.elem.bytes()));
+        let at = ir.add(bytes, ir.const32(self.function.attrs.placements[buffer].offset));
+        debug_assert_eq!(memory.get_type().get_address_space(), inkwell::AddressSpace::from(SHARED));
+        ir.element_ptr(ir.int(8).into(), memory, ir.resize(at, ir.i64(), false))
+    }
+}
+
+/// Where an element lies in a buffer, in elements.
+fn offset_of(offsets: &[u32], element: u32) -> u32 {
+    solve(offsets, element).expect("the verifier holds that every element has an offset") as u32
+}

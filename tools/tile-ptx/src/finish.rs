@@ -1,0 +1,37 @@
+//! What LLVM cannot print: the PTX version and language of a tile kernel, and the envelope as comment lines at the top.
+
+use base::diag::Result;
+use base::{Envelope, Target};
+use std::fmt::Write as _;
+
+/// `.language` came with this version of PTX; `tile-link` lowers both for an older assembler.
+const PTX_VERSION: &str = "9.2";
+/// The number of Tile IR among `.language`s.
+const LANGUAGE: u32 = 7;
+
+pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, producer: &str) -> Result<String> {
+    let target = envelope.target()?;
+    let header =
+        Envelope { format: "ptx".into(), version: 1, phase: "final".into(), producer: producer.into(), ..envelope.clone() };
+    let mut out = header.to_lines();
+    for function in &module.functions {
+        let _ = writeln!(out, "//!tile kernel {}", base::text::to_text(&function.name));
+    }
+    for line in ptx.lines() {
+        edit_line(line, target, &mut out);
+    }
+    Ok(out)
+}
+
+fn edit_line(line: &str, target: Target, out: &mut String) {
+    if line.starts_with(".version ") {
+        let _ = writeln!(out, ".version {PTX_VERSION}");
+    } else if line.starts_with(".target ") {
+        let _ = writeln!(out, ".target {}", target.ptx_name());
+    } else if line.starts_with(".reqntid ") {
+        let _ = writeln!(out, "{line}\n.language {LANGUAGE}");
+    } else {
+        out.push_str(line);
+        out.push('\n');
+    }
+}

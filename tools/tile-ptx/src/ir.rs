@@ -1,0 +1,274 @@
+//! A thin layer over the LLVM builder, so that emitters read like the arithmetic they write.
+//!
+//! The builder fails only when it has no position or types do not fit, which would be a bug of the emitter.
+
+use base::Scalar;
+use base::tile::{Elem, Space};
+use inkwell::attributes::AttributeLoc;
+use inkwell::basic_block::BasicBlock;
+use inkwell::builder::Builder;
+use inkwell::context::Context;
+use inkwell::intrinsics::Intrinsic;
+use inkwell::module::Module;
+use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum, FloatType, IntType};
+use inkwell::values::{BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, IntValue, PointerValue};
+use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
+
+pub(crate) type Val<'c> = BasicValueEnum<'c>;
+
+const BUG: &str = "the emitter gives the builder values that fit";
+
+/// LLVM address spaces of NVPTX.
+pub(crate) const GLOBAL: u16 = 1;
+pub(crate) const SHARED: u16 = 3;
+pub(crate) const LOCAL: u16 = 5;
+
+pub(crate) struct Ir<'c> {
+    pub(crate) context: &'c Context,
+    pub(crate) module: Module<'c>,
+    pub(crate) builder: Builder<'c>,
+}
+
+impl<'c> Ir<'c> {
+    pub(crate) fn i1(&self) -> IntType<'c> {
+        self.context.bool_type()
+    }
+    pub(crate) fn int(&self, bits: u32) -> IntType<'c> {
+        match bits {
+            1 => self.context.bool_type(),
+            8 => self.context.i8_type(),
+            16 => self.context.i16_type(),
+            32 => self.context.i32_type(),
+            _ => self.context.i64_type(),
+        }
+    }
+    pub(crate) fn i32(&self) -> IntType<'c> {
+        self.context.i32_type()
+    }
+    pub(crate) fn i64(&self) -> IntType<'c> {
+        self.context.i64_type()
+    }
+    pub(crate) fn f32(&self) -> FloatType<'c> {
+        self.context.f32_type()
+    }
+
+    /// The type of a value in a register. Formats that LLVM lacks are carried as integers of their width.
+    pub(crate) fn scalar(&self, scalar: Scalar) -> BasicTypeEnum<'c> {
+        match scalar {
+            Scalar::F16 => self.context.f16_type().into(),
+            Scalar::BF16 => self.context.bf16_type().into(),
+            Scalar::F32 | Scalar::TF32 => self.context.f32_type().into(),
+            Scalar::F64 => self.context.f64_type().into(),
+            Scalar::I1 => self.context.bool_type().into(),
+            Scalar::I4 | Scalar::F4E2M1FN => self.context.i8_type().into(),
+            other => self.int(other.bits()).into(),
+        }
+    }
+    pub(crate) fn elem(&self, elem: Elem) -> BasicTypeEnum<'c> {
+        match elem {
+            Elem::Scalar(scalar) => self.scalar(scalar),
+            Elem::Ptr { space, .. } => self.context.ptr_type(address_space(space)).into(),
+        }
+    }
+    /// The type of a value in memory: i1 takes a byte.
+    pub(crate) fn stored(&self, elem: Elem) -> BasicTypeEnum<'c> {
+        match elem {
+            Elem::Scalar(Scalar::I1) => self.context.i8_type().into(),
+            other => self.elem(other),
+        }
+    }
+
+    pub(crate) fn const32(&self, value: u32) -> IntValue<'c> {
+        self.i32().const_int(u64::from(value), false)
+    }
+    pub(crate) fn const64(&self, value: u64) -> IntValue<'c> {
+        self.i64().const_int(value, false)
+    }
+    /// A constant from its bits.
+    pub(crate) fn constant(&self, elem: Elem, bits: u64) -> Val<'c> {
+        match self.elem(elem) {
+            BasicTypeEnum::IntType(ty) => ty.const_int(bits, false).into(),
+            BasicTypeEnum::FloatType(ty) => {
+                // Through an integer constant, so that NaN payloads stay.
+                let bits = self.int(elem.bits()).const_int(bits, false);
+                self.builder.build_bit_cast(bits, ty, "").expect(BUG)
+            }
+            BasicTypeEnum::PointerType(ty) => self.builder.build_int_to_ptr(self.const64(bits), ty, "").expect(BUG).into(),
+            _ => unreachable!("scalars are integers, floats or pointers"),
+        }
+    }
+
+    pub(crate) fn add(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_int_add(a, b, "").expect(BUG)
+    }
+    pub(crate) fn sub(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_int_sub(a, b, "").expect(BUG)
+    }
+    pub(crate) fn mul(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_int_mul(a, b, "").expect(BUG)
+    }
+    pub(crate) fn and(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_and(a, b, "").expect(BUG)
+    }
+    pub(crate) fn or(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_or(a, b, "").expect(BUG)
+    }
+    pub(crate) fn xor(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_xor(a, b, "").expect(BUG)
+    }
+    pub(crate) fn not(&self, a: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_not(a, "").expect(BUG)
+    }
+    pub(crate) fn shl(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_left_shift(a, b, "").expect(BUG)
+    }
+    pub(crate) fn shr(&self, a: IntValue<'c>, b: IntValue<'c>, signed: bool) -> IntValue<'c> {
+        self.builder.build_right_shift(a, b, signed, "").expect(BUG)
+    }
+    pub(crate) fn div(&self, a: IntValue<'c>, b: IntValue<'c>, signed: bool) -> IntValue<'c> {
+        let build = if signed { Builder::build_int_signed_div } else { Builder::build_int_unsigned_div };
+        build(&self.builder, a, b, "").expect(BUG)
+    }
+    pub(crate) fn rem(&self, a: IntValue<'c>, b: IntValue<'c>, signed: bool) -> IntValue<'c> {
+        let build = if signed { Builder::build_int_signed_rem } else { Builder::build_int_unsigned_rem };
+        build(&self.builder, a, b, "").expect(BUG)
+    }
+    pub(crate) fn icmp(&self, predicate: IntPredicate, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
+        self.builder.build_int_compare(predicate, a, b, "").expect(BUG)
+    }
+    pub(crate) fn fcmp(&self, predicate: FloatPredicate, a: FloatValue<'c>, b: FloatValue<'c>) -> IntValue<'c> {
+        self.builder.build_float_compare(predicate, a, b, "").expect(BUG)
+    }
+    pub(crate) fn select(&self, cond: IntValue<'c>, yes: Val<'c>, no: Val<'c>) -> Val<'c> {
+        self.builder.build_select(cond, yes, no, "").expect(BUG)
+    }
+    pub(crate) fn bitcast(&self, value: impl BasicValue<'c>, ty: impl BasicType<'c>) -> Val<'c> {
+        self.builder.build_bit_cast(value.as_basic_value_enum(), ty.as_basic_type_enum(), "").expect(BUG)
+    }
+    /// Widens or narrows to an integer type.
+    pub(crate) fn resize(&self, value: IntValue<'c>, to: IntType<'c>, signed: bool) -> IntValue<'c> {
+        let (from, wanted) = (value.get_type().get_bit_width(), to.get_bit_width());
+        match (from.cmp(&wanted), signed) {
+            (std::cmp::Ordering::Equal, _) => value,
+            (std::cmp::Ordering::Greater, _) => self.builder.build_int_truncate(value, to, "").expect(BUG),
+            (_, true) => self.builder.build_int_s_extend(value, to, "").expect(BUG),
+            (_, false) => self.builder.build_int_z_extend(value, to, "").expect(BUG),
+        }
+    }
+    pub(crate) fn ptr_to_int(&self, ptr: PointerValue<'c>) -> IntValue<'c> {
+        self.builder.build_ptr_to_int(ptr, self.i64(), "").expect(BUG)
+    }
+    pub(crate) fn int_to_ptr(&self, int: IntValue<'c>, space: u16) -> PointerValue<'c> {
+        let ty = self.context.ptr_type(AddressSpace::from(space));
+        self.builder.build_int_to_ptr(int, ty, "").expect(BUG)
+    }
+    /// The address `index` elements after `ptr`.
+    pub(crate) fn element_ptr(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
+        let ty: BasicTypeEnum<'c> = if ty.is_pointer_type() { self.i64().into() } else { ty };
+        self.in_bounds_or_not(ty, ptr, index)
+    }
+    #[allow(unsafe_code, reason = "inkwell marks address arithmetic unsafe; plain (not inbounds) arithmetic cannot be undefined")]
+    fn in_bounds_or_not(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
+        unsafe { self.builder.build_gep(ty, ptr, &[index], "").expect(BUG) }
+    }
+    pub(crate) fn load(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, align: u32) -> Val<'c> {
+        let value = self.builder.build_load(ty, ptr, "").expect(BUG);
+        let load = value.as_instruction_value().expect("a load is an instruction");
+        load.set_alignment(align).expect("alignments are powers of two");
+        value
+    }
+    pub(crate) fn store(&self, value: Val<'c>, ptr: PointerValue<'c>, align: u32) {
+        let store = self.builder.build_store(ptr, value).expect(BUG);
+        store.set_alignment(align).expect("alignments are powers of two");
+    }
+    /// A vector of equal elements' values; the value itself when there is one.
+    pub(crate) fn pack(&self, values: &[Val<'c>]) -> Val<'c> {
+        if let [one] = values {
+            return *one;
+        }
+        let ty = self.vector_type(values[0].get_type(), values.len() as u32).into_vector_type();
+        let mut vector = ty.get_poison();
+        for (i, value) in values.iter().enumerate() {
+            vector = self.builder.build_insert_element(vector, *value, self.const32(i as u32), "").expect(BUG);
+        }
+        vector.into()
+    }
+    pub(crate) fn unpack(&self, value: Val<'c>, count: usize) -> Vec<Val<'c>> {
+        if count == 1 {
+            return vec![value];
+        }
+        let vector = value.into_vector_value();
+        (0..count).map(|i| self.builder.build_extract_element(vector, self.const32(i as u32), "").expect(BUG)).collect()
+    }
+    pub(crate) fn vector_type(&self, ty: BasicTypeEnum<'c>, count: u32) -> BasicTypeEnum<'c> {
+        match ty {
+            _ if count == 1 => ty,
+            BasicTypeEnum::IntType(ty) => ty.vec_type(count).into(),
+            BasicTypeEnum::FloatType(ty) => ty.vec_type(count).into(),
+            BasicTypeEnum::PointerType(ty) => ty.vec_type(count).into(),
+            _ => unreachable!("vectors are of scalars"),
+        }
+    }
+
+    pub(crate) fn block(&self, function: FunctionValue<'c>, name: &str) -> BasicBlock<'c> {
+        self.context.append_basic_block(function, name)
+    }
+    pub(crate) fn here(&self) -> BasicBlock<'c> {
+        self.builder.get_insert_block().expect("the builder is in a block")
+    }
+    pub(crate) fn go(&self, to: BasicBlock<'c>) {
+        self.builder.build_unconditional_branch(to).expect(BUG);
+    }
+    pub(crate) fn branch(&self, cond: IntValue<'c>, yes: BasicBlock<'c>, no: BasicBlock<'c>) {
+        self.builder.build_conditional_branch(cond, yes, no).expect(BUG);
+    }
+
+    /// Calls an LLVM intrinsic; overloads are named by `types`.
+    pub(crate) fn intrinsic(&self, name: &str, types: &[BasicTypeEnum<'c>], args: &[Val<'c>]) -> Option<Val<'c>> {
+        let intrinsic = Intrinsic::find(name).unwrap_or_else(|| panic!("LLVM has no intrinsic {name}"));
+        let function = intrinsic.get_declaration(&self.module, types).unwrap_or_else(|| panic!("{name} has no such overload"));
+        self.call(function, args)
+    }
+    /// Calls an intrinsic that gives a value.
+    pub(crate) fn intrinsic_value(&self, name: &str, types: &[BasicTypeEnum<'c>], args: &[Val<'c>]) -> Val<'c> {
+        self.intrinsic(name, types, args).expect("the intrinsic gives a value")
+    }
+    pub(crate) fn call(&self, function: FunctionValue<'c>, args: &[Val<'c>]) -> Option<Val<'c>> {
+        let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
+        self.builder.build_call(function, &args, "").expect(BUG).try_as_basic_value().basic()
+    }
+    /// Inline assembly. `effects` says that it touches memory and must stay where it is.
+    pub(crate) fn asm(
+        &self,
+        result: Option<BasicTypeEnum<'c>>,
+        text: &str,
+        constraints: &str,
+        args: &[Val<'c>],
+        effects: bool,
+    ) -> Option<Val<'c>> {
+        let types: Vec<BasicMetadataTypeEnum<'c>> = args.iter().map(|arg| arg.get_type().into()).collect();
+        let ty = match result {
+            Some(ty) => ty.fn_type(&types, false),
+            None => self.context.void_type().fn_type(&types, false),
+        };
+        let constraints = if effects { format!("{constraints},~{{memory}}") } else { constraints.to_string() };
+        let constraints = constraints.trim_start_matches(',').to_string();
+        let asm = self.context.create_inline_asm(ty, text.into(), constraints, effects, false, Some(InlineAsmDialect::ATT), false);
+        let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
+        let call = self.builder.build_indirect_call(ty, asm, &args, "").expect(BUG);
+        if effects {
+            // Every thread of a warp takes part in what has effects across threads: never duplicated or made conditional.
+            let kind = inkwell::attributes::Attribute::get_named_enum_kind_id("convergent");
+            call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));
+        }
+        call.try_as_basic_value().basic()
+    }
+}
+
+pub(crate) fn address_space(space: Space) -> AddressSpace {
+    AddressSpace::from(match space {
+        Space::Global => GLOBAL,
+        Space::Local => LOCAL,
+        Space::Generic => 0,
+    })
+}

@@ -1,0 +1,101 @@
+//! Kernels as LLVM functions: signature, attributes, shared memory, and the module around them.
+
+use crate::emit::Emitter;
+use crate::ir::{GLOBAL, Ir, SHARED};
+use base::Envelope;
+use base::diag::Result;
+use base::tile::Global;
+use inkwell::AddressSpace;
+use inkwell::attributes::AttributeLoc;
+use inkwell::context::Context;
+use inkwell::module::{Linkage, Module};
+use inkwell::targets::TargetMachine;
+use inkwell::types::BasicMetadataTypeEnum;
+use inkwell::values::{FunctionValue, GlobalValue};
+
+/// LLVM's number for the calling convention of kernels.
+const PTX_KERNEL: u32 = 71;
+/// The driver looks for this symbol in a tile module.
+const LAUNCH_DATA: &str = "___NV_TILE_LAUNCH_META_DATA___";
+const LAUNCH_DATA_BYTES: u32 = 64;
+
+pub(crate) fn emit_module<'c>(
+    context: &'c Context,
+    module: &sched::Module,
+    envelope: &Envelope,
+    machine: &TargetMachine,
+) -> Result<Module<'c>> {
+    let ir = Ir { context, module: context.create_module("tile"), builder: context.create_builder() };
+    ir.module.set_triple(&machine.get_triple());
+    ir.module.set_data_layout(&machine.get_target_data().get_data_layout());
+    launch_data(&ir);
+    for global in &module.globals {
+        emit_global(&ir, global);
+    }
+    for function in &module.functions {
+        let kernel = declare(&ir, function);
+        let shared = shared_memory(&ir, function);
+        Emitter::new(&ir, module, function, envelope, kernel, shared)?.emit()?;
+    }
+    Ok(ir.module)
+}
+
+fn launch_data(ir: &Ir<'_>) {
+    let ty = ir.context.i8_type().array_type(LAUNCH_DATA_BYTES);
+    let global = ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), LAUNCH_DATA);
+    global.set_initializer(&ty.const_zero());
+    global.set_alignment(8);
+}
+
+fn emit_global(ir: &Ir<'_>, global: &Global) {
+    let bytes = (global.elem.bits() / 8).max(1) as usize;
+    let mut data = Vec::with_capacity(bytes * global.count as usize);
+    for i in 0..global.count as usize {
+        data.extend_from_slice(&global.value.at(i).to_le_bytes()[..bytes]);
+    }
+    let value = ir.context.const_string(&data, false);
+    let variable = ir.module.add_global(value.get_type(), Some(AddressSpace::from(GLOBAL)), &global.name);
+    variable.set_initializer(&value);
+    variable.set_alignment(global.align.max(bytes as u64) as u32);
+    variable.set_constant(global.constant);
+    if global.private {
+        variable.set_linkage(Linkage::Internal);
+    }
+}
+
+fn declare<'c>(ir: &Ir<'c>, function: &sched::Function) -> FunctionValue<'c> {
+    let params: Vec<BasicMetadataTypeEnum<'c>> = function
+        .params()
+        .iter()
+        .map(|param| ir.stored(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into())
+        .collect();
+    let kernel = ir.module.add_function(&function.name, ir.context.void_type().fn_type(&params, false), None);
+    kernel.set_call_conventions(PTX_KERNEL);
+    let program = &function.attrs.program;
+    let attribute =
+        |name: &str, value: &str| kernel.add_attribute(AttributeLoc::Function, ir.context.create_string_attribute(name, value));
+    attribute("nvvm.reqntid", &(program.warps() * 32).to_string());
+    attribute("nvvm.minctasm", "1");
+    if let Some(occupancy) = program.occupancy {
+        let registers = 65536 / (occupancy * program.warps() * 32);
+        attribute("nvvm.maxnreg", &registers.min(255).to_string());
+    }
+    let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
+    kernel.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(nounwind, 0));
+    kernel
+}
+
+/// The one shared-memory object of a kernel that has any.
+fn shared_memory<'c>(ir: &Ir<'c>, function: &sched::Function) -> Option<GlobalValue<'c>> {
+    if function.attrs.shared_bytes == 0 {
+        return None;
+    }
+    let ty = ir.context.i8_type().array_type(function.attrs.shared_bytes);
+    let name = format!("global_smem_{}", function.name);
+    let memory = ir.module.add_global(ty, Some(AddressSpace::from(SHARED)), &name);
+    memory.set_linkage(Linkage::Internal);
+    memory.set_initializer(&ty.get_undef());
+    let align = function.attrs.program.buffers.values().map(|buffer| buffer.align).max().unwrap_or(16);
+    memory.set_alignment(align.max(16));
+    Some(memory)
+}

@@ -1,0 +1,43 @@
+//! `tile-ptx`: writes PTX for a scheduled program, through LLVM's NVPTX back end.
+
+use common::{About, options};
+use tile_ptx::{Emit, generate};
+
+const ABOUT: About = About {
+    name: "tile-ptx",
+    summary: "Writes PTX through LLVM: .sched to .ptx",
+    examples: &[
+        ("tile-ptx k.sched -o k.ptx", "PTX for the target in the file"),
+        ("tile-ptx --lineinfo k.sched", "with the user's source lines, for profilers"),
+        ("tile-ptx --emit=llvm-ir k.sched", "what LLVM is given after its passes"),
+    ],
+    passes: &["emit", "optimize", "print"],
+};
+
+#[derive(clap::Args)]
+struct Options {
+    #[command(flatten)]
+    debug: options::Debug,
+    #[command(flatten)]
+    opt: options::OptLevel,
+    #[command(flatten)]
+    gpu: options::GpuName,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Emit::Ptx)]
+    emit: Emit,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, options| {
+        let mut input = session.read::<sched::Module>()?;
+        options.opt.record(&mut input.envelope)?;
+        options.gpu.record(&mut input.envelope)?;
+        options.debug.record(&mut input.envelope)?;
+        if session.verify_only() {
+            return Ok(());
+        }
+        let producer = session.producer();
+        let text = generate(&input, &producer, options.emit)?;
+        session.write_bytes(text.as_bytes(), false)
+    })
+}

@@ -1,0 +1,53 @@
+//! LLVM's part: the target machine, a short fixed list of passes, and the printing of PTX.
+//!
+//! The passes clean up what the emitters write plainly (address arithmetic, constants, loop-invariant parts). None of them
+//! reorders volatile or asynchronous operations, barriers or inline assembly, which are all marked as touching memory.
+
+use base::Target;
+use base::diag::{Diagnostic, Result};
+use inkwell::OptimizationLevel;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
+
+/// Run at O1 and above.
+const PASSES: &str = "always-inline,function(sroa,early-cse<memssa>,instcombine,simplifycfg,loop-mssa(licm),gvn,infer-address-spaces,\
+separate-const-offset-from-gep,early-cse,nary-reassociate,instcombine,simplifycfg,dce),globaldce";
+
+pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
+    LlvmTarget::initialize_nvptx(&InitializationConfig::default());
+    let triple = TargetTriple::create("nvptx64-nvidia-cuda");
+    let level = if opt_level == 0 { OptimizationLevel::None } else { OptimizationLevel::Default };
+    LlvmTarget::from_triple(&triple)
+        .ok()
+        .and_then(|llvm| {
+            llvm.create_target_machine(&triple, &llvm_cpu(target), "+ptx90", level, RelocMode::Default, CodeModel::Default)
+        })
+        .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no machine for {target}")))
+}
+
+/// The processor that LLVM knows and that is nearest to the target.
+fn llvm_cpu(target: Target) -> String {
+    match target {
+        Target(107) => "sm_100a".into(),
+        target => target.ptx_name(),
+    }
+}
+
+pub(crate) fn run(module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {
+    module
+        .verify()
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
+    let passes = if opt_level == 0 { "always-inline,globaldce" } else { PASSES };
+    module
+        .run_passes(passes, machine, PassBuilderOptions::create())
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM's passes failed: {}", error.to_string())))
+}
+
+pub(crate) fn print(module: &Module<'_>, machine: &TargetMachine) -> Result<String> {
+    let buffer = machine
+        .write_to_memory_buffer(module, FileType::Assembly)
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM prints no PTX: {}", error.to_string())))?;
+    let text = buffer.as_slice();
+    Ok(String::from_utf8_lossy(text.strip_suffix(&[0]).unwrap_or(text)).into_owned())
+}
