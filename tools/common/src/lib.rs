@@ -31,6 +31,7 @@ mod passes;
 mod report;
 mod session;
 mod start;
+pub mod toolkit;
 
 pub use files::{Input, read_file, write_file};
 pub use passes::{Pass, Show};

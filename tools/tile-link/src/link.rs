@@ -2,9 +2,9 @@
 
 use crate::host::{self, Convention, Machine};
 use crate::ptx::Source;
-use crate::ptxas::{self, Job};
+use crate::ptxas::{Job, Ptxas};
 use base::diag::{Diagnostic, Result};
-use common::Session;
+use common::{Session, toolkit};
 use cubin::fatbin;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -22,11 +22,11 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
         _ => Convention::SystemV,
     };
     let host_object = session.timed("host object", |_| host::write(machine, convention, &source.entries));
-    let ptxas = ptxas::find()?;
-    session.say(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.found_by));
+    let ptxas = toolkit::ptxas()?;
+    session.say(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.by));
     let sanitize = options.get("sanitize") == Some("memcheck");
     let job = Job { chip: &source.chip, opt_level: options.opt_level(), sanitize, text: &source.text, host_object: &host_object };
-    let assembled = session.timed("ptxas", |_| ptxas.assemble(&job))?;
+    let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&job))?;
     session.say(&assembled.command);
     assembled.messages.iter().for_each(|line| session.say(line));
     match emit {

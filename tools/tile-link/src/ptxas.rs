@@ -1,42 +1,8 @@
-//! Finding ptxas and running it with the reference's arguments.
+//! Running ptxas with the reference's arguments.
 
 use base::diag::{Diagnostic, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// A ptxas, and how it was found.
-pub(crate) struct Ptxas {
-    pub(crate) path: PathBuf,
-    pub(crate) found_by: String,
-}
-
-/// The first variable that is set decides, as in the reference; then the project's own folder; then PATH.
-pub(crate) fn find() -> Result<Ptxas> {
-    for name in ["CUDA_ROOT", "CUDA_HOME", "CUDA_PATH"] {
-        let Some(root) = std::env::var_os(name).filter(|root| !root.is_empty()) else { continue };
-        let path = Path::new(&root).join("bin/ptxas");
-        return match path.is_file() {
-            true => Ok(Ptxas { path, found_by: name.into() }),
-            false => Err(Diagnostic::io("LNK010", format!("no ptxas at {}, where {name} says the toolkit is", path.display()))),
-        };
-    }
-    let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
-    for folder in executable.ancestors().skip(1).take(4) {
-        let path = folder.join(".toolkit/bin/ptxas");
-        if path.is_file() {
-            return Ok(Ptxas { path, found_by: "the project's .toolkit folder".into() });
-        }
-    }
-    let on_path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&on_path).map(|folder| folder.join("ptxas")).find(|path| path.is_file());
-    found.map(|path| Ptxas { path, found_by: "PATH".into() }).ok_or_else(|| {
-        Diagnostic::io(
-            "LNK011",
-            "no ptxas found: not by CUDA_ROOT, CUDA_HOME or CUDA_PATH, not in the project's .toolkit folder, not on PATH",
-        )
-        .note("scripts/setup brings one, or install a CUDA toolkit")
-    })
-}
 
 pub(crate) struct Job<'a> {
     pub(crate) chip: &'a str,
@@ -52,6 +18,9 @@ pub(crate) struct Assembled {
     pub(crate) messages: Vec<String>,
     pub(crate) command: String,
 }
+
+/// A program to run as ptxas.
+pub(crate) struct Ptxas(pub(crate) PathBuf);
 
 impl Ptxas {
     /// Assembles, once more with a lower `.version` when this ptxas is older than the text asks for.
@@ -77,7 +46,7 @@ impl Ptxas {
         let (ptx, host, out) = (folder.join("kernel.ptx"), folder.join("host.o"), folder.join("kernel.cubin"));
         std::fs::write(&ptx, job.text).map_err(|error| failed("write a temporary file", error))?;
         std::fs::write(&host, job.host_object).map_err(|error| failed("write a temporary file", error))?;
-        let mut command = Command::new(&self.path);
+        let mut command = Command::new(&self.0);
         command.arg("-arch").arg(job.chip).arg(&ptx).arg("-o").arg(&out);
         command.arg("--opt-level").arg(job.opt_level.to_string()).arg("--enable-extended-smem=true");
         command.arg(format!("--nv-host={}", host.display())).arg("-uumn");
@@ -86,7 +55,7 @@ impl Ptxas {
         }
         let line = format!("{command:?}");
         let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| failed(&format!("run {}", self.path.display()), error))?;
+        let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.display().to_string();
         let messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
@@ -98,7 +67,7 @@ impl Ptxas {
     }
 
     fn failure(&self, messages: &[String]) -> Box<Diagnostic> {
-        let start = Diagnostic::io("LNK013", format!("{} failed", self.path.display()));
+        let start = Diagnostic::io("LNK013", format!("{} failed", self.0.display()));
         messages.iter().filter(|line| !line.trim().is_empty()).fold(start, |all, line| all.note(line.as_str()))
     }
 }

@@ -1,0 +1,51 @@
+//! Where the pieces of a CUDA toolkit are that the tools need at run time: ptxas and libdevice.
+
+use base::diag::{Diagnostic, Result};
+use std::path::{Path, PathBuf};
+
+/// A piece, and how it was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub path: PathBuf,
+    pub by: String,
+}
+
+/// The assembler. The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides, as in the reference; then the project's
+/// own folder; then PATH.
+pub fn ptxas() -> Result<Found> {
+    find("ptxas", "bin/ptxas", |folder| folder.join("ptxas"))
+}
+
+/// NVIDIA's library of mathematical functions as LLVM bitcode.
+pub fn libdevice() -> Result<Found> {
+    find("libdevice", "nvvm/libdevice/libdevice.10.bc", |folder| folder.join("../nvvm/libdevice/libdevice.10.bc"))
+}
+
+fn find(name: &str, within: &str, beside_path: impl Fn(&Path) -> PathBuf) -> Result<Found> {
+    for variable in ["CUDA_ROOT", "CUDA_HOME", "CUDA_PATH"] {
+        let Some(root) = std::env::var_os(variable).filter(|root| !root.is_empty()) else { continue };
+        let path = Path::new(&root).join(within);
+        return match path.is_file() {
+            true => Ok(Found { path, by: variable.into() }),
+            false => {
+                let message = format!("no {name} at {}, where {variable} says the toolkit is", path.display());
+                Err(Diagnostic::io("TKT001", message))
+            }
+        };
+    }
+    let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+    // The executable is in target/release of the project, or in its bin folder.
+    for folder in executable.ancestors().skip(1).take(4) {
+        let path = folder.join(".toolkit").join(within);
+        if path.is_file() {
+            return Ok(Found { path, by: "the project's .toolkit folder".into() });
+        }
+    }
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&on_path).map(|folder| beside_path(&folder)).find(|path| path.is_file());
+    found.map(|path| Found { path, by: "PATH".into() }).ok_or_else(|| {
+        let message =
+            format!("no {name}: not by CUDA_ROOT, CUDA_HOME or CUDA_PATH, not in the project's .toolkit folder, not by PATH");
+        Diagnostic::io("TKT002", message).note("scripts/setup brings one, or install a CUDA toolkit")
+    })
+}

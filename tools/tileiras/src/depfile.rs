@@ -1,0 +1,62 @@
+//! Depfiles for make and ninja: what an output was made from.
+
+use crate::grammar::Parsed;
+use crate::pipeline::{Step, tools_folder};
+use base::diag::{Diagnostic, Result};
+use std::path::{Path, PathBuf};
+
+/// Writes the depfile when one is asked for. It names the input, the pipeline file, the tools and ptxas, so that a new tool
+/// rebuilds what an old one made.
+pub(crate) fn write(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<()> {
+    let path = match parsed.get("MF") {
+        Some(path) => PathBuf::from(path),
+        None if parsed.flag("MD") => Path::new(output).with_extension("d"),
+        None => return Ok(()),
+    };
+    let folder = tools_folder();
+    let mut sources = vec![input.to_string()];
+    sources.extend(parsed.get("pipeline").map(str::to_string));
+    sources.extend(steps.iter().map(|step| folder.join(&step.tool).display().to_string()));
+    if steps.iter().any(|step| step.tool == "tile-link") {
+        sources.extend(common::toolkit::ptxas().ok().map(|ptxas| ptxas.path.display().to_string()));
+    }
+    let mut line = escape(parsed.get("MT").unwrap_or(output))? + ":";
+    for source in &sources {
+        line += " \\\n  ";
+        line += &escape(source)?;
+    }
+    common::write_file(Some(&path), (line + "\n").as_bytes())
+}
+
+/// A file name as make and ninja read it in a rule.
+fn escape(name: &str) -> Result<String> {
+    if name.contains(['\n', '\r']) {
+        return Err(Diagnostic::usage("DEP001", format!("a depfile cannot name {name:?}, which has a line break")));
+    }
+    let mut out = String::new();
+    for (index, c) in name.char_indices() {
+        match c {
+            '$' => out += "$$",
+            ' ' | '#' | ':' | '\t' | '%' => {
+                // Backslashes before an escaped character would be read as escapes themselves.
+                let before = name[..index].chars().rev().take_while(|c| *c == '\\').count();
+                out.extend(std::iter::repeat_n('\\', before + 1));
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_for_make() {
+        assert_eq!(escape("a b$c#d:e").unwrap(), r"a\ b$$c\#d\:e");
+        assert_eq!(escape("-k.bc").unwrap(), "-k.bc");
+        assert!(escape("a\nb").is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! One compilation: from a parsed command line to the output file and the exit code.
+
+use crate::depfile;
+use crate::grammar::{Parsed, parse_integer};
+use crate::pipeline::{Pipeline, Step, tools_folder};
+use crate::run::{Failure, Feed, Outcome, Said, run};
+use base::diag::{Diagnostic, Severity, Style};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Exit codes of the reference.
+pub(crate) mod exit {
+    pub(crate) const OK: u8 = 0;
+    pub(crate) const USAGE: u8 = 1;
+    pub(crate) const CONFIGURATION: u8 = 2;
+    pub(crate) const INPUT: u8 = 3;
+    pub(crate) const COMPILE: u8 = 5;
+}
+
+/// A run that ends with this code and these lines on standard error.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    pub(crate) code: u8,
+    pub(crate) text: String,
+}
+
+impl Stop {
+    pub(crate) fn new(code: u8, message: impl std::fmt::Display) -> Stop {
+        Stop { code, text: format!("error: {message}\n") }
+    }
+}
+
+/// What was compiled, and what is to be shown of it.
+pub(crate) struct Compiled {
+    pub(crate) output: Vec<u8>,
+    /// For standard error.
+    pub(crate) text: String,
+}
+
+/// Compiles the input that the command line names and writes the output.
+pub(crate) fn compile(parsed: &Parsed) -> Result<String, Stop> {
+    let input = parsed.positional[0].as_str();
+    let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
+    let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
+    check_input(parsed, input, pipeline.needs_target(&steps))?;
+    let output = parsed.get("output-file").unwrap_or("elf.o");
+    if parsed.flag("dry-run") {
+        return Ok(shell_commands(&steps, input, output));
+    }
+    let compiled = run_steps(parsed, &steps, input, output)?;
+    let written = write_output(output, &compiled.output).and_then(|()| depfile::write(parsed, &steps, input, output));
+    match written {
+        Ok(()) => Ok(compiled.text),
+        Err(error) => Err(Stop { code: exit::CONFIGURATION, text: format!("{}error: {}\n", compiled.text, error.message) }),
+    }
+}
+
+fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
+    common::write_file((output != "-").then_some(Path::new(output)), bytes)
+}
+
+/// The checks that the reference makes before it compiles, in its order.
+fn check_input(parsed: &Parsed, input: &str, needs_target: bool) -> Result<(), Stop> {
+    let version = bytecode_version(input)?;
+    if needs_target && parsed.get("gpu-name").is_none() {
+        let (major, minor) = version;
+        let message = format!(
+            "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that supports \
+             this architecture (bytecode in file is version {major}.{minor})."
+        );
+        return Err(Stop::new(exit::CONFIGURATION, message));
+    }
+    let level = parsed.get("opt-level").and_then(parse_integer).unwrap_or(3);
+    if !(0..=3).contains(&level) {
+        return Err(Stop::new(exit::CONFIGURATION, format!("invalid optimization level: {level}")));
+    }
+    if parsed.flag("device-debug") && level != 0 {
+        let message =
+            "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info";
+        return Err(Stop::new(exit::CONFIGURATION, message));
+    }
+    Ok(())
+}
+
+/// The version in the head of a bytecode file.
+fn bytecode_version(path: &str) -> Result<(u8, u8), Stop> {
+    use std::io::Read;
+    let unreadable = |error: std::io::Error| {
+        let text = error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or(&text);
+        Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"))
+    };
+    let mut head = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(10).read_to_end(&mut head)).map_err(unreadable)?;
+    match head.strip_prefix(b"\x7fTileIR\0") {
+        Some([major, minor]) => Ok((*major, *minor)),
+        _ => {
+            let hint = if head.starts_with(b"ML\xefR") { " (it looks like MLIR bytecode instead)" } else { "" };
+            Err(Stop::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")))
+        }
+    }
+}
+
+/// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
+fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Compiled, Stop> {
+    let folder = tools_folder();
+    let outcome = match parsed.get("save-temps") {
+        None => run(&folder, steps, &Feed::File(input)),
+        Some(kept) => run_and_keep(&folder, steps, input, &temporary_stem(kept, input, output))?,
+    };
+    let text = render(parsed, &outcome);
+    match outcome.failed {
+        None => Ok(Compiled { output: outcome.output, text }),
+        Some(failure) => Err(explain(&failure, steps, &outcome.said, text)),
+    }
+}
+
+fn run_and_keep(folder: &Path, steps: &[Step], input: &str, stem: &Path) -> Result<Outcome, Stop> {
+    let mut all = Outcome::default();
+    for (index, step) in steps.iter().enumerate() {
+        let feed = if index == 0 { Feed::File(input) } else { Feed::Bytes(&all.output) };
+        let one = run(folder, std::slice::from_ref(step), &feed);
+        all = Outcome { output: one.output, failed: one.failed, said: all.said.into_iter().chain(one.said).collect() };
+        if all.failed.is_some() {
+            break;
+        }
+        let path = stem.with_added_extension(&step.writes);
+        common::write_file(Some(&path), &all.output).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+    }
+    Ok(all)
+}
+
+/// Where the files of `--save-temps` go, without their extension: in the folder given, or beside the output.
+fn temporary_stem(folder: &str, input: &str, output: &str) -> PathBuf {
+    let name = Path::new(input).file_stem().unwrap_or_default();
+    match folder {
+        "" => Path::new(output).with_file_name(name),
+        folder => Path::new(folder).join(name),
+    }
+}
+
+/// What the stages said, in the form asked for.
+fn render(parsed: &Parsed, outcome: &Outcome) -> String {
+    let style = match parsed.get("error-format") {
+        Some("human") => Style::Human,
+        Some("json") => Style::Json,
+        _ => Style::Reference,
+    };
+    let json = |diagnostic: &Diagnostic| serde_json::to_string(diagnostic).expect("a diagnostic is plain data");
+    let mut text = String::new();
+    for said in &outcome.said {
+        match said {
+            Said::Diagnostic(diagnostic) => text += &diagnostic.render(style, json),
+            Said::Line(line) => text += &format!("{line}\n"),
+            Said::Times { tool, times } if style == Style::Json => {
+                let _ = writeln!(text, "{}", serde_json::json!({ "tool": tool, "times": times }));
+            }
+            Said::Times { tool, times } => {
+                times.iter().for_each(|(step, time)| {
+                    let _ = writeln!(text, "{tool:14} {step:24} {time:9.3} ms");
+                });
+                let total: f64 = times.iter().map(|(_, time)| time).sum();
+                let _ = writeln!(text, "{tool:14} {:24} {total:9.3} ms", "total");
+            }
+        }
+    }
+    text
+}
+
+/// The end of a failed run: what the first stage refuses is the input's fault, all later failures are one kind.
+fn explain(failure: &Failure, steps: &[Step], said: &[Said], mut text: String) -> Stop {
+    let explained = said.iter().any(|said| matches!(said, Said::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
+    if !explained {
+        let _ = writeln!(text, "error: {} failed: {}", failure.tool, failure.status);
+    }
+    if steps.first().is_some_and(|first| first.tool == failure.tool) && matches!(failure.code, Some(1 | 3)) {
+        return Stop { code: exit::INPUT, text };
+    }
+    text += "error: failed to compile Tile IR program\n";
+    Stop { code: exit::COMPILE, text }
+}
+
+/// The plan as a shell would run it.
+fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
+    let mut line = String::new();
+    for (index, step) in steps.iter().enumerate() {
+        let arguments = step.arguments.iter().filter(|argument| *argument != "--error-format=json");
+        let words: Vec<String> = std::iter::once(&step.tool).chain(arguments).map(|word| quote(word)).collect();
+        line += if index == 0 { "" } else { " | " };
+        line += &words.join(" ");
+        if index == 0 {
+            line += &format!(" {}", quote(&crate::run::as_file(input).to_string_lossy()));
+        }
+    }
+    let output = if output == "-" { PathBuf::from(output) } else { crate::run::as_file(output) };
+    format!("{line} -o {}\n", quote(&output.to_string_lossy()))
+}
+
+/// A word that a shell reads back as it is.
+pub(crate) fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,300 @@
+//! The command-line grammar of LLVM's `cl` library, which the reference uses and its clients rely on: long names with one dash
+//! or two, values joined by `=` or as the next word, one-letter options that can be grouped, `-O` joined to its number, response
+//! files, and the suggestions for unknown options.
+
+use crate::options::{OPTIONS, Spec, Value};
+use std::path::Path;
+
+/// What a command line says.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    /// Each option that was given, under its full name, in order.
+    pub(crate) given: Vec<(&'static str, String)>,
+    pub(crate) positional: Vec<String>,
+    /// Lines for standard error; a run with any of them fails.
+    pub(crate) errors: Vec<String>,
+    /// An option that is carried out as soon as it is met, whatever comes after it.
+    pub(crate) immediate: Option<&'static str>,
+}
+
+impl Parsed {
+    /// The last value given for an option.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.given.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
+    }
+    pub(crate) fn all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.given.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value.as_str())
+    }
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).and_then(parse_bool).unwrap_or(false)
+    }
+}
+
+/// Parses the words after the program's name. `program` is what it was called as.
+pub(crate) fn parse(program: &str, words: &[String]) -> Parsed {
+    let mut parser = Parser { name: file_name(program), program, words: expand(words), next: 0, parsed: Parsed::default() };
+    parser.run();
+    parser.parsed
+}
+
+fn file_name(program: &str) -> String {
+    Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+struct Parser<'a> {
+    name: String,
+    program: &'a str,
+    words: Vec<String>,
+    next: usize,
+    parsed: Parsed,
+}
+
+impl Parser<'_> {
+    fn run(&mut self) {
+        let mut only_positional = false;
+        while self.next < self.words.len() && self.parsed.immediate.is_none() {
+            let word = self.words[self.next].clone();
+            self.next += 1;
+            if only_positional || !word.starts_with('-') || word == "-" {
+                self.parsed.positional.push(word);
+            } else if word == "--" {
+                only_positional = true;
+            } else {
+                self.option(&word);
+            }
+        }
+    }
+
+    fn option(&mut self, word: &str) {
+        let argument = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or(word);
+        if let Some((spec, value)) = exact(argument) {
+            return self.provide(spec, value);
+        }
+        if let Err(rest) = self.grouped(argument) {
+            self.unknown(word, rest);
+        }
+    }
+
+    /// Handles `-O2` and groups such as `-gO0`. What is not an option in it comes back.
+    fn grouped<'w>(&mut self, argument: &'w str) -> Result<(), &'w str> {
+        let mut rest = argument;
+        while let Some(letter) = rest.chars().next() {
+            let (name, after) = rest.split_at(letter.len_utf8());
+            let Some(spec) = find(name).filter(|_| argument.len() > 1) else { return Err(rest) };
+            let value = if spec.joins_value() { Some(after) } else { after.strip_prefix('=') };
+            if after.is_empty() || value.is_some() {
+                self.provide(spec, value.filter(|_| !after.is_empty()));
+                return Ok(());
+            }
+            if spec.needs_value() {
+                self.error(spec.name, "may not occur within a group!");
+                return Err(name);
+            }
+            self.provide(spec, None);
+            if self.parsed.immediate.is_some() {
+                return Ok(());
+            }
+            rest = after;
+        }
+        Err(rest)
+    }
+
+    /// Records an option with the value joined to it, or the next word when it needs one.
+    fn provide(&mut self, spec: &'static Spec, value: Option<&str>) {
+        let target = spec.target();
+        let value = match (target.value, value) {
+            (Value::None, Some(value)) => return self.error(spec.name, &format!("does not allow a value! '{value}' specified.")),
+            (_, Some(value)) => value.to_string(),
+            (_, None) if !spec.needs_value() => String::new(),
+            (_, None) if spec.joins_value() || self.next >= self.words.len() => return self.error(spec.name, "requires a value!"),
+            (_, None) => {
+                self.next += 1;
+                self.words[self.next - 1].clone()
+            }
+        };
+        let accepted = match target.value {
+            Value::Bool => {
+                parse_bool(&value).map(|_| ()).ok_or_else(|| format!("'{value}' is invalid value for boolean argument! Try 0 or 1"))
+            }
+            Value::Integer => {
+                parse_integer(&value).map(|_| ()).ok_or_else(|| format!("'{value}' value invalid for integer argument!"))
+            }
+            Value::Choice(choices) => {
+                let known = choices.iter().any(|(choice, _)| *choice == value);
+                known.then_some(()).ok_or_else(|| format!("Cannot find option named '{value}'!"))
+            }
+            Value::None | Value::Text | Value::OptionalText => Ok(()),
+        };
+        match accepted {
+            Err(message) => self.error(target.name, &message),
+            Ok(()) if target.immediate && parse_bool(&value) != Some(false) => self.parsed.immediate = Some(target.name),
+            Ok(()) => self.parsed.given.push((target.name, value)),
+        }
+    }
+
+    fn error(&mut self, option: &str, message: &str) {
+        let line = format!("{}: for the {} option: {message}", self.name, dashed(option));
+        self.parsed.errors.push(line);
+    }
+
+    fn unknown(&mut self, word: &str, argument: &str) {
+        let (name, program) = (&self.name, self.program);
+        self.parsed.errors.push(format!("{name}: Unknown command line argument '{word}'.  Try: '{program} --help'"));
+        self.parsed.errors.push(format!("{name}: Did you mean '{}'?", nearest(argument)));
+    }
+}
+
+/// With one dash for one letter, two otherwise.
+pub(crate) fn dashed(name: &str) -> String {
+    if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
+}
+
+fn find(name: &str) -> Option<&'static Spec> {
+    OPTIONS.iter().find(|spec| spec.name == name)
+}
+
+/// An option that the argument names in full, and the value after its `=`.
+fn exact(argument: &str) -> Option<(&'static Spec, Option<&str>)> {
+    match argument.split_once('=') {
+        None => find(argument).map(|spec| (spec, None)),
+        Some((name, value)) => find(name).filter(|spec| !spec.joins_value()).map(|spec| (spec, Some(value))),
+    }
+}
+
+/// The option whose name is the fewest edits away. This project's own options are suggested only when they are nearer than all
+/// of the reference's.
+fn nearest(argument: &str) -> String {
+    let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+    let candidates = OPTIONS.iter().filter(|spec| !spec.extension).chain(OPTIONS.iter().filter(|spec| spec.extension));
+    let distance =
+        |spec: &&'static Spec| edit_distance(spec.name, if spec.target().value == Value::None { argument } else { name });
+    let best = candidates.min_by_key(distance).expect("the table has options");
+    let suggested = match value.is_empty() || best.target().value == Value::None {
+        true => best.name.to_string(),
+        false => format!("{}={value}", best.name),
+    };
+    dashed(&suggested)
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(200).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "" | "true" | "TRUE" | "True" | "1" => Some(true),
+        "false" | "FALSE" | "False" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// An integer of 32 bits in the base its prefix says.
+pub(crate) fn parse_integer(text: &str) -> Option<i32> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let prefixed = |prefixes: [&str; 2]| prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix));
+    let (base, digits) = if let Some(rest) = prefixed(["0x", "0X"]) {
+        (16, rest)
+    } else if let Some(rest) = prefixed(["0b", "0B"]) {
+        (2, rest)
+    } else if let Some(rest) = digits.strip_prefix("0o") {
+        (8, rest)
+    } else if digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit() {
+        (8, &digits[1..])
+    } else {
+        (10, digits)
+    };
+    let plain = digits.chars().all(|c| c.is_digit(base));
+    let value = i64::from_str_radix(digits, base).ok().filter(|_| plain)?;
+    i32::try_from(if negative { -value } else { value }).ok()
+}
+
+/// Replaces `@file` by the words in the file, which may name further files; a file that cannot be read stays a word.
+fn expand(words: &[String]) -> Vec<String> {
+    const MOST_WORDS: usize = 1 << 20;
+    let mut out = Vec::new();
+    // Words still to come, each with how deep in response files it was found.
+    let mut pending: Vec<(String, usize)> = words.iter().rev().map(|word| (word.clone(), 0)).collect();
+    while let Some((word, depth)) = pending.pop() {
+        let content = word.strip_prefix('@').filter(|_| depth < 20 && out.len() < MOST_WORDS);
+        match content.and_then(|path| std::fs::read_to_string(path).ok()) {
+            Some(text) => pending.extend(split(&text).into_iter().rev().map(|word| (word, depth + 1))),
+            None => out.push(word),
+        }
+    }
+    out
+}
+
+/// Splits text into words as a Unix shell would: blanks separate, quotes join, a backslash takes the next character as it is.
+fn split(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(characters.next()),
+            (c, Some(q)) if c == q => quote = None,
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Parsed {
+        parse("x/tileiras", &split(line))
+    }
+
+    #[test]
+    fn every_spelling_of_an_option() {
+        for line in ["--gpu-name sm_90", "--gpu-name=sm_90", "-gpu-name sm_90", "-gpu-name=sm_90", "--arch=sm_90", "-arch sm_90"] {
+            let parsed = parsed(&format!("k.bc {line}"));
+            assert_eq!((parsed.get("gpu-name"), parsed.positional.len(), parsed.errors.len()), (Some("sm_90"), 1, 0), "{line}");
+        }
+        assert_eq!(parsed("-O2 --opt-level=0x1").get("opt-level"), Some("0x1"));
+        assert!(parsed("-gO0 -o a").flag("device-debug"));
+        assert_eq!(parsed("-- -k.bc").positional, ["-k.bc"]);
+    }
+
+    #[test]
+    fn mistakes_are_named_as_the_reference_names_them() {
+        assert_eq!(parsed("-O 2").errors, ["tileiras: for the -O option: requires a value!"]);
+        assert_eq!(parsed("-O=2").errors, ["tileiras: for the --opt-level option: '=2' value invalid for integer argument!"]);
+        let grouped = parsed("-oxyz").errors;
+        assert_eq!(grouped[0], "tileiras: for the -o option: may not occur within a group!");
+        assert_eq!(grouped[2], "tileiras: Did you mean '-o'?");
+        assert_eq!(parsed("--foo=bar").errors[1], "tileiras: Did you mean '--o=bar'?");
+        assert_eq!(parsed("--bar").errors[1], "tileiras: Did you mean '-g'?");
+    }
+
+    #[test]
+    fn integers_and_words() {
+        let read = ["2", "0x2", "0b10", "0o2", "02", "-0", "+2", " 2", "", "08", "0", "99999999999"].map(parse_integer);
+        assert_eq!(read, [Some(2), Some(2), Some(2), Some(2), Some(2), Some(0), None, None, None, None, Some(0), None]);
+        assert_eq!(split(r#"a 'b c' "d\"e" f\ g "" 'h'i"#), ["a", "b c", "d\"e", "f g", "", "hi"]);
+    }
+}

@@ -1,0 +1,90 @@
+//! `tileiras`: from Tile IR bytecode to a cubin, by running the stage tools that lie beside it.
+//!
+//! The command line, the exit codes and the messages are those of NVIDIA's tool of this name, so that its clients can use this
+//! one: [`grammar`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
+
+mod depfile;
+mod drive;
+mod explain;
+mod grammar;
+mod help;
+mod options;
+mod pipeline;
+mod run;
+
+use drive::{Stop, exit};
+use grammar::Parsed;
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let program = words.next().unwrap_or_else(|| "tileiras".into());
+    let parsed = grammar::parse(&program, &words.collect::<Vec<_>>());
+    ExitCode::from(match answer(&program, &parsed) {
+        Ok(text) => {
+            print(&mut std::io::stderr(), &text);
+            exit::OK
+        }
+        Err(stop) => {
+            print(&mut std::io::stderr(), &stop.text);
+            stop.code
+        }
+    })
+}
+
+/// Does what the command line asks. Gives what goes to standard error at the end.
+fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
+    let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
+    if let Some(name) = parsed.immediate {
+        print(&mut std::io::stderr(), &errors);
+        print(&mut std::io::stdout(), &information(name));
+        return Ok(String::new());
+    }
+    if parsed.positional.len() > 1 {
+        let name = std::path::Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        errors += &format!("{name}: Too many positional arguments specified!\n");
+        errors += &format!("Can specify at most 1 positional arguments: See: {program} --help\n");
+    }
+    if !errors.is_empty() {
+        return Err(Stop { code: exit::USAGE, text: errors });
+    }
+    if let Some(code) = parsed.get("explain") {
+        let text = explain::explain(code).ok_or_else(|| Stop::new(exit::USAGE, format!("there is no code '{code}'")))?;
+        print(&mut std::io::stdout(), &text);
+        return Ok(String::new());
+    }
+    if parsed.positional.first().is_none_or(String::is_empty) {
+        print(&mut std::io::stderr(), "error: no input file provided\n\n");
+        print(&mut std::io::stdout(), &help::list(false));
+        return Err(Stop { code: exit::USAGE, text: String::new() });
+    }
+    drive::compile(parsed)
+}
+
+fn information(name: &str) -> String {
+    match name {
+        "version" => help::version(&toolchain()),
+        "list-versions" => help::VERSIONS.to_string(),
+        "help-list" => help::list(false),
+        "help-list-hidden" => help::list(true),
+        "help-hidden" => help::sections(true),
+        _ => help::sections(false),
+    }
+}
+
+/// A short name for the ptxas that would be used: another one may generate other code.
+fn toolchain() -> String {
+    let described = common::toolkit::ptxas().ok().and_then(|found| {
+        let data = std::fs::metadata(&found.path).ok()?;
+        let modified = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        let name = format!("{} {} {}", found.path.display(), data.len(), modified.as_nanos());
+        Some(blake3::hash(name.as_bytes()).to_hex()[..8].to_string())
+    });
+    described.unwrap_or_else(|| "no-ptxas".into())
+}
+
+/// Writes; that nobody reads is no reason to fail.
+fn print(out: &mut dyn Write, text: &str) {
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

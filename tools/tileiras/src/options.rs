@@ -1,0 +1,239 @@
+//! The options of the driver: the reference's, with its words, and this project's own.
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    None,
+    /// May be given alone, for true.
+    Bool,
+    Integer,
+    Text,
+    /// May be given alone; takes a value only joined by `=`.
+    OptionalText,
+    Choice(&'static [(&'static str, &'static str)]),
+}
+
+/// Where `--help` lists an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Generic,
+    /// Generic, but listed only by the `-hidden` forms of help.
+    Hidden,
+    Assembler,
+    Remarks,
+    Extension,
+}
+
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) name: &'static str,
+    pub(crate) alias_of: Option<&'static str>,
+    pub(crate) value: Value,
+    pub(crate) placeholder: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) section: Section,
+    /// Carried out as soon as it is met.
+    pub(crate) immediate: bool,
+    /// Not an option of the reference.
+    pub(crate) extension: bool,
+}
+
+impl Spec {
+    /// The option that an alias stands for, else the option itself.
+    pub(crate) fn target(&'static self) -> &'static Spec {
+        self.alias_of.and_then(|name| OPTIONS.iter().find(|spec| spec.name == name)).unwrap_or(self)
+    }
+    pub(crate) fn needs_value(&'static self) -> bool {
+        matches!(self.target().value, Value::Integer | Value::Text | Value::Choice(_))
+    }
+    /// Takes its value only joined to it, as `-O2`.
+    pub(crate) fn joins_value(&self) -> bool {
+        self.name == "O"
+    }
+}
+
+const fn option(name: &'static str, section: Section, value: Value, placeholder: &'static str, help: &'static str) -> Spec {
+    let extension = matches!(section, Section::Extension);
+    Spec { name, alias_of: None, value, placeholder, help, section, immediate: false, extension }
+}
+
+const fn alias(name: &'static str, alias_of: &'static str, section: Section, help: &'static str) -> Spec {
+    Spec { alias_of: Some(alias_of), ..option(name, section, Value::None, "", help) }
+}
+
+const fn immediate(spec: Spec) -> Spec {
+    Spec { immediate: true, ..spec }
+}
+
+pub(crate) const TARGETS: &[(&str, &str)] = &[
+    ("sm_80", "SM 80"),
+    ("sm_86", "SM 86"),
+    ("sm_87", "SM 87"),
+    ("sm_88", "SM 88"),
+    ("sm_89", "SM 89"),
+    ("sm_90", "SM 90"),
+    ("sm_100", "SM 100"),
+    ("sm_103", "SM 103"),
+    ("sm_107", "SM 107"),
+    ("sm_110", "SM 110"),
+    ("sm_120", "SM 120"),
+    ("sm_121", "SM 121"),
+];
+
+macro_rules! categories {
+    ($disable:literal, $all:literal, $memory:literal, $tensor:literal) => {
+        Value::Choice(&[("none", $disable), ("all", $all), ("memory", $memory), ("tensorcore", $tensor)])
+    };
+}
+
+use Section::{Assembler, Extension, Generic, Hidden, Remarks};
+use Value::{Bool, Choice, Integer, None as Nothing, OptionalText, Text};
+
+/// All options. The order decides between suggestions that are equally near, so `g` comes first, as observed.
+pub(crate) const OPTIONS: &[Spec] = &[
+    alias("g", "device-debug", Assembler, "Alias for --device-debug"),
+    alias("o", "output-file", Assembler, "Alias for --output-file"),
+    alias("O", "opt-level", Assembler, "Alias for --opt-level"),
+    alias("h", "help", Hidden, "Alias for --help"),
+    immediate(option("help", Generic, Nothing, "", "Display available options (--help-hidden for more)")),
+    immediate(option("help-hidden", Hidden, Nothing, "", "Display all available options")),
+    immediate(option("help-list", Generic, Nothing, "", "Display list of available options (--help-list-hidden for more)")),
+    immediate(option("help-list-hidden", Hidden, Nothing, "", "Display list of all available options")),
+    option("print-all-options", Hidden, Bool, "", "Print all option values after command line parsing"),
+    option("print-options", Hidden, Bool, "", "Print non-default options after command line parsing"),
+    immediate(option("version", Generic, Nothing, "", "Display the version of this program")),
+    alias("arch", "gpu-name", Assembler, "Alias for --gpu-name"),
+    option("device-debug", Assembler, Bool, "", "Generate debug information (if present in the input bytecode)"),
+    option("gpu-name", Assembler, Choice(TARGETS), "value", "Specify name of NVIDIA GPU to generate code for."),
+    option(
+        "host-arch",
+        Assembler,
+        Choice(&[("x86_64", "x86_64"), ("aarch64", "aarch64")]),
+        "value",
+        "Specify the architecture for the generated host code.",
+    ),
+    option(
+        "host-os",
+        Assembler,
+        Choice(&[("linux", "linux"), ("windows", "windows")]),
+        "value",
+        "Specify the operating system for the generated host code.",
+    ),
+    option("lineinfo", Assembler, Bool, "", "Generate line-number information (if present in the input bytecode)"),
+    immediate(option("list-versions", Assembler, Bool, "", "List all supported bytecode versions and exit")),
+    option("opt-level", Assembler, Integer, "N", "Specify optimization level. Default Value: 3."),
+    option("output-file", Assembler, Text, "file", "Specify name of output file."),
+    option(
+        "sanitize",
+        Assembler,
+        Choice(&[("memcheck", "Sanitize memory accesses")]),
+        "value",
+        "Enable compiler instrumentation for the sanitizer tool specified by the option.",
+    ),
+    option(
+        "remark-format",
+        Remarks,
+        Choice(&[("command-line", "Print remarks to command-line"), ("yaml", "Write remarks to YAML file")]),
+        "value",
+        "Specify the format for remark output",
+    ),
+    option(
+        "remarks",
+        Remarks,
+        categories!("Disable all remarks", "Show all remarks", "Show memory-related remarks", "Show tensor-core remarks"),
+        "value",
+        "Enable all remark types (passed, missed, failed, analysis) for the specified category",
+    ),
+    option(
+        "remarks-analysis",
+        Remarks,
+        categories!(
+            "Disable analysis remarks",
+            "Show all analysis remarks",
+            "Show memory-related analysis remarks",
+            "Show tensor-core analysis remarks"
+        ),
+        "value",
+        "Category for analysis optimization remarks",
+    ),
+    option(
+        "remarks-failed",
+        Remarks,
+        categories!(
+            "Disable failed remarks",
+            "Show all failed remarks",
+            "Show memory-related failed remarks",
+            "Show tensor-core failed remarks"
+        ),
+        "value",
+        "Category for failed optimization remarks",
+    ),
+    option(
+        "remarks-missed",
+        Remarks,
+        categories!(
+            "Disable missed remarks",
+            "Show all missed remarks",
+            "Show memory-related missed remarks",
+            "Show tensor-core missed remarks"
+        ),
+        "value",
+        "Category for missed optimization remarks",
+    ),
+    option("remarks-output-file", Remarks, Text, "string", "Output file for YAML remark format. Default is tileir_remarks.yaml"),
+    option(
+        "remarks-passed",
+        Remarks,
+        categories!(
+            "Disable passed remarks",
+            "Show all passed remarks",
+            "Show memory-related passed remarks",
+            "Show tensor-core passed remarks"
+        ),
+        "value",
+        "Category for passed optimization remarks",
+    ),
+    option(
+        "emit",
+        Extension,
+        Choice(&[
+            ("tile", "the program as written"),
+            ("aa", "memory explicit"),
+            ("as", "layouts and atoms chosen"),
+            ("sched", "scheduled"),
+            ("llvm-ir", "LLVM IR"),
+            ("ptx", "PTX"),
+            ("cubin", "the cubin"),
+            ("fatbin", "the cubin in a fatbin"),
+            ("host-object", "the fatbin in an object file"),
+        ]),
+        "kind",
+        "What to write [default: cubin]",
+    ),
+    option(
+        "format",
+        Extension,
+        Choice(&[("bin", "binary"), ("ron", "RON, to edit"), ("text", "text, to read")]),
+        "form",
+        "Form of a stage file written with --emit or --stop-after",
+    ),
+    option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool, or after a pass in it, and write its file"),
+    option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
+    option("save-temps", Extension, OptionalText, "folder", "Keep each stage's file, beside the output or in the folder"),
+    option("pipeline", Extension, Text, "file", "Replace the stages by those of this pipeline.toml"),
+    option("time", Extension, Bool, "", "Print the time of each stage and pass; as JSON with --error-format=json"),
+    option("verbose", Extension, Bool, "", "Say what is done"),
+    alias("v", "verbose", Extension, "Alias for --verbose"),
+    option("dry-run", Extension, Bool, "", "Print the commands instead of running them"),
+    option(
+        "error-format",
+        Extension,
+        Choice(&[("reference", "as NVIDIA's tileiras"), ("human", "for people"), ("json", "one object a line")]),
+        "form",
+        "How diagnostics are written [default: reference]",
+    ),
+    option("explain", Extension, Text, "code", "Say what an error code means"),
+    option("MD", Extension, Bool, "", "Write a depfile for make and ninja, named after the output"),
+    option("MF", Extension, Text, "file", "Name of the depfile"),
+    option("MT", Extension, Text, "target", "Target named in the depfile"),
+];

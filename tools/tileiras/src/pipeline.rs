@@ -1,0 +1,185 @@
+//! The pipeline file and what it makes of a command line: the commands to run.
+
+use crate::grammar::{Parsed, dashed};
+use crate::options::{OPTIONS, Value};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+const DEFAULT: &str = include_str!("../../../pipeline.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pipeline {
+    stage: Vec<Stage>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stage {
+    tool: String,
+    reads: String,
+    writes: String,
+    #[serde(default)]
+    emits: Vec<String>,
+    #[serde(default)]
+    options: Vec<String>,
+    #[serde(default)]
+    arguments: Vec<String>,
+}
+
+/// A command of the plan; its input and output are connected when it is run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) tool: String,
+    pub(crate) arguments: Vec<String>,
+    /// The kind of file it writes.
+    pub(crate) writes: String,
+}
+
+impl Pipeline {
+    /// The pipeline that was compiled in, or that of a file, and what it was read from.
+    pub(crate) fn load(path: Option<&str>) -> Result<(Pipeline, String), String> {
+        let (text, name) = match path {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read pipeline file '{path}': {error}"))?;
+                (text, path)
+            }
+            None => (DEFAULT.to_string(), "the pipeline"),
+        };
+        let pipeline: Pipeline = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        pipeline.check().map_err(|message| format!("{name}: {message}"))?;
+        Ok((pipeline, text))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Some(first) = self.stage.first() else { return Err("there is no stage".into()) };
+        let mut kind = first.reads.as_str();
+        for stage in &self.stage {
+            if stage.tool.is_empty() || Path::new(&stage.tool).file_name() != Some(stage.tool.as_ref()) {
+                return Err(format!("'{}' is not the name of a tool beside the driver", stage.tool));
+            }
+            if stage.reads != kind {
+                return Err(format!("{} reads '{}', but the stage before it writes '{kind}'", stage.tool, stage.reads));
+            }
+            if let Some(unknown) = stage.options.iter().find(|name| OPTIONS.iter().all(|spec| spec.name != **name)) {
+                return Err(format!("{} is to be given '{unknown}', which is not an option of the driver", stage.tool));
+            }
+            kind = &stage.writes;
+        }
+        Ok(())
+    }
+
+    /// Whether the commands up to what is asked for include one that needs a target.
+    pub(crate) fn needs_target(&self, steps: &[Step]) -> bool {
+        self.stage.iter().take(steps.len()).any(|stage| stage.options.iter().any(|name| name == "gpu-name"))
+    }
+
+    /// The commands that lead from the input to what is asked for.
+    pub(crate) fn plan(&self, parsed: &Parsed) -> Result<Vec<Step>, String> {
+        let (last, stop_after) = self.last(parsed)?;
+        let mut steps = Vec::new();
+        for stage in &self.stage[..=last] {
+            let mut arguments = vec!["--error-format=json".to_string()];
+            arguments.extend(stage.options.iter().filter_map(|name| forwarded(name, parsed)));
+            arguments.extend(stage.arguments.iter().cloned());
+            for (option, given) in [("time", "--time"), ("verbose", "--verbose")] {
+                arguments.extend(parsed.flag(option).then(|| given.to_string()));
+            }
+            for pass in parsed.all("print-after") {
+                let pass = if pass == "all" { Some(pass) } else { pass.strip_prefix(&format!("{}:", stage.tool)) };
+                arguments.extend(pass.map(|pass| format!("--print-after={pass}")));
+            }
+            steps.push(Step { tool: stage.tool.clone(), arguments, writes: stage.writes.clone() });
+        }
+        let step = steps.last_mut().expect("a plan has the last stage");
+        step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
+        step.arguments.extend(parsed.get("format").map(|form| format!("--format={form}")));
+        if let Some(kind) = parsed.get("emit").filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
+            step.arguments.push(format!("--emit={kind}"));
+            step.writes = kind.to_string();
+        }
+        self.check_print_after(parsed, &steps)?;
+        Ok(steps)
+    }
+
+    /// The last stage to run, and the pass to stop after in it.
+    fn last<'a>(&self, parsed: &'a Parsed) -> Result<(usize, Option<&'a str>), String> {
+        if let Some(stop) = parsed.get("stop-after") {
+            let (tool, pass) = stop.split_once(':').map_or((stop, None), |(tool, pass)| (tool, Some(pass)));
+            let index = self.stage.iter().position(|stage| stage.tool == tool);
+            return index.map(|index| (index, pass)).ok_or_else(|| format!("the pipeline has no tool '{tool}'"));
+        }
+        let Some(kind) = parsed.get("emit") else { return Ok((self.stage.len() - 1, None)) };
+        let index = self.stage.iter().position(|stage| stage.writes == kind || stage.emits.iter().any(|emitted| emitted == kind));
+        index.map(|index| (index, None)).ok_or_else(|| format!("no tool of the pipeline writes '{kind}'"))
+    }
+
+    fn check_print_after(&self, parsed: &Parsed, steps: &[Step]) -> Result<(), String> {
+        for pass in parsed.all("print-after").filter(|pass| *pass != "all") {
+            let named = pass.split_once(':').is_some_and(|(tool, _)| steps.iter().any(|step| step.tool == tool));
+            if !named {
+                return Err(format!("--print-after={pass}: say TOOL:PASS with a tool that runs, or all"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The driver's option as the stage takes it, when it was given.
+fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
+    let value = parsed.get(name)?;
+    match OPTIONS.iter().find(|spec| spec.name == name)?.value {
+        Value::Bool => parsed.flag(name).then(|| dashed(name)),
+        Value::Integer => crate::grammar::parse_integer(value).map(|number| format!("{}={number}", dashed(name))),
+        _ => Some(format!("{}={value}", dashed(name))),
+    }
+}
+
+/// The folder with the stage tools: that of the driver's real path.
+pub(crate) fn tools_folder() -> PathBuf {
+    let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+    executable.parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::parse;
+
+    fn plan(line: &str) -> Result<Vec<Step>, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        Pipeline::load(None).unwrap().0.plan(&parse("tileiras", &words))
+    }
+
+    #[test]
+    fn options_go_to_the_stage_that_needs_them() {
+        let steps = plan("k.bc --gpu-name sm_90 -O0x1 --lineinfo --host-os=windows").unwrap();
+        let given = |tool: &str| steps.iter().find(|step| step.tool == tool).unwrap().arguments[1..].join(" ");
+        assert_eq!(given("tile-read"), "");
+        assert_eq!(given("tile-lower-aa"), "--opt-level=1");
+        assert_eq!(given("tile-lower-as"), "--gpu-name=sm_90");
+        assert_eq!(given("tile-ptx"), "--lineinfo");
+        assert_eq!(given("tile-link"), "--host-os=windows");
+    }
+
+    #[test]
+    fn emit_and_stop_after_end_the_plan() {
+        assert_eq!(plan("--emit=aa").unwrap().len(), 2);
+        let steps = plan("--emit=llvm-ir").unwrap();
+        assert_eq!(
+            (steps.len(), steps[4].arguments.last().unwrap().as_str(), steps[4].writes.as_str()),
+            (5, "--emit=llvm-ir", "llvm-ir")
+        );
+        let steps = plan("--stop-after=tile-sched:alloc --format=text").unwrap();
+        assert_eq!(steps.last().unwrap().arguments[1..], ["--stop-after=alloc", "--format=text"]);
+        assert!(plan("--stop-after=tile-nothing").is_err());
+    }
+
+    #[test]
+    fn a_wrong_pipeline_file_is_refused() {
+        for text in ["", "[[stage]]\ntool='a/b'\nreads='x'\nwrites='y'", "[[stage]]\ntool='a'\nreads='x'\nwrites='y'\nspeed=1"] {
+            let pipeline = toml::from_str::<Pipeline>(text);
+            assert!(pipeline.map_err(|error| error.to_string()).and_then(|pipeline| pipeline.check()).is_err(), "{text}");
+        }
+    }
+}
