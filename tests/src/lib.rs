@@ -1,1 +1,176 @@
-//! Helpers of the end-to-end suites.
+//! Helpers of the end-to-end suites: finding the tools, running them, comparing what they leave.
+//!
+//! The suites run the executables in `target/<profile>`, which `cargo build` makes and `cargo test` does not; a missing or older
+//! one is an error that says so. `scripts/test` builds them first.
+
+pub mod compare;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The folder with the tools that were built with this test's profile.
+pub fn tools_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test knows where it is");
+        test.parent().and_then(Path::parent).expect("tests are in target/<profile>/deps").to_path_buf()
+    })
+}
+
+/// The names of all tools, from the folders in `tools`.
+pub fn tool_names() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("tools")).expect("the repository has tools");
+    let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| root().join("tools").join(name).join("src/main.rs").is_file());
+    names.sort();
+    names
+}
+
+/// The path of a tool, which must be there and not older than its sources.
+pub fn tool(name: &str) -> PathBuf {
+    static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let path = tools_folder().join(name);
+    let mut checked = CHECKED.lock().expect("no test panics while it checks");
+    if !checked.contains(name) {
+        if let Some(complaint) = stale(&path) {
+            drop(checked);
+            panic!("{name}: {complaint}; run `cargo build --workspace` with this profile first, or scripts/test");
+        }
+        checked.insert(name.to_string());
+    }
+    path
+}
+
+/// What is wrong with an executable, by the list of sources that cargo leaves beside it.
+fn stale(path: &Path) -> Option<String> {
+    let modified = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+    let Some(built) = modified(path) else { return Some(format!("{} is missing", path.display())) };
+    let list = std::fs::read_to_string(path.with_extension("d")).unwrap_or_default();
+    let sources = list.split_once(": ").map_or("", |(_, sources)| sources);
+    let newer = sources.split_whitespace().find(|source| modified(Path::new(source)).is_some_and(|time| time > built));
+    newer.map(|source| format!("{} is older than {source}", path.display()))
+}
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Ran {
+    /// None when a signal ended it.
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// The output of a run that must have succeeded.
+    pub fn ok(self, what: &str) -> Vec<u8> {
+        assert_eq!(self.code, Some(0), "{what}: {}", self.stderr);
+        self.stdout
+    }
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+/// Runs a tool on `input` as its standard input, in `folder`.
+pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> Ran {
+    let mut command = Command::new(tool(name));
+    command.args(arguments).current_dir(folder);
+    finish(command, input)
+}
+
+/// Runs a tool on `input` as its standard input.
+pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
+    run_in(root(), name, arguments, input)
+}
+
+/// Runs a line of bash with the tools on PATH.
+pub fn shell(folder: &Path, line: &str) -> Ran {
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(line).current_dir(folder).env("PATH", path_with_tools());
+    finish(command, b"")
+}
+
+/// PATH with the tools before everything else.
+pub fn path_with_tools() -> std::ffi::OsString {
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(tools_folder().to_path_buf()).chain(std::env::split_paths(&rest).collect::<Vec<_>>());
+    std::env::join_paths(folders).expect("no folder has a colon in its name")
+}
+
+/// Runs a command to its end.
+pub fn finish(mut command: Command, input: &[u8]) -> Ran {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let mut stdin = child.stdin.take();
+    let output = std::thread::scope(|scope| {
+        // A command may end before it has read all.
+        scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
+        child.wait_with_output().expect("a child that was started can be waited for")
+    });
+    Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
+}
+
+/// A new folder that goes away with the value.
+pub fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir().expect("there is a folder for temporary files")
+}
+
+/// Whether results are to be written instead of compared (`scripts/bless`).
+pub fn blessing() -> bool {
+    std::env::var_os("BLESS").is_some()
+}
+
+/// The folders right below one, sorted.
+pub fn folders(path: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.is_dir());
+    found.sort();
+    found
+}
+
+/// All files below a folder, sorted.
+pub fn files_below(path: &Path) -> Vec<PathBuf> {
+    let mut pending = vec![path.to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for path in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() { pending.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Runs `check` on each item on all cores and panics with all complaints at the end, so that one failure does not hide others.
+pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let complaints = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    if let Err(complaint) = check(item) {
+                        complaints.lock().expect("no worker panics").push(complaint);
+                    }
+                }
+            });
+        }
+    });
+    let mut complaints = complaints.into_inner().expect("no worker panics");
+    complaints.sort();
+    assert!(complaints.is_empty(), "{} of {} failed:\n{}", complaints.len(), items.len(), complaints.join("\n"));
+}

@@ -45,7 +45,8 @@ pub(crate) fn compile(parsed: &Parsed) -> Result<String, Stop> {
     check_input(parsed, input, pipeline.needs_target(&steps))?;
     let output = parsed.get("output-file").unwrap_or("elf.o");
     if parsed.flag("dry-run") {
-        return Ok(shell_commands(&steps, input, output));
+        crate::print(&mut std::io::stdout(), &shell_commands(&steps, input, output));
+        return Ok(String::new());
     }
     let compiled = run_steps(parsed, &steps, input, output)?;
     let written = write_output(output, &compiled.output).and_then(|()| depfile::write(parsed, &steps, input, output));

@@ -85,6 +85,6 @@ fn toolchain() -> String {
 }
 
 /// Writes; that nobody reads is no reason to fail.
-fn print(out: &mut dyn Write, text: &str) {
+pub(crate) fn print(out: &mut dyn Write, text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

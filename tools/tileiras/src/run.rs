@@ -3,9 +3,12 @@
 use crate::pipeline::Step;
 use base::Diagnostic;
 use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+
+const SIGPIPE: i32 = 13;
 
 /// What the first command reads.
 pub(crate) enum Feed<'a> {
@@ -118,7 +121,8 @@ fn judge(steps: &[Step], output: Vec<u8>, heard: &[Vec<u8>], statuses: Vec<io::R
     for ((step, heard), status) in steps.iter().zip(heard).zip(statuses) {
         outcome.said.extend(String::from_utf8_lossy(heard).lines().map(understand));
         let (status, code) = match status {
-            Ok(status) if status.success() => continue,
+            // Whoever should have read from this one is the one that failed.
+            Ok(status) if status.success() || status.signal() == Some(SIGPIPE) => continue,
             Ok(status) => (status.to_string(), status.code()),
             Err(error) => (format!("it cannot be run: {error}"), None),
         };

@@ -1,0 +1,200 @@
+"""Small cuTile kernels with what they should compute, for tests/run and for the cuTile client test.
+
+Each case has a name, a kernel, its arguments (arrays, then constants), the grid, the arrays it writes with their expected
+content, and how far a result may be off. Inputs come from a fixed seed, so a case is the same every time.
+"""
+import dataclasses
+import cuda.tile as ct
+import numpy as np
+
+ConstInt = ct.Constant[int]
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    kernel: object
+    arguments: list            # numpy arrays and integers; integers are constants of the kernel
+    grid: tuple
+    outputs: dict              # position of an argument -> expected content
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@ct.kernel
+def vadd(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=x + y)
+
+
+@ct.kernel
+def vadd_padded(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,), padding_mode=ct.PaddingMode.ZERO)
+    y = ct.load(b, index=(i,), shape=(T,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(c, index=(i,), tile=x + y)
+
+
+@ct.kernel
+def vadd_2d(a, b, c, M: ConstInt, N: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    x = ct.load(a, index=(i, j), shape=(M, N))
+    y = ct.load(b, index=(i, j), shape=(M, N))
+    ct.store(c, index=(i, j), tile=x + y)
+
+
+@ct.kernel
+def polynomial(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=(x * x - 3.0) * x + 0.5)
+
+
+@ct.kernel
+def divide(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=x / y)
+
+
+@ct.kernel
+def clamp(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.minimum(ct.maximum(x, -0.5), 0.5))
+
+
+@ct.kernel
+def absolute(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.where(x < 0.0, -x, x))
+
+
+@ct.kernel
+def exponential(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.exp(x))
+
+
+@ct.kernel
+def root(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.sqrt(x))
+
+
+@ct.kernel
+def integers(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=((x * y) ^ x) + (y & 255) - (x | 1))
+
+
+@ct.kernel
+def row_sum(a, c, N: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(1, N))
+    ct.store(c, index=(i,), tile=ct.sum(x, axis=1))
+
+
+@ct.kernel
+def softmax(a, c, N: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(1, N))
+    e = ct.exp(x - ct.max(x, axis=1, keepdims=True))
+    ct.store(c, index=(i, 0), tile=e / ct.sum(e, axis=1, keepdims=True))
+
+
+@ct.kernel
+def transpose(a, c, M: ConstInt, N: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    x = ct.load(a, index=(i, j), shape=(M, N))
+    ct.store(c, index=(j, i), tile=ct.transpose(x))
+
+
+@ct.kernel
+def matmul(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+        x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def running_sum(a, c, T: ConstInt):
+    total = ct.full((T,), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(T,))):
+        total = total + ct.load(a, index=(k,), shape=(T,))
+        ct.store(c, index=(k,), tile=total)
+
+
+def cases():
+    random = np.random.default_rng(1)
+    normal = lambda *shape: random.standard_normal(shape, dtype=np.float32)
+    empty = lambda *shape, dtype=np.float32: np.full(shape, 7, dtype)
+    f32 = np.float32
+    a, b = normal(1024), normal(1024)
+    yield Case('vadd', vadd, [a, b, empty(1024), 256], (4, 1, 1), {2: a + b})
+    yield Case('vadd_tile32', vadd, [a, b, empty(1024), 32], (32, 1, 1), {2: a + b})
+    t, u = normal(1000), normal(1000)
+    yield Case('vadd_tail', vadd_padded, [t, u, empty(1000), 256], (4, 1, 1), {2: t + u})
+    m, n = normal(32, 64), normal(32, 64)
+    yield Case('vadd_2d', vadd_2d, [m, n, empty(32, 64), 16, 32], (2, 2, 1), {2: m + n})
+    x = normal(512)
+    yield Case('polynomial', polynomial, [x, empty(512), 128], (4, 1, 1), {1: (x * x - f32(3)) * x + f32(0.5)}, 1e-6, 1e-6)
+    y = normal(512)
+    yield Case('divide', divide, [x, y, empty(512), 128], (4, 1, 1), {2: x / y}, 1e-6, 0)
+    yield Case('clamp', clamp, [x, empty(512), 128], (4, 1, 1), {1: np.minimum(np.maximum(x, f32(-0.5)), f32(0.5))})
+    yield Case('absolute', absolute, [x, empty(512), 128], (4, 1, 1), {1: np.abs(x)})
+    yield Case('exponential', exponential, [x, empty(512), 128], (4, 1, 1), {1: np.exp(x)}, 1e-5, 0)
+    yield Case('root', root, [np.abs(x), empty(512), 128], (4, 1, 1), {1: np.sqrt(np.abs(x))}, 1e-6, 0)
+    p, q = (random.integers(-2**31, 2**31, 512, dtype=np.int32) for _ in range(2))
+    with np.errstate(over='ignore'):
+        yield Case('integers', integers, [p, q, empty(512, dtype=np.int32), 128], (4, 1, 1), {2: ((p * q) ^ p) + (q & 255) - (p | 1)})
+    r = normal(8, 128)
+    yield Case('row_sum', row_sum, [r, empty(8), 128], (8, 1, 1), {1: r.sum(1)}, 1e-5, 1e-5)
+    e = np.exp(r - r.max(1, keepdims=True))
+    yield Case('softmax', softmax, [r, empty(8, 128), 128], (8, 1, 1), {1: e / e.sum(1, keepdims=True)}, 1e-5, 1e-7)
+    yield Case('transpose', transpose, [m, empty(64, 32), 16, 32], (2, 2, 1), {1: np.ascontiguousarray(m.T)})
+    for dtype, name in ((np.float16, 'matmul_f16'), (np.float32, 'matmul_f32')):
+        g, h = normal(64, 48).astype(dtype), normal(48, 64).astype(dtype)
+        product = g.astype(f32) @ h.astype(f32)
+        yield Case(name, matmul, [g, h, empty(64, 64), 32, 32, 16], (2, 2, 1), {2: product}, 1e-4 if dtype == np.float16 else 4e-3, 4e-3)
+    s = normal(512)
+    yield Case('running_sum', running_sum, [s, empty(512), 128], (1, 1, 1), {1: np.cumsum(s.reshape(4, 128), 0, dtype=f32).ravel()}, 1e-6, 1e-6)
+
+
+def signature(case):
+    """The constraints that cuTile would derive from arrays like these: contiguous rows, 16-byte aligned."""
+    from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, KernelSignature
+    from cuda.tile.compilation import CallingConvention
+    types = {np.dtype(np.float32): ct.float32, np.dtype(np.float16): ct.float16, np.dtype(np.int32): ct.int32}
+    parameters = []
+    for argument in case.arguments:
+        if not isinstance(argument, np.ndarray):
+            parameters.append(ConstantConstraint(argument))
+            continue
+        rank, per16 = argument.ndim, 16 // argument.dtype.itemsize
+        parameters.append(ArrayConstraint(
+            types[argument.dtype], rank, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False,
+            stride_constant=[None] * (rank - 1) + [1], stride_divisible_by=[per16] * (rank - 1) + [1],
+            shape_divisible_by=[per16 if d % per16 == 0 else 1 for d in argument.shape], base_addr_divisible_by=16))
+    return KernelSignature(parameters, CallingConvention.cutile_python_v1())
+
+
+def flattened(case):
+    """The parameters as the compiled kernel takes them: for an array its address, shape and strides."""
+    for index, argument in enumerate(case.arguments):
+        if isinstance(argument, np.ndarray):
+            yield {'ptr': f'arg{index}'}
+            yield from ({'i32': d} for d in argument.shape)
+            yield from ({'i32': s // argument.itemsize} for s in argument.strides)

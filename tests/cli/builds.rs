@@ -1,0 +1,64 @@
+//! The examples for build systems: a second run does nothing, and touching one kernel rebuilds that one.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+use tests::{Ran, finish, path_with_tools, root, temporary, tool, tool_names};
+
+fn copy_of_examples() -> tempfile::TempDir {
+    let folder = temporary();
+    for entry in fs::read_dir(root().join("examples/kernels")).unwrap().flatten() {
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    tool_names().iter().for_each(|name| drop(tool(name)));
+    folder
+}
+
+fn build(folder: &Path, program: &str) -> Ran {
+    let mut command = Command::new(program);
+    command.current_dir(folder).env("PATH", path_with_tools());
+    let ran = finish(command, b"");
+    assert_eq!(ran.code, Some(0), "{program}: {}{}", ran.text(), ran.stderr);
+    ran
+}
+
+fn touch(path: &Path) {
+    let file = fs::File::options().append(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
+}
+
+fn rebuilt(ran: &Ran) -> usize {
+    ran.text().lines().filter(|line| line.contains(".cubin")).count()
+}
+
+fn check(program: &str) {
+    let folder = copy_of_examples();
+    let kernels =
+        fs::read_dir(folder.path()).unwrap().flatten().filter(|e| e.path().extension().is_some_and(|x| x == "tileirbc")).count();
+    assert_eq!(rebuilt(&build(folder.path(), program)), kernels);
+    assert_eq!(
+        fs::read_dir(folder.path().join("build"))
+            .unwrap()
+            .flatten()
+            .filter(|e| e.path().extension().is_some_and(|x| x == "cubin"))
+            .count(),
+        kernels
+    );
+    assert_eq!(rebuilt(&build(folder.path(), program)), 0, "{program}: a second run does nothing");
+    touch(&folder.path().join("vadd.tileirbc"));
+    let ran = build(folder.path(), program);
+    assert_eq!(rebuilt(&ran), 1, "{program}: {}", ran.text());
+    assert!(ran.text().contains("vadd.cubin"), "{}", ran.text());
+    assert_eq!(rebuilt(&build(folder.path(), program)), 0, "{program}: then again nothing");
+}
+
+#[test]
+fn make_builds_what_changed() {
+    check("make");
+}
+
+#[test]
+fn ninja_builds_what_changed() {
+    check("ninja");
+}

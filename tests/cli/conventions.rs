@@ -1,0 +1,163 @@
+//! What holds for every tool but the driver, which keeps the reference's grammar.
+
+use crate::{bytecode, make_stage_files};
+use std::fs;
+use tests::{Ran, run, run_in, shell, temporary, tool_names};
+
+fn tools() -> Vec<String> {
+    tool_names().into_iter().filter(|name| name != "tileiras").collect()
+}
+
+/// Each filter with the file it reads, among those of `make_stage_files`.
+const FILTERS: [(&str, &str); 5] = [
+    ("tile-lower-aa", "k.tile"),
+    ("tile-lower-as", "k.aa"),
+    ("tile-sched", "k.as"),
+    ("tile-ptx", "k.sched"),
+    ("tile-link", "k.ptx"),
+];
+
+fn arguments(tool: &str, file: &str) -> Vec<String> {
+    let target = if tool == "tile-lower-as" { &["--gpu-name", "sm_90"][..] } else { &[] };
+    target.iter().chain(&[file]).map(|word| word.to_string()).collect()
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    for tool in tools() {
+        let ran = run(&tool, &["--help"], b"");
+        let text = ran.text();
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{tool}");
+        for part in [&format!("Usage: {tool}"), "Examples:", "Exit codes:", "--error-format", "--verify-only", "--time"] {
+            assert!(text.contains(part), "{tool} --help lacks {part}");
+        }
+        assert!(run(&tool, &["--version"], b"").text().starts_with(&format!("{tool} ")), "{tool} --version");
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_a_missing_file_4() {
+    for tool in tools() {
+        let ran = run(&tool, &["--no-such-option"], b"");
+        assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{tool}");
+        assert!(ran.stderr.contains("--no-such-option"), "{tool}: {}", ran.stderr);
+    }
+    for (tool, _) in FILTERS {
+        let ran = run(tool, &["/nowhere/at/all"], b"");
+        assert_eq!((ran.code, ran.stdout.len()), (Some(4), 0), "{tool}: {}", ran.stderr);
+        assert!(ran.stderr.contains("/nowhere/at/all"), "{tool}: {}", ran.stderr);
+        for option in ["--print-after=nonsense", "--stop-after=nonsense"] {
+            let ran = run(tool, &[option, "/dev/null"], b"");
+            assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{tool} {option}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn garbage_is_exit_code_1_in_each_form_of_message() {
+    let garbage = |tool: &str, form: &str| run(tool, &[&format!("--error-format={form}")], b"no file of ours\n");
+    for (tool, _) in FILTERS.into_iter().chain([("tile-read", "")]) {
+        let human = garbage(tool, "human");
+        assert_eq!((human.code, human.stdout.len()), (Some(1), 0), "{tool}");
+        assert!(human.stderr.starts_with("error["), "{tool}: {}", human.stderr);
+        for line in garbage(tool, "json").stderr.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{tool}: {error}: {line}"));
+            assert!(value["code"].is_string() && value["message"].is_string(), "{tool}: {line}");
+        }
+        assert!(garbage(tool, "reference").stderr.starts_with("error: "), "{tool}");
+    }
+}
+
+#[test]
+fn the_pipe_of_the_readme_works_and_nobody_is_loud_when_a_stage_fails() {
+    let folder = temporary();
+    let pipe = |input: &str| {
+        let stages = "tile-lower-aa -O3 | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx --lineinfo | tile-link -o k.cubin";
+        shell(folder.path(), &format!("tile-read '{input}' | {stages}; echo ${{PIPESTATUS[@]}}"))
+    };
+    let ran = pipe(&bytecode());
+    assert_eq!((ran.text().as_str(), ran.stderr.as_str()), ("0 0 0 0 0 0\n", ""));
+    assert!(fs::read(folder.path().join("k.cubin")).unwrap().starts_with(b"\x7fELF"));
+    fs::remove_file(folder.path().join("k.cubin")).unwrap();
+    let ran = pipe("/dev/null");
+    assert_eq!(ran.text(), "1 4 4 4 4 4\n");
+    assert_eq!(ran.stderr.lines().filter(|line| line.starts_with("error")).count(), 1, "{}", ran.stderr);
+    assert!(!folder.path().join("k.cubin").exists());
+}
+
+#[test]
+fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
+    let folder = temporary();
+    make_stage_files(folder.path());
+    for (index, (tool, file)) in FILTERS.into_iter().enumerate() {
+        let run_on = |file: &str| run_in(folder.path(), tool, &arguments(tool, file), b"").ok(&format!("{tool} {file}"));
+        let expected = run_on(file);
+        assert_eq!(run_on(file), expected, "{tool}: two runs differ");
+        let bytes = fs::read(folder.path().join(file)).unwrap();
+        assert_eq!(run_in(folder.path(), tool, &arguments(tool, "-"), &bytes).ok(tool), expected, "{tool} from a pipe");
+        let verified = run_in(folder.path(), tool, &[arguments(tool, file), vec!["--verify-only".into()]].concat(), b"").ok(tool);
+        assert!(verified.is_empty(), "{tool} --verify-only writes something");
+        if tool == "tile-link" {
+            continue; // PTX has one form.
+        }
+        let (writer, source) =
+            if index == 0 { ("tile-read", bytecode()) } else { (FILTERS[index - 1].0, FILTERS[index - 1].1.into()) };
+        for form in ["ron", "text"] {
+            let other = format!("{file}.{form}");
+            let words = [arguments(writer, &source), vec![format!("--format={form}"), "-o".into(), other.clone()]].concat();
+            run_in(folder.path(), writer, &words, b"").ok(&format!("{writer} --format={form}"));
+            assert_eq!(run_on(&other), expected, "{tool} on {other}");
+        }
+    }
+}
+
+#[test]
+fn output_files_are_replaced_whole_and_left_alone_when_equal() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = temporary();
+    let write = |arguments: &[&str]| {
+        let source = bytecode();
+        run_in(folder.path(), "tile-read", &[&[source.as_str(), "-o"], arguments].concat(), b"")
+    };
+    let path = folder.path().join("k.tile");
+    write(&["k.tile"]).ok("first");
+    let first = fs::metadata(&path).unwrap();
+    write(&["k.tile"]).ok("again");
+    let second = fs::metadata(&path).unwrap();
+    assert_eq!((first.ino(), first.mtime_nsec()), (second.ino(), second.mtime_nsec()), "an equal file is not touched");
+    write(&["k.tile", "--format=text"]).ok("as text");
+    assert_ne!(fs::metadata(&path).unwrap().ino(), first.ino(), "another one replaces it");
+    std::os::unix::fs::symlink("k.tile", folder.path().join("link")).unwrap();
+    write(&["link"]).ok("through a link");
+    assert!(fs::symlink_metadata(folder.path().join("link")).unwrap().is_symlink());
+    assert_eq!(write(&["/nowhere/k.tile"]).code, Some(4));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
+}
+
+#[test]
+fn a_closed_pipe_is_no_reason_to_speak() {
+    for line in [format!("tile-read '{}' | true", bytecode()), "tile-read --help | true".into(), "tile-read --help >&-".into()] {
+        let ran = shell(tests::root(), &format!("{line}; echo ${{PIPESTATUS[0]}}"));
+        assert_eq!((ran.text().trim(), ran.stderr.as_str()), ("0", ""), "{line}");
+    }
+}
+
+#[test]
+fn binary_is_refused_on_a_terminal() {
+    let on_terminal = |line: &str| -> Ran { shell(tests::root(), &format!("script -qec \"{line}\" /dev/null </dev/null")) };
+    let ran = on_terminal(&format!("tile-read {}", bytecode()));
+    assert_eq!(ran.code, Some(2), "{}", ran.text());
+    assert!(ran.text().contains("binary output to a terminal"), "{}", ran.text());
+    assert_eq!(on_terminal(&format!("tile-read --format=text {}", bytecode())).code, Some(0));
+}
+
+#[test]
+fn an_option_that_travels_is_accepted_later_only_if_equal() {
+    let folder = temporary();
+    make_stage_files(folder.path());
+    let link = |level: &str| run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin", level], b"");
+    assert_eq!(link("-O3").code, Some(0));
+    let ran = link("-O1");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("OPT001"), "{}", ran.stderr);
+}

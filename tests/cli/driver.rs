@@ -1,0 +1,137 @@
+//! The driver with small stages of this test's own in place of the real ones: what it passes on, in which order, and what it
+//! makes of failures.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::{Ran, finish, temporary, tool};
+
+/// A folder with a copy of the driver and, for each stage, a script; `behaviour` is shell code that is given the stage's name
+/// in $name and its file in $file.
+fn fake(behaviour: &str) -> tempfile::TempDir {
+    let folder = temporary();
+    fs::copy(tool("tileiras"), folder.path().join("tileiras")).unwrap();
+    for stage in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
+        let path = folder.path().join(stage);
+        let script =
+            format!("#!/bin/sh\nname={stage}\nfor file in \"$@\"; do :; done\n[ $name = tile-read ] || file=-\n{behaviour}\n");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::write(folder.path().join("k.bc"), b"\x7fTileIR\0\x0d\x03\0\0rest").unwrap();
+    folder
+}
+
+fn drive(folder: &Path, arguments: &[&str]) -> Ran {
+    let mut command = Command::new(folder.join("tileiras"));
+    command.args(arguments).current_dir(folder);
+    finish(command, b"")
+}
+
+const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
+
+#[test]
+fn stages_run_in_order_and_get_their_options() {
+    let folder = fake(PASS_ON);
+    drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "-o", "out"]).ok("the run");
+    let text = fs::read_to_string(folder.path().join("out")).unwrap();
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(
+        lines,
+        [
+            "tile-lower-aa --error-format=json --opt-level=1",
+            "tile-lower-as --error-format=json --gpu-name=sm_90",
+            "tile-sched --error-format=json",
+            "tile-ptx --error-format=json --lineinfo",
+            "tile-link --error-format=json --sanitize=memcheck",
+        ]
+    );
+}
+
+#[test]
+fn the_earliest_failing_stage_decides_and_nothing_is_written() {
+    let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"AS1","message":"no such atom","place":{"source":{"file":"k.py","line":3,"column":7}},"notes":[]}"#;
+    // Like the real stages, one that got nothing to read fails in silence.
+    let failing = |stage: &str, code: u8| {
+        let fail = format!("[ $name = {stage} ] && {{ echo '{diagnostic}' >&2; exit {code}; }}");
+        format!("data=$(cat \"$file\" | tr -d '\\000')\n{fail}\n[ -n \"$data\" ] || exit 4\necho \"$data\"")
+    };
+    let folder = fake(&failing("tile-lower-as", 3));
+    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out"]);
+    assert_eq!(ran.code, Some(5));
+    assert_eq!(ran.stderr, "loc(\"k.py\":3:7): error: no such atom\nerror: failed to compile Tile IR program\n");
+    assert!(!folder.path().join("out").exists());
+    let folder = fake(&failing("tile-read", 1));
+    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(3), "loc(\"k.py\":3:7): error: no such atom\n"));
+    let human = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out", "--error-format=human"]);
+    assert_eq!(human.stderr, "error[AS1]: no such atom\n  --> k.py:3:7\n");
+}
+
+#[test]
+fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
+    let folder = fake(&format!("[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{PASS_ON}"));
+    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
+    assert_eq!(ran.code, Some(5));
+    assert!(ran.stderr.contains("tile-sched failed: signal: 11"), "{}", ran.stderr);
+    fs::remove_file(folder.path().join("tile-ptx")).unwrap();
+    fs::write(folder.path().join("tile-sched"), "#!/bin/sh\nexec cat\n").unwrap();
+    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
+    assert_eq!(ran.code, Some(5));
+    assert!(ran.stderr.contains("tile-ptx"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_output_kind_and_the_files_between() {
+    let folder = fake(PASS_ON);
+    let lines = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap().lines().count();
+    drive(folder.path(), &["k.bc", "--emit=aa", "-o", "k.aa"]).ok("no target is needed for .aa");
+    assert_eq!(lines("k.aa"), 2);
+    drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--stop-after=tile-sched:alloc", "-o", "k.sched"]).ok("--stop-after");
+    assert!(fs::read_to_string(folder.path().join("k.sched")).unwrap().ends_with("--stop-after=alloc\n"));
+    fs::create_dir(folder.path().join("kept")).unwrap();
+    drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--save-temps=kept", "-o", "k.cubin"]).ok("--save-temps");
+    for (index, kind) in ["tile", "aa", "as", "sched", "ptx", "cubin"].iter().enumerate() {
+        assert_eq!(lines(&format!("kept/k.{kind}")), index + 1);
+    }
+    assert_eq!(lines("k.cubin"), 6);
+}
+
+#[test]
+fn large_files_flow_without_a_deadlock() {
+    let folder = fake(r#"head -c 3000000 /dev/zero >&2; cat "$file""#);
+    let size = 5_000_000;
+    let input = [b"\x7fTileIR\0\x0d\x03".to_vec(), vec![0; size]].concat();
+    fs::write(folder.path().join("k.bc"), input).unwrap();
+    drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]).ok("a large file");
+    assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10);
+}
+
+#[test]
+fn dry_runs_and_depfiles_survive_odd_names() {
+    let folder = fake(PASS_ON);
+    for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc"] {
+        fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
+        let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
+        assert_eq!(line.code, Some(0), "{}", line.stderr);
+        let mut command = Command::new("bash");
+        command.arg("-c").arg(line.text()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
+        let fed = finish(command, b"");
+        assert_eq!(fed.code, Some(0), "{name}: {} {}", line.text(), fed.stderr);
+        drive(folder.path(), &["--gpu-name=sm_80", "-MD", "-MF", "d", "-o", "out", "--", name]).ok(name);
+        let rule = fs::read_to_string(folder.path().join("d")).unwrap();
+        fs::write(folder.path().join("Makefile"), format!("all: out\n{}\n\t@echo rebuilt\n", rule.trim_end())).unwrap();
+        let mut make = Command::new("make");
+        make.arg("all").current_dir(folder.path());
+        let before = finish(make, b"");
+        assert_eq!(before.code, Some(0), "{name}: {}\n{rule}", before.stderr);
+        assert!(!before.text().contains("rebuilt"), "{name}: {rule}");
+    }
+}
+
+fn with_first(folder: &Path) -> std::ffi::OsString {
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&rest)).collect();
+    std::env::join_paths(folders).unwrap()
+}

@@ -1,0 +1,27 @@
+//! The command lines: habits that every tool keeps, and the driver against the reference.
+
+mod builds;
+mod conventions;
+mod driver;
+mod probes;
+
+use std::path::Path;
+use tests::{root, run, shell};
+
+/// A small kernel's bytecode.
+fn bytecode() -> String {
+    root().join("tests/run/vadd/kernel.tileirbc").display().to_string()
+}
+
+/// The files of all stages for it, in `folder`, for sm_90.
+fn make_stage_files(folder: &Path) {
+    let line = format!(
+        "set -e; tile-read '{}' -o k.tile; tile-lower-aa k.tile -o k.aa; tile-lower-as --gpu-name sm_90 k.aa -o k.as; \
+         tile-sched k.as -o k.sched; tile-ptx k.sched -o k.ptx",
+        bytecode()
+    );
+    for tool in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx"] {
+        run(tool, &["--version"], b"").ok(tool);
+    }
+    shell(folder, &line).ok("making the stage files");
+}

@@ -1,0 +1,100 @@
+//! The driver's command line against what the reference does with the same words.
+//!
+//! `probes.jsonl` has, for each line of arguments, what NVIDIA's tileiras 13.4.92 was seen to do: exit code, standard error,
+//! the kind of standard output, and which files it made. Differences are allowed only where they are listed with a reason.
+
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use tests::{for_each, root, shell, temporary};
+
+#[derive(Deserialize)]
+struct Probe {
+    args: String,
+    code: i32,
+    stdout: String,
+    stderr: String,
+    files: Vec<String>,
+}
+
+/// Arguments, and why this driver answers otherwise.
+const DIFFERENCES: &[(&str, &str)] = &[
+    ("-v k.bc", "-v is an option here"),
+    ("--verbose k.bc", "--verbose is an option here"),
+    ("--emit=ptx k.bc", "--emit is an option here"),
+    ("k.bc --gpu-name sm_90 -o /nowhere/at/all", "the reference says nothing when it cannot write; this driver says why"),
+    ("k.bc --gpu-name sm_90 -o dir", "as above"),
+    ("k.bc --gpu-name sm_90 -o \"\"", "as above"),
+    ("--output-file= k.bc --gpu-name sm_90", "as above"),
+    ("-o= k.bc --gpu-name sm_90", "as above"),
+];
+
+/// Files that the reference's runs may make.
+const OUTPUTS: [&str; 8] = ["o", "p", "q", "elf.o", "xyz", "tileir_remarks.yaml", "r.yaml", "-"];
+
+fn probes() -> Vec<Probe> {
+    let text = fs::read_to_string(root().join("tests/cli/probes.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// The files that the probes name.
+fn prepare(folder: &Path) {
+    let bytecode = fs::read(root().join("tests/cli/probe.tileirbc")).unwrap();
+    fs::write(folder.join("k.bc"), &bytecode).unwrap();
+    fs::write(folder.join("cut.bc"), &bytecode[..400]).unwrap();
+    fs::write(folder.join("bad.bc"), "x").unwrap();
+    fs::write(folder.join("empty.bc"), "").unwrap();
+    fs::write(folder.join("resp"), "--gpu-name sm_90\n-O2").unwrap();
+    fs::write(folder.join("resp2"), "--gpu-name 'sm_90' k.bc").unwrap();
+    fs::write(folder.join("nest"), "@resp\n").unwrap();
+    fs::create_dir(folder.join("dir")).unwrap();
+}
+
+fn kind(stdout: &[u8]) -> &'static str {
+    let starts = |text: &str| stdout.starts_with(text.as_bytes());
+    match () {
+        () if stdout.is_empty() => "nothing",
+        () if starts("13.1\n") => "versions",
+        () if starts("OVERVIEW") => "help",
+        () if starts("tileiras:") => "version",
+        () if starts("\x7fELF") => "cubin",
+        () => "remarks",
+    }
+}
+
+fn check(probe: &Probe) -> Result<(), String> {
+    let folder = temporary();
+    prepare(folder.path());
+    let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
+    let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
+    let got = (ran.code, kind(&ran.stdout), ran.stderr.as_str(), files);
+    let wanted_stderr = probe.stderr.replace("<argv0>", "tileiras");
+    let wanted = (Some(probe.code), probe.stdout.as_str(), wanted_stderr.as_str(), probe.files.clone());
+    let listed = DIFFERENCES.iter().any(|(args, _)| *args == probe.args);
+    match (got == wanted, listed) {
+        (true, true) => Err(format!("tileiras {}: is listed as a difference but is none", probe.args)),
+        (false, false) => Err(format!("tileiras {}\n    got    {got:?}\n    wanted {wanted:?}", probe.args)),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn the_command_line_is_the_references() {
+    let probes = probes();
+    assert!(probes.len() >= 90);
+    for_each(&probes, check);
+}
+
+/// What clients look for in the texts that cannot be the reference's word for word.
+#[test]
+fn clients_find_what_they_look_for() {
+    let version = shell(root(), "tileiras --version").text();
+    assert!(version.contains("Cuda compilation tools, release 13.4, V13.4."), "{version}");
+    assert!(version.contains("not NVIDIA's"), "{version}");
+    let help = shell(root(), "tileiras --help").text();
+    let targets = help.lines().skip_while(|line| !line.trim_start().starts_with("--gpu-name")).skip(1);
+    let listed = targets.take_while(|line| line.trim_start().starts_with("=sm_")).count();
+    assert_eq!(listed, 12, "{help}");
+    let unknown = shell(root(), "tileiras --gpu-name sm_75 k.bc").stderr;
+    assert!(unknown.contains("Cannot find option named 'sm_75'!"));
+}

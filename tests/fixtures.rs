@@ -1,0 +1,66 @@
+//! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command.
+//!
+//! The line is `// RUN: command`, where `%` stands for the file without that line. The command runs under bash with the tools on
+//! PATH, in a folder of its own. Beside the fixture, `<name>.expect` holds what it prints, then what it says on standard error
+//! and its exit code where there is any. `scripts/bless` writes these files anew; the difference is to be reviewed.
+
+use std::path::{Path, PathBuf};
+use tests::{Ran, blessing, files_below, folders, for_each, root, shell, temporary};
+
+const RUN: &str = "// RUN: ";
+
+fn fixtures() -> Vec<PathBuf> {
+    let stages = folders(&root().join("tests"));
+    let files = stages
+        .iter()
+        .filter(|folder| !["run", "cli", "src"].iter().any(|name| folder.ends_with(name)))
+        .flat_map(|f| files_below(f));
+    files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()
+}
+
+fn print(ran: &Ran) -> String {
+    let mut out = ran.text();
+    if !ran.stderr.is_empty() {
+        out += &format!("--- stderr\n{}", ran.stderr);
+    }
+    if ran.code != Some(0) {
+        out += &format!("--- exit {}\n", ran.code.map_or("by a signal".into(), |code| code.to_string()));
+    }
+    out
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let command = first.strip_prefix(RUN).ok_or_else(|| format!("{}: the first line must be '{RUN}command'", path.display()))?;
+    let folder = temporary();
+    let name = path.file_name().expect("a file has a name").to_string_lossy();
+    std::fs::write(folder.path().join(&*name), rest).map_err(|error| error.to_string())?;
+    let got = print(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &name))));
+    let expected_path = path.with_extension("expect");
+    if blessing() {
+        return std::fs::write(&expected_path, got).map_err(|error| error.to_string());
+    }
+    let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();
+    if got == expected {
+        return Ok(());
+    }
+    let line = got
+        .lines()
+        .zip(expected.lines())
+        .position(|(g, e)| g != e)
+        .unwrap_or_else(|| got.lines().count().min(expected.lines().count()));
+    let at = |text: &str| text.lines().nth(line).unwrap_or("(the end)").to_string();
+    let shown = path.strip_prefix(root()).unwrap_or(path).display();
+    Err(format!(
+        "{shown}: line {} is\n    {}\ninstead of\n    {}\n  ({command}; scripts/bless accepts it)",
+        line + 1,
+        at(&got),
+        at(&expected)
+    ))
+}
+
+#[test]
+fn fixtures_print_what_they_should() {
+    for_each(&fixtures(), |path| check(path));
+}

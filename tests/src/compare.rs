@@ -1,0 +1,69 @@
+//! Comparing the memory a kernel left with what it should have left.
+
+use serde::Deserialize;
+use std::path::Path;
+
+/// `expect.json` of a case.
+#[derive(Deserialize)]
+pub struct Expect {
+    rtol: f64,
+    atol: f64,
+    outputs: Vec<Output>,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    buffer: String,
+    file: String,
+    r#type: String,
+}
+
+impl Expect {
+    pub fn read(case: &Path) -> Expect {
+        let text = std::fs::read_to_string(case.join("expect.json")).expect("a case has expect.json");
+        serde_json::from_str(&text).expect("expect.json is as scripts/make-examples writes it")
+    }
+
+    /// Compares the buffers in `folder` with those of the case: bit for bit where both tolerances are zero.
+    pub fn check(&self, case: &Path, folder: &Path) -> Result<(), String> {
+        for output in &self.outputs {
+            let name = format!("{}.bin", output.buffer);
+            let got = std::fs::read(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
+            let wanted = std::fs::read(case.join(&output.file)).map_err(|error| format!("{}: {error}", output.file))?;
+            if got.len() != wanted.len() {
+                return Err(format!("{name} has {} bytes, not {}", got.len(), wanted.len()));
+            }
+            let exact = self.rtol == 0.0 && self.atol == 0.0;
+            if exact && got == wanted {
+                continue;
+            }
+            self.check_numbers(&output.r#type, &got, &wanted).map_err(|complaint| format!("{}: {complaint}", output.buffer))?;
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self, kind: &str, got: &[u8], wanted: &[u8]) -> Result<(), String> {
+        let (got, wanted) = (numbers(kind, got)?, numbers(kind, wanted)?);
+        let far = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
+        let wrong: Vec<usize> = (0..got.len()).filter(|i| far((&got[*i], &wanted[*i]))).collect();
+        match wrong.first() {
+            None => Ok(()),
+            Some(first) => Err(format!(
+                "{} of {} differ, first [{first}]: {} instead of {}",
+                wrong.len(),
+                got.len(),
+                got[*first],
+                wanted[*first]
+            )),
+        }
+    }
+}
+
+fn numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
+    let words = |width: usize| bytes.chunks_exact(width);
+    Ok(match kind {
+        "float32" => words(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
+        "int32" => words(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
+        other => return Err(format!("the harness does not compare {other}")),
+    })
+}

@@ -1,0 +1,80 @@
+//! Rules of the repository that no compiler checks.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use tests::{files_below, folders, root, tool_names};
+
+fn manifest(folder: &Path) -> toml::Table {
+    let path = folder.join("Cargo.toml");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().expect("valid TOML")
+}
+
+fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
+    let tables =
+        ["dependencies", "build-dependencies", "dev-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
+    tables.flat_map(|table| table.keys().cloned()).collect()
+}
+
+#[test]
+fn arrows_point_from_tools_to_formats_to_base() {
+    let tools: BTreeSet<String> = tool_names().into_iter().collect();
+    for folder in folders(&root().join("tools")) {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let wrong: Vec<String> = dependencies(&manifest(&folder)).intersection(&tools).cloned().collect();
+        assert!(wrong.is_empty(), "tool {name} depends on the tools {wrong:?}");
+    }
+    for folder in folders(&root().join("formats")) {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let needs = dependencies(&manifest(&folder));
+        let wrong: Vec<&String> = needs.iter().filter(|need| tools.contains(*need) || *need == "common").collect();
+        assert!(wrong.is_empty(), "format {name} depends on {wrong:?}");
+        assert!(name != "base" || needs.iter().all(|need| !root().join("formats").join(need).is_dir()), "base depends on a format");
+    }
+}
+
+/// LLVM costs 40 MB and milliseconds at start; only the tool that prints PTX has it.
+#[test]
+fn only_tile_ptx_has_llvm() {
+    for name in tool_names() {
+        let output = std::process::Command::new("cargo")
+            .args(["tree", "--offline", "--prefix", "none", "--edges", "normal,build", "--package", &name])
+            .current_dir(root())
+            .output()
+            .expect("cargo runs");
+        let tree = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let has = tree.lines().any(|line| line.starts_with("inkwell ") || line.starts_with("llvm-sys "));
+        assert_eq!(has, name == "tile-ptx", "{name}");
+    }
+}
+
+#[test]
+fn every_stage_of_the_pipeline_is_a_tool() {
+    let text = std::fs::read_to_string(root().join("pipeline.toml")).unwrap();
+    let pipeline: toml::Table = text.parse().unwrap();
+    let tools = tool_names();
+    for stage in pipeline["stage"].as_array().unwrap() {
+        let tool = stage["tool"].as_str().unwrap();
+        assert!(tools.iter().any(|name| name == tool), "{tool} is in pipeline.toml but not in tools");
+    }
+}
+
+#[test]
+fn every_source_file_says_what_it_is() {
+    let sources = ["formats", "tools", "tests"].iter().flat_map(|part| files_below(&root().join(part)));
+    for path in sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("//!"), "{} does not open with what it is for", path.display());
+    }
+}
+
+#[test]
+fn no_path_of_a_machine_is_in_the_examples() {
+    for path in files_below(&root().join("tests/run")) {
+        let bytes = std::fs::read(&path).unwrap();
+        for word in ["/home/", "/root/", "/Users/", "/work/"] {
+            let found = bytes.windows(word.len()).any(|window| window == word.as_bytes());
+            assert!(!found, "{} has a path below {word} in it", path.display());
+        }
+    }
+}
