@@ -1,0 +1,176 @@
+//! Named barriers of a CTA and the barrier of a cluster.
+
+use crate::exec::Flow;
+use crate::fault::{Fault, Result};
+use crate::lanes::{Lanes, WARP, mask_of};
+use crate::machine::{Cluster, Cta, Machine};
+use crate::program::{BarrierOp, VoteMode};
+use crate::warp::{Wait, Warp};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Barrier {
+    arrived: u32,
+    /// How many threads it waits for; `None` is all that have not exited.
+    expected: Option<u32>,
+    generation: u64,
+    /// Votes of those that arrived, and of the last complete round.
+    votes: Votes,
+    result: Votes,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Votes {
+    yes: u32,
+    no: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterBarrier {
+    arrived: u32,
+    generation: u64,
+}
+
+impl Barrier {
+    fn complete(&mut self) {
+        self.arrived = 0;
+        self.expected = None;
+        self.generation += 1;
+        self.result = std::mem::take(&mut self.votes);
+    }
+}
+
+/// The threads of a CTA that take part in a barrier of all: 32 for each warp that has not ended, `running` included.
+fn present(cta: &Cta, running: bool) -> u32 {
+    32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
+}
+
+impl Cta {
+    /// A warp ended: barriers of all threads may be complete now.
+    pub(crate) fn warp_left(&mut self) {
+        let present = present(self, false);
+        for barrier in &mut self.barriers {
+            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= present {
+                barrier.complete();
+            }
+        }
+    }
+}
+
+impl Cluster {
+    pub(crate) fn warp_left(&mut self) {
+        let present: u32 = self.ctas.iter().map(|cta| present(cta, false)).sum();
+        if self.barrier.arrived > 0 && self.barrier.arrived >= present {
+            self.barrier.arrived = 0;
+            self.barrier.generation += 1;
+        }
+    }
+}
+
+impl Machine<'_> {
+    pub(crate) fn barrier(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, split: usize, op: &BarrierOp, mask: u32) -> Result<Flow> {
+        let live = warp.live();
+        if op.aligned && mask != live && warp.splits[split].ticket.is_none() {
+            return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
+        }
+        let lane = mask.trailing_zeros() as usize;
+        let id = warp.read(op.id)[lane] as u32;
+        let cta = &mut cluster.ctas[cta];
+        let present = present(cta, true);
+        let Some(barrier) = cta.barriers.get_mut(id as usize) else {
+            return Err(Fault::new("SIM050", format!("there is no barrier {id}; a CTA has 16")));
+        };
+        let threads = match op.threads {
+            None => None,
+            Some(slot) => {
+                let threads = warp.read(slot)[lane] as u32;
+                if threads == 0 || !threads.is_multiple_of(32) {
+                    return Err(Fault::new("SIM050", format!("a barrier of {threads} threads: the count is a multiple of 32")));
+                }
+                Some(threads)
+            }
+        };
+        let expected = threads.unwrap_or(present);
+        if let Some(ticket) = warp.splits[split].ticket {
+            if barrier.generation == ticket {
+                return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
+            }
+            warp.splits[split].ticket = None;
+            let result = barrier.result;
+            reduce_result(warp, op, result, mask);
+            return Ok(Flow::Next);
+        }
+        if barrier.arrived > 0 && barrier.expected != threads {
+            let text = |threads: Option<u32>| threads.map_or("all".into(), |threads| threads.to_string());
+            return Err(Fault::new(
+                "SIM051",
+                format!("barrier {id} is used for {} threads while it collects {}", text(threads), text(barrier.expected)),
+            ));
+        }
+        let ticket = barrier.generation;
+        barrier.expected = threads;
+        barrier.arrived += if mask == live { 32 } else { mask.count_ones() };
+        if let Some((_, predicate, _)) = op.reduce {
+            let yes = mask_of(warp.read(predicate)) & mask;
+            barrier.votes.yes += yes.count_ones();
+            barrier.votes.no += (mask & !yes).count_ones();
+        }
+        if barrier.arrived > expected {
+            return Err(Fault::new(
+                "SIM051",
+                format!("{} threads have come to barrier {id}, which is for {expected}", barrier.arrived),
+            ));
+        }
+        if barrier.arrived == expected {
+            barrier.complete();
+            let result = barrier.result;
+            reduce_result(warp, op, result, mask);
+            return Ok(Flow::Next);
+        }
+        if op.arrive_only {
+            return Ok(Flow::Next);
+        }
+        let arrived = barrier.arrived;
+        warp.splits[split].ticket = Some(ticket);
+        Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
+    }
+
+    pub(crate) fn cluster_barrier(&mut self, cluster: &mut Cluster, warp: &mut Warp, arrive: bool, mask: u32) -> Result<Flow> {
+        let live = warp.live();
+        if mask != live {
+            return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
+        }
+        if arrive {
+            if warp.cluster_ticket.is_some() {
+                return Err(Fault::new("SIM051", "a warp arrives twice at the cluster barrier without waiting"));
+            }
+            warp.cluster_ticket = Some(cluster.barrier.generation);
+            cluster.barrier.arrived += 32;
+            // The running warp is not in its CTA now.
+            let present: u32 = 32 + cluster.ctas.iter().map(|cta| present(cta, false)).sum::<u32>();
+            if cluster.barrier.arrived >= present {
+                cluster.barrier.arrived = 0;
+                cluster.barrier.generation += 1;
+            }
+            return Ok(Flow::Next);
+        }
+        match warp.cluster_ticket {
+            None => Err(Fault::new("SIM051", "a warp waits at the cluster barrier without having arrived")),
+            Some(ticket) if ticket == cluster.barrier.generation => Ok(Flow::Wait(Wait::ClusterBarrier)),
+            Some(_) => {
+                warp.cluster_ticket = None;
+                Ok(Flow::Next)
+            }
+        }
+    }
+}
+
+fn reduce_result(warp: &mut Warp, op: &BarrierOp, votes: Votes, mask: u32) {
+    let Some((dst, _, mode)) = op.reduce else { return };
+    let value = match mode {
+        VoteMode::All => u64::from(votes.no == 0),
+        VoteMode::Any | VoteMode::Uniform => u64::from(votes.yes > 0),
+        VoteMode::Ballot => votes.yes.into(),
+    };
+    let values: Lanes = [value; WARP];
+    warp.set(dst, mask, &values, 0);
+}

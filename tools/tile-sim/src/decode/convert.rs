@@ -1,0 +1,138 @@
+//! `cvt`.
+
+use super::builder::Builder;
+use super::float::{rounding_word, scalar};
+use super::{only, unsupported};
+use crate::fault::Result;
+use crate::lanes::{LaneFn, map1, map2};
+use crate::program::Op;
+use base::Scalar;
+use base::arith::Rounding;
+use base::float::{self, Overflow, decode, encode};
+use ptx::{Instruction, Type};
+
+const WORDS: &[&str] =
+    &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
+
+impl Builder<'_> {
+    pub(super) fn convert(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(instruction, WORDS)?;
+        let types: Vec<Type> = instruction.types().collect();
+        let [to, from] = types[..] else { return Err(unsupported(instruction, "it needs two types")) };
+        let dst = self.operand(instruction, 0)?;
+        let (dst, width) = self.destination(dst)?;
+        let a = self.source(instruction, 1, from.bits())?;
+        let b = if instruction.operands.len() > 2 { self.source(instruction, 2, from.bits())? } else { 0 };
+        if instruction.operands.len() > 3 {
+            return Err(unsupported(instruction, "random rounding bits and four sources"));
+        }
+        let f = match (scalar(to), scalar(from)) {
+            (None, None) => integer_to_integer(instruction, to, from, width),
+            (Some((to, 1)), None) => integer_to_float(instruction, to, from)?,
+            (None, Some((from, 1))) => float_to_integer(instruction, to, from),
+            (Some((to, 1)), Some((from, 1))) => map1(float_to_float(instruction, to, from)),
+            (Some((to, 2)), Some((from, 1))) => {
+                let (convert, bits) = (float_to_float(instruction, to, from), to.bits());
+                map2(move |a, b| convert(a) << bits | convert(b))
+            }
+            (Some((to, 2)), Some((from, 2))) => {
+                let (convert, bits, narrow) = (float_to_float(instruction, to, from), to.bits(), from.bits());
+                map1(move |a| convert(a >> narrow & from.mask()) << bits | convert(a & from.mask()))
+            }
+            _ => return Err(unsupported(instruction, "these types")),
+        };
+        Ok(Op::Lane { f, dst, src: [a, b, 0, 0] })
+    }
+}
+
+/// The value of the low bits of a register.
+fn integer(ty: Type, bits: u64) -> i128 {
+    let shift = 64 - ty.bits();
+    if ty.is_signed() { i128::from(((bits << shift) as i64) >> shift) } else { i128::from((bits << shift) >> shift) }
+}
+
+fn range(ty: Type) -> (i128, i128) {
+    let bits = ty.bits();
+    if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+/// A narrow result in a wider register is extended as its type says.
+fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u32) -> LaneFn {
+    let sat = instruction.has("sat");
+    let (low, high) = range(to);
+    let mask = u64::MAX >> (64 - if to.is_signed() { width.max(to.bits()) } else { to.bits() });
+    map1(move |a| {
+        let value = integer(from, a);
+        let value = if sat { value.clamp(low, high) } else { integer(to, value as u64) };
+        value as u64 & mask
+    })
+}
+
+fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result<LaneFn> {
+    let rounding = rounding_word(instruction).unwrap_or(Rounding::NearestEven);
+    if to == Scalar::F64 && from.bits() == 64 && rounding != Rounding::NearestEven {
+        return Err(unsupported(instruction, "directed rounding to f64"));
+    }
+    Ok(map1(move |a| {
+        let value = integer(from, a);
+        let exact = if to == Scalar::F64 { value as f64 } else { sticky(value) };
+        encode(to, exact, rounding, Overflow::Ieee)
+    }))
+}
+
+/// An integer as a float whose last bit says that bits were dropped.
+fn sticky(value: i128) -> f64 {
+    let magnitude = value.unsigned_abs() as u64;
+    let kept = if magnitude >> 53 == 0 {
+        magnitude as f64
+    } else {
+        (magnitude >> 11 | u64::from(magnitude & 0x7ff != 0)) as f64 * 2048.0
+    };
+    if value < 0 { -kept } else { kept }
+}
+
+fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
+    [
+        ("rni", f64::round_ties_even as fn(f64) -> f64),
+        ("rzi", f64::trunc),
+        ("rmi", f64::floor),
+        ("rpi", f64::ceil),
+    ]
+    .into_iter()
+    .find_map(|(word, f)| instruction.has(word).then_some(f))
+}
+
+/// Out of range goes to the nearest; NaN to 0, or to the top bit when 64 bits are involved.
+fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn {
+    let round = round_to_integer(instruction).unwrap_or(f64::trunc);
+    let ftz = instruction.has("ftz");
+    let (low, high) = range(to);
+    let mask = u64::MAX >> (64 - to.bits());
+    let nan = if from == Scalar::F64 || to.bits() == 64 { 1 << (to.bits() - 1) } else { 0 };
+    map1(move |a| {
+        let a = if ftz && from == Scalar::F32 { float::flush_f32(a as u32).into() } else { a & from.mask() };
+        let value = decode(from, a);
+        if value.is_nan() { nan } else { (round(value) as i128).clamp(low, high) as u64 & mask }
+    })
+}
+
+fn float_to_float(instruction: &Instruction, to: Scalar, from: Scalar) -> impl Fn(u64) -> u64 + Send + Sync + Copy + 'static {
+    let rounding = rounding_word(instruction).unwrap_or(Rounding::NearestEven);
+    let whole = round_to_integer(instruction);
+    let (ftz, sat, relu) = (instruction.has("ftz"), instruction.has("sat"), instruction.has("relu"));
+    let overflow = if instruction.has("satfinite") { Overflow::Saturate } else { Overflow::Ieee };
+    let flush = move |ty: Scalar, bits: u64| if ftz && ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
+    move |a| {
+        let mut value = decode(from, flush(from, a & from.mask()));
+        if let Some(whole) = whole {
+            value = whole(value);
+        }
+        if sat {
+            value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+        }
+        if relu && value < 0.0 {
+            value = 0.0;
+        }
+        flush(to, encode(to, value, rounding, overflow))
+    }
+}

@@ -1,0 +1,277 @@
+//! Floating-point arithmetic. Plain `f32` and `f64` use the host's; everything rounded otherwise goes through `base::float`.
+
+use super::{only, unsupported};
+use crate::fault::Result;
+use crate::lanes::{LaneFn, map1, map2, map3};
+use base::Scalar;
+use base::arith::Rounding;
+use base::float::{self, Overflow, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
+use ptx::{Instruction, Type};
+
+/// How operands are read and the result is written.
+#[derive(Clone, Copy)]
+pub(super) struct Mode {
+    pub(super) ty: Scalar,
+    pub(super) rounding: Rounding,
+    pub(super) ftz: bool,
+    /// Clamp to [0, 1].
+    pub(super) sat: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Fma,
+    Sqrt,
+    Reciprocal,
+}
+
+/// The rounding direction that a word names.
+pub(super) fn rounding_word(instruction: &Instruction) -> Option<Rounding> {
+    [
+        ("rn", Rounding::NearestEven),
+        ("rz", Rounding::Zero),
+        ("rm", Rounding::NegativeInf),
+        ("rp", Rounding::PositiveInf),
+        ("rna", Rounding::NearestAway),
+    ]
+    .into_iter()
+    .find_map(|(word, rounding)| instruction.has(word).then_some(rounding))
+}
+
+/// The float type of an element, and how many of them the type packs.
+pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
+    Some(match ty {
+        Type::F16 => (Scalar::F16, 1),
+        Type::F16x2 => (Scalar::F16, 2),
+        Type::Bf16 => (Scalar::BF16, 1),
+        Type::Bf16x2 => (Scalar::BF16, 2),
+        Type::F32 => (Scalar::F32, 1),
+        Type::F32x2 => (Scalar::F32, 2),
+        Type::Tf32 => (Scalar::TF32, 1),
+        Type::F64 => (Scalar::F64, 1),
+        Type::E4m3 | Type::Ue4m3 => (Scalar::F8E4M3FN, 1),
+        Type::E4m3x2 => (Scalar::F8E4M3FN, 2),
+        Type::E5m2 => (Scalar::F8E5M2, 1),
+        Type::E5m2x2 => (Scalar::F8E5M2, 2),
+        Type::E2m1 => (Scalar::F4E2M1FN, 1),
+        Type::E2m1x2 => (Scalar::F4E2M1FN, 2),
+        Type::Ue8m0 => (Scalar::F8E8M0FNU, 1),
+        Type::Ue8m0x2 => (Scalar::F8E8M0FNU, 2),
+        _ => return None,
+    })
+}
+
+/// The function of a float instruction, with its number of sources.
+pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
+    let types: Vec<Type> = instruction.types().collect();
+    let Some((ty, count)) = scalar(types[0]) else { return Ok(None) };
+    let mode = Mode {
+        ty,
+        rounding: rounding_word(instruction).unwrap_or(Rounding::NearestEven),
+        ftz: instruction.has("ftz"),
+        sat: instruction.has("sat"),
+    };
+    let kind = match &*instruction.opcode {
+        "add" => Kind::Add,
+        "sub" => Kind::Sub,
+        "mul" => Kind::Mul,
+        "div" => Kind::Div,
+        "fma" | "mad" => Kind::Fma,
+        "sqrt" => Kind::Sqrt,
+        "rcp" => Kind::Reciprocal,
+        _ => return other(instruction, mode, count),
+    };
+    only(instruction, &["rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "relu", "oob"])?;
+    if instruction.has("oob") {
+        return Err(unsupported(instruction, "'.oob'"));
+    }
+    if let [_, source] = types[..] {
+        return mixed(instruction, kind, mode, source).map(Some);
+    }
+    if instruction.has("relu") {
+        let exact = general(kind, mode);
+        let f = move |a, b, c| if decode(ty, exact(a, b, c)) < 0.0 { 0 } else { exact(a, b, c) };
+        return Ok(Some((packed(ty.bits(), count, f), arity(kind))));
+    }
+    let plain = mode.rounding == Rounding::NearestEven && !mode.ftz && !mode.sat;
+    let f = match (plain.then_some(kind), ty, count) {
+        (Some(Kind::Add), Scalar::F32, 1) => map2(|a, b| single(lift(a) + lift(b))),
+        (Some(Kind::Sub), Scalar::F32, 1) => map2(|a, b| single(lift(a) - lift(b))),
+        (Some(Kind::Mul), Scalar::F32, 1) => map2(|a, b| single(lift(a) * lift(b))),
+        (Some(Kind::Div), Scalar::F32, 1) => map2(|a, b| single(lift(a) / lift(b))),
+        (Some(Kind::Fma), Scalar::F32, 1) => map3(|a, b, c| single(lift(a).mul_add(lift(b), lift(c)))),
+        (Some(Kind::Add), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a + b)),
+        (Some(Kind::Sub), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a - b)),
+        (Some(Kind::Mul), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a * b)),
+        (Some(kind), Scalar::F64, 1) => double(kind),
+        (None, Scalar::F64, 1) => return Err(unsupported(instruction, "directed rounding of f64")),
+        _ => packed(ty.bits(), count, general(kind, mode)),
+    };
+    Ok(Some((f, arity(kind))))
+}
+
+fn arity(kind: Kind) -> usize {
+    match kind {
+        Kind::Sqrt | Kind::Reciprocal => 1,
+        Kind::Fma => 3,
+        _ => 2,
+    }
+}
+
+pub(super) fn lift(bits: u64) -> f32 {
+    f32::from_bits(bits as u32)
+}
+
+/// The bits of a result; every NaN is the hardware's.
+pub(super) fn single(value: f32) -> u64 {
+    if value.is_nan() { 0x7fff_ffff } else { value.to_bits().into() }
+}
+
+fn pair(a: u64, b: u64, f: impl Fn(f32, f32) -> f32) -> u64 {
+    single(f(lift(a), lift(b))) | single(f(lift(a >> 32), lift(b >> 32))) << 32
+}
+
+fn double(kind: Kind) -> LaneFn {
+    let lift = f64::from_bits;
+    match kind {
+        Kind::Add => map2(move |a, b| (lift(a) + lift(b)).to_bits()),
+        Kind::Sub => map2(move |a, b| (lift(a) - lift(b)).to_bits()),
+        Kind::Mul => map2(move |a, b| (lift(a) * lift(b)).to_bits()),
+        Kind::Div => map2(move |a, b| (lift(a) / lift(b)).to_bits()),
+        Kind::Fma => map3(move |a, b, c| lift(a).mul_add(lift(b), lift(c)).to_bits()),
+        Kind::Sqrt => map1(move |a| lift(a).sqrt().to_bits()),
+        Kind::Reciprocal => map1(move |a| (1.0 / lift(a)).to_bits()),
+    }
+}
+
+/// Any operation of a format up to 32 bits, rounded once.
+fn general(kind: Kind, mode: Mode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
+    move |a, b, c| {
+        let (a, b, c) = (read(mode, a), read(mode, b), read(mode, c));
+        write(mode, exact(kind, a, b, c), kind)
+    }
+}
+
+/// The result with a sticky last bit.
+fn exact(kind: Kind, a: f64, b: f64, c: f64) -> f64 {
+    match kind {
+        Kind::Add => add_odd(a, b),
+        Kind::Sub => add_odd(a, -b),
+        Kind::Mul => a * b,
+        Kind::Div => div_odd(a, b),
+        Kind::Fma => fma_odd(a, b, c),
+        Kind::Sqrt => sqrt_odd(a),
+        Kind::Reciprocal => div_odd(1.0, a),
+    }
+}
+
+fn read(mode: Mode, bits: u64) -> f64 {
+    let bits = if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
+    decode(mode.ty, bits)
+}
+
+fn write(mode: Mode, value: f64, kind: Kind) -> u64 {
+    let value = match mode.sat {
+        true if value.is_nan() => 0.0,
+        true => value.clamp(0.0, 1.0),
+        false => value,
+    };
+    // The zero of an exact cancellation is negative when rounding down.
+    if value == 0.0 && mode.rounding == Rounding::NegativeInf && matches!(kind, Kind::Add | Kind::Sub | Kind::Fma) && !mode.sat {
+        let bits = encode(mode.ty, value, mode.rounding, Overflow::Ieee);
+        return bits | 1 << (mode.ty.bits() - 1);
+    }
+    let bits = encode(mode.ty, value, mode.rounding, Overflow::Ieee);
+    if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits }
+}
+
+/// Applies a function to each of the packed elements.
+pub(super) fn packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
+    let mask = u64::MAX >> (64 - bits);
+    match count {
+        1 => map3(move |a, b, c| f(a & mask, b & mask, c & mask)),
+        _ => map3(move |a, b, c| {
+            (0..count).fold(0, |out, part| {
+                let at = part * bits;
+                out | f(a >> at & mask, b >> at & mask, c >> at & mask) << at
+            })
+        }),
+    }
+}
+
+/// `add.f32.f16 d, a, c`: the narrow source is widened exactly.
+fn mixed(instruction: &Instruction, kind: Kind, mode: Mode, source: Type) -> Result<(LaneFn, usize)> {
+    let Some((narrow, 1)) = scalar(source) else { return Err(unsupported(instruction, "these types")) };
+    let widen = move |bits| decode(narrow, bits);
+    Ok(match kind {
+        Kind::Add | Kind::Sub => (map2(move |a, b| write(mode, exact(kind, widen(a), read(mode, b), 0.0), kind)), 2),
+        Kind::Fma => (map3(move |a, b, c| write(mode, exact(kind, widen(a), widen(b), read(mode, c)), kind)), 3),
+        _ => return Err(unsupported(instruction, "mixed types")),
+    })
+}
+
+/// Everything that is not rounded arithmetic.
+fn other(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(LaneFn, usize)>> {
+    let ty = mode.ty;
+    let bits = ty.bits();
+    let sign = 1u64 << (bits - 1);
+    let ftz = move |x: u64| if mode.ftz && ty == Scalar::F32 { float::flush_f32(x as u32).into() } else { x };
+    let known = ["abs", "neg", "copysign", "min", "max"].contains(&&*instruction.opcode);
+    if !known && approximate(&instruction.opcode).is_none() {
+        return Ok(None);
+    }
+    only(instruction, &["ftz", "approx", "NaN", "xorsign", "abs", "rn"])?;
+    let f = match &*instruction.opcode {
+        "abs" => packed(bits, count, move |a, _, _| ftz(a & !sign)),
+        "neg" => packed(bits, count, move |a, _, _| ftz(a ^ sign)),
+        "copysign" => return Ok(Some((map2(move |a, b| a & sign | b & !sign), 2))),
+        "min" | "max" => {
+            if instruction.has("xorsign") || instruction.has("abs") {
+                return Err(unsupported(instruction, "'.xorsign.abs'"));
+            }
+            let (max, nan) = (instruction.opcode == "max", instruction.has("NaN"));
+            let f = move |a, b| extremum(ty, max, nan, ftz(a), ftz(b));
+            return Ok(Some(match instruction.operands.len() {
+                4 => (packed(bits, count, move |a, b, c| f(f(a, b), c)), 3),
+                _ => (packed(bits, count, move |a, b, _| f(a, b)), 2),
+            }));
+        }
+        name => {
+            let Some(function) = approximate(name) else { return Ok(None) };
+            packed(bits, count, move |a, _, _| {
+                ftz(encode(ty, function(decode(ty, ftz(a))), Rounding::NearestEven, Overflow::Ieee))
+            })
+        }
+    };
+    Ok(Some((f, 1)))
+}
+
+/// Functions whose result the ISA bounds but does not fix: here the correctly rounded ones, as near as the host's library is.
+fn approximate(name: &str) -> Option<fn(f64) -> f64> {
+    Some(match name {
+        "ex2" => f64::exp2,
+        "lg2" => f64::log2,
+        "sin" => f64::sin,
+        "cos" => f64::cos,
+        "tanh" => f64::tanh,
+        "rsqrt" => |x| 1.0 / x.sqrt(),
+        _ => return None,
+    })
+}
+
+/// A NaN loses unless it is to be propagated; -0 is below +0.
+pub(super) fn extremum(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -> u64 {
+    let (x, y) = (decode(ty, a), decode(ty, b));
+    match (x.is_nan(), y.is_nan()) {
+        (true, true) => float::nan(ty),
+        (true, false) | (false, true) if propagate => float::nan(ty),
+        (true, false) => b,
+        (false, true) => a,
+        _ if x == y => if (x.is_sign_negative()) == max { b } else { a },
+        _ => if (x > y) == max { a } else { b },
+    }
+}

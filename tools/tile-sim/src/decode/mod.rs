@@ -1,0 +1,100 @@
+//! From the tree of a module to the program of one of its entries.
+//!
+//! This file resolves names; the families of instructions are decoded in the files below it.
+
+mod arith;
+mod builder;
+mod compare;
+mod control;
+mod convert;
+mod float;
+mod memory;
+
+pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
+
+use crate::fault::{Fault, Result};
+use crate::program::{Op, Program};
+use builder::Builder;
+use ptx::{Function, Instruction, Item, Module, Modifier, Statement};
+
+/// Decodes one entry: the named one, or the only one.
+pub(crate) fn decode(module: &Module, entry: Option<&str>) -> Result<Program> {
+    let entries: Vec<&Function> = module
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Function(function) if function.entry && function.body.is_some() => Some(function),
+            _ => None,
+        })
+        .collect();
+    let function = match (entry, &*entries) {
+        (None, [only]) => only,
+        (None, _) => return Err(Fault::new("SIM002", format!("the file has {} entries; name one", entries.len()))),
+        (Some(name), _) => entries
+            .iter()
+            .find(|function| function.name == name)
+            .ok_or_else(|| Fault::new("SIM002", format!("the file has no entry '{name}'")))?,
+    };
+    let mut builder = Builder::new(module, function)?;
+    builder.block(function.body.as_deref().unwrap_or_default())?;
+    builder.finish()
+}
+
+impl Builder<'_> {
+    fn block(&mut self, statements: &[Statement]) -> Result<()> {
+        self.enter(statements);
+        for statement in statements {
+            match statement {
+                Statement::Label { name, .. } => self.place_label(name)?,
+                Statement::Registers { ty, names } => self.declare_registers(*ty, names),
+                Statement::Variable(variable) => self.declare_variable(variable)?,
+                Statement::Block(inner) => self.block(inner)?,
+                Statement::Instruction(instruction) => {
+                    self.instruction(instruction).map_err(|fault| fault.line(instruction.line.0))?
+                }
+                Statement::BranchTargets { name, targets } => self.declare_targets(name, targets),
+                Statement::Location(_) | Statement::Pragma(_) | Statement::Prototype { .. } => {}
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    fn instruction(&mut self, instruction: &Instruction) -> Result<()> {
+        self.start(instruction)?;
+        let op = match self.family(instruction)? {
+            Some(op) => op,
+            None => return Err(unsupported(instruction, "this form is not known here")),
+        };
+        self.emit(op);
+        self.guard_none();
+        Ok(())
+    }
+
+    fn family(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        if let Some(op) = self.arithmetic(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.control(instruction)? {
+            return Ok(Some(op));
+        }
+        self.memory(instruction)
+    }
+}
+
+/// The error that says an instruction is not handled.
+fn unsupported(instruction: &Instruction, why: &str) -> Box<Fault> {
+    Fault::unsupported(format!("'{}' is not supported: {why}", instruction.full_name()))
+}
+
+/// Refuses modifiers that the decoder of this instruction does not know, so that none is silently ignored.
+fn only(instruction: &Instruction, known: &[&str]) -> Result<()> {
+    for modifier in &instruction.modifiers {
+        if let Modifier::Word(word) = modifier
+            && !known.contains(&&**word)
+        {
+            return Err(unsupported(instruction, &format!("'.{word}' is not known here")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `vprintf`: the format and the arguments lie in memory as C's variadic calls leave them.
+
+use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
+use crate::fault::{Fault, Result};
+use crate::lanes::WARP;
+use crate::machine::Machine;
+use crate::warp::Warp;
+
+const STRING_LIMIT: u64 = 1 << 16;
+
+impl Machine<'_> {
+    /// Prints for one lane; the value is how many arguments were printed.
+    pub(super) fn vprintf(&mut self, warp: &Warp, lane: usize, format: u64, arguments: u64) -> Result<u64> {
+        let format = self.string(warp, lane, format)?;
+        let mut at = arguments;
+        let mut printed = 0;
+        let mut rest = &*format;
+        let mut out = Vec::new();
+        while let Some(percent) = rest.iter().position(|&byte| byte == b'%') {
+            out.extend_from_slice(&rest[..percent]);
+            rest = &rest[percent + 1..];
+            let length = rest.iter().position(|byte| byte.is_ascii_alphabetic() && !b"hlLqjzt".contains(byte) || *byte == b'%');
+            let Some(length) = length else { break };
+            let (flags, conversion) = (&rest[..length], rest[length]);
+            rest = &rest[length + 1..];
+            if conversion == b'%' {
+                out.push(b'%');
+                continue;
+            }
+            let long = flags.iter().any(|byte| b"lqjzt".contains(byte));
+            let bytes = if long || b"feEgGaAsp".contains(&conversion) { 8 } else { 4 };
+            at = at.next_multiple_of(bytes);
+            let value = self.argument(warp, lane, at, bytes)?;
+            at += bytes;
+            printed += 1;
+            let text = match conversion {
+                b's' => String::from_utf8_lossy(&self.string(warp, lane, value)?).into_owned(),
+                _ => formatted(flags, conversion, value, bytes),
+            };
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.extend_from_slice(rest);
+        self.printed.extend_from_slice(&out);
+        Ok(printed)
+    }
+
+    fn argument(&mut self, warp: &Warp, lane: usize, address: u64, bytes: u64) -> Result<u64> {
+        let mut value = [0; 8];
+        for (index, byte) in value.iter_mut().enumerate().take(bytes as usize) {
+            *byte = self.byte(warp, lane, address + index as u64)?;
+        }
+        Ok(u64::from_le_bytes(value))
+    }
+    fn byte(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<u8> {
+        let local = self.program.local_bytes;
+        match address >> 32 << 32 {
+            LOCAL_BASE if (address as u32) < local && warp.local.len() == local as usize * WARP => {
+                Ok(warp.local[lane * local as usize + address as u32 as usize])
+            }
+            LOCAL_BASE | SHARED_BASE | PARAM_BASE => Err(Fault::new("SIM010", "printing reads memory that it cannot")),
+            _ => Ok(self.global.bytes(address, 1)?[0]),
+        }
+    }
+    fn string(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        for offset in 0..STRING_LIMIT {
+            match self.byte(warp, lane, address + offset)? {
+                0 => return Ok(text),
+                byte => text.push(byte),
+            }
+        }
+        Err(Fault::new("SIM010", "a printed string has no end"))
+    }
+}
+
+/// One conversion of C's printf: flags, width and precision as C has them, for the conversions that kernels use.
+fn formatted(flags: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
+    let digits = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok()).map(|n| n.min(1000));
+    let spec: Vec<u8> = flags.iter().copied().filter(|byte| !byte.is_ascii_alphabetic()).collect();
+    let (width, precision) = match spec.iter().position(|&byte| byte == b'.') {
+        Some(dot) => (&spec[..dot], Some(digits(&spec[dot + 1..]).unwrap_or(0))),
+        None => (&spec[..], None),
+    };
+    let start = width.iter().position(|byte| byte.is_ascii_digit() && *byte != b'0').unwrap_or(width.len());
+    let (marks, width) = (&width[..start], digits(&width[start..]).unwrap_or(0));
+    let signed = if bytes == 8 { value as i64 } else { i64::from(value as i32) };
+    let float = f64::from_bits(value);
+    let body = match conversion {
+        b'd' | b'i' => signed.to_string(),
+        b'u' => value.to_string(),
+        b'x' => format!("{value:x}"),
+        b'X' => format!("{value:X}"),
+        b'o' => format!("{value:o}"),
+        b'p' => format!("{value:#x}"),
+        b'c' => char::from(value as u8).to_string(),
+        b'f' | b'F' if float.is_finite() => format!("{float:.*}", precision.unwrap_or(6)),
+        b'e' | b'E' | b'g' | b'G' if float.is_finite() => scientific(conversion, float, precision.unwrap_or(6)),
+        _ if float.is_nan() => (if float.is_sign_negative() { "-nan" } else { "nan" }).into(),
+        _ => (if float < 0.0 { "-inf" } else { "inf" }).into(),
+    };
+    let body = if marks.contains(&b'+') && b"difeEgG".contains(&conversion) && !body.starts_with('-') { format!("+{body}") } else { body };
+    if marks.contains(&b'-') {
+        format!("{body:<width$}")
+    } else if marks.contains(&b'0') && body.len() < width {
+        let (sign, number) = body.split_at(usize::from(body.starts_with(['-', '+'])));
+        format!("{sign}{number:0>fill$}", fill = width - sign.len())
+    } else {
+        format!("{body:>width$}")
+    }
+}
+
+fn scientific(conversion: u8, value: f64, precision: usize) -> String {
+    let exponential = |digits: usize| {
+        let text = format!("{value:.digits$e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let number: i32 = exponent.parse().unwrap_or(0);
+        (mantissa.to_owned(), number)
+    };
+    let trimmed = |text: String| if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    let joined = |mantissa: &str, exponent: i32| {
+        format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
+    };
+    let text = if conversion.eq_ignore_ascii_case(&b'e') {
+        let (mantissa, exponent) = exponential(precision);
+        joined(&mantissa, exponent)
+    } else {
+        let significant = precision.max(1);
+        let (mantissa, exponent) = exponential(significant - 1);
+        if exponent < -4 || exponent >= significant as i32 {
+            joined(&trimmed(mantissa), exponent)
+        } else {
+            trimmed(format!("{value:.*}", (significant as i32 - 1 - exponent) as usize))
+        }
+    };
+    if conversion.is_ascii_uppercase() { text.to_uppercase() } else { text }
+}

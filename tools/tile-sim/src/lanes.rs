@@ -1,0 +1,57 @@
+//! A register of a warp: one value for each of its 32 lanes.
+//!
+//! A value is kept zero-extended in 64 bits whatever the register's type; a predicate is 0 or 1.
+
+pub(crate) const WARP: usize = 32;
+pub(crate) const ALL: u32 = u32::MAX;
+pub(crate) type Lanes = [u64; WARP];
+
+/// What an element-wise instruction does with its up to four sources.
+pub(crate) type LaneFn = Box<dyn Fn(&[&Lanes; 4], &mut Lanes) + Send + Sync>;
+
+pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
+    Box::new(move |sources, out| {
+        for lane in 0..WARP {
+            out[lane] = f(sources[0][lane]);
+        }
+    })
+}
+
+pub(crate) fn map2(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
+    Box::new(move |sources, out| {
+        for lane in 0..WARP {
+            out[lane] = f(sources[0][lane], sources[1][lane]);
+        }
+    })
+}
+
+pub(crate) fn map3(f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
+    Box::new(move |sources, out| {
+        for lane in 0..WARP {
+            out[lane] = f(sources[0][lane], sources[1][lane], sources[2][lane]);
+        }
+    })
+}
+
+pub(crate) fn map4(f: impl Fn(u64, u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
+    Box::new(move |sources, out| {
+        for lane in 0..WARP {
+            out[lane] = f(sources[0][lane], sources[1][lane], sources[2][lane], sources[3][lane]);
+        }
+    })
+}
+
+/// The lanes of a mask, lowest first.
+pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let lane = rest.trailing_zeros();
+        rest &= rest.wrapping_sub(1);
+        (lane < 32).then_some(lane as usize)
+    })
+}
+
+/// The lanes whose value is not zero.
+pub(crate) fn mask_of(values: &Lanes) -> u32 {
+    values.iter().enumerate().fold(0, |mask, (lane, &value)| mask | u32::from(value != 0) << lane)
+}

@@ -1,0 +1,317 @@
+//! The grid: clusters of CTAs of warps, and the order in which they run.
+//!
+//! A warp runs until it waits or has had its turn. Clusters run one after the other; another one is admitted while those that
+//! run make no progress, so that a kernel whose CTAs wait for one another comes to its end. The order is always the same, save
+//! that `--schedule-seed` gives another one.
+
+use crate::barrier::{Barrier, ClusterBarrier};
+use crate::exec::Flow;
+use crate::fault::{Fault, Result};
+use crate::lanes::{Lanes, WARP};
+use crate::memory::Global;
+use crate::program::{LaneMask, Program, Special};
+use crate::shared::Shared;
+use crate::warp::{Split, Warp};
+
+/// Instructions of a warp's turn.
+const TURN: u32 = 200;
+/// Instructions after which another cluster is admitted although those that run make progress.
+const SLICE: u64 = 20_000_000;
+/// Clusters that run side by side at most.
+const RESIDENT: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// Asynchronous work is done when it is issued.
+    Early,
+    /// It is done when nothing else can go on, or when its issuer waits for it.
+    Late,
+}
+
+pub(crate) struct Options {
+    pub(crate) delivery: Delivery,
+    pub(crate) seed: Option<u64>,
+    pub(crate) instruction_limit: u64,
+}
+
+pub(crate) struct Machine<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) options: Options,
+    pub(crate) global: Global,
+    pub(crate) params: Vec<u8>,
+    /// What the program printed.
+    pub(crate) printed: Vec<u8>,
+    /// How often each instruction was executed.
+    pub(crate) executed: Vec<u64>,
+    pub(crate) total: u64,
+    grid: [u32; 3],
+    random: u64,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) ctas: Vec<Cta>,
+    pub(crate) barrier: ClusterBarrier,
+    id: [u32; 3],
+}
+
+pub(crate) struct Cta {
+    pub(crate) rank: u32,
+    pub(crate) shared: Shared,
+    pub(crate) barriers: [Barrier; 16],
+    pub(crate) warps: Vec<Warp>,
+    /// Per warp, when it last fenced between the generic and the async proxy.
+    pub(crate) fenced: Vec<u32>,
+}
+
+impl<'p> Machine<'p> {
+    pub(crate) fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
+        let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
+        let executed = vec![0; program.code.len()];
+        Machine { program, options, global, params, printed: Vec::new(), executed, total: 0, grid, random }
+    }
+
+    /// Runs the whole grid.
+    pub(crate) fn run(&mut self) -> Result<()> {
+        let mut waiting = self.cluster_ids()?.into_iter();
+        let mut running: Vec<Cluster> = Vec::new();
+        let mut last_admission = 0;
+        loop {
+            let slow = self.total - last_admission > SLICE && running.len() < RESIDENT;
+            if (running.is_empty() || slow)
+                && let Some(id) = waiting.next()
+            {
+                running.push(self.cluster(id));
+                last_admission = self.total;
+            }
+            if running.is_empty() {
+                return Ok(());
+            }
+            let mut progress = false;
+            for cluster in &mut running {
+                progress |= self.round(cluster)?;
+            }
+            running.retain(|cluster| !cluster.is_done());
+            if progress || running.is_empty() {
+                continue;
+            }
+            match waiting.next() {
+                Some(id) if running.len() < RESIDENT => running.push(self.cluster(id)),
+                _ => return Err(deadlock(self.program, &running)),
+            }
+        }
+    }
+
+    fn cluster_ids(&self) -> Result<Vec<[u32; 3]>> {
+        let size = self.program.cluster;
+        let divide = |axis: usize| -> Result<u32> {
+            if self.program.grid_of_clusters {
+                return Ok(self.grid[axis]);
+            }
+            match self.grid[axis] % size[axis] {
+                0 => Ok(self.grid[axis] / size[axis]),
+                _ => Err(Fault::new("SIM002", format!("a grid of {:?} is no multiple of the cluster's {size:?}", self.grid))),
+            }
+        };
+        let [x, y, z] = [divide(0)?, divide(1)?, divide(2)?];
+        let total = u64::from(x) * u64::from(y) * u64::from(z);
+        if total > 1 << 26 {
+            return Err(Fault::unsupported(format!("a grid of {total} clusters")));
+        }
+        let rows = (0..z).flat_map(|z| (0..y).map(move |y| (y, z)));
+        Ok(rows.flat_map(|(y, z)| (0..x).map(move |x| [x, y, z])).collect())
+    }
+
+    fn cluster(&self, id: [u32; 3]) -> Cluster {
+        let size = self.program.cluster;
+        let count = size.iter().product::<u32>();
+        let warps = self.program.threads.div_ceil(32) as usize;
+        let ctas = (0..count).map(|rank| {
+            let within = [rank % size[0], rank / size[0] % size[1], rank / (size[0] * size[1])];
+            let place = Place { id, within, rank, size };
+            let warps = (0..warps).map(|warp| {
+                let threads = self.program.threads - warp as u32 * 32;
+                Warp::new(self.program, warp, threads, |special| self.special(special, warp, &place))
+            });
+            let warps: Vec<Warp> = warps.collect();
+            Cta {
+                rank,
+                shared: Shared::new(self.program.shared_bytes),
+                barriers: Default::default(),
+                fenced: vec![0; warps.len()],
+                warps,
+            }
+        });
+        Cluster { ctas: ctas.collect(), barrier: ClusterBarrier::default(), id }
+    }
+
+    fn special(&self, special: Special, warp: usize, place: &Place) -> Lanes {
+        let size = place.size;
+        let clusters = |axis: usize| {
+            if self.program.grid_of_clusters { self.grid[axis] } else { self.grid[axis] / size[axis] }
+        };
+        let value = |part: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(part.into())); WARP];
+        match special {
+            Special::Tid(0) => std::array::from_fn(|lane| (warp * 32 + lane) as u64),
+            Special::Tid(_) | Special::Zero => [0; WARP],
+            Special::Ntid(0) => [self.program.threads.into(); WARP],
+            Special::Ntid(_) | Special::One => [1; WARP],
+            Special::Ctaid(part) => value(part, &|axis| place.id[axis] * size[axis] + place.within[axis]),
+            Special::Nctaid(part) => value(part, &|axis| clusters(axis) * size[axis]),
+            Special::ClusterId(part) => value(part, &|axis| place.id[axis]),
+            Special::NclusterId(part) => value(part, &clusters),
+            Special::ClusterCtaid(part) => value(part, &|axis| place.within[axis]),
+            Special::ClusterNctaid(part) => value(part, &|axis| size[axis]),
+            Special::ClusterCtarank => [place.rank.into(); WARP],
+            Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP],
+            Special::LaneId => std::array::from_fn(|lane| lane as u64),
+            Special::WarpId => [warp as u64; WARP],
+            Special::NwarpId => [self.program.threads.div_ceil(32).into(); WARP],
+            Special::LaneMask(which) => std::array::from_fn(|lane| {
+                let (eq, lt) = (1u32 << lane, (1u32 << lane) - 1);
+                u64::from(match which {
+                    LaneMask::Eq => eq,
+                    LaneMask::Le => lt | eq,
+                    LaneMask::Lt => lt,
+                    LaneMask::Ge => !lt,
+                    LaneMask::Gt => !(lt | eq),
+                })
+            }),
+            Special::SharedSize => [self.program.shared_bytes.into(); WARP],
+        }
+    }
+
+    /// Gives every warp of a cluster a turn; says whether any went on.
+    fn round(&mut self, cluster: &mut Cluster) -> Result<bool> {
+        let mut order: Vec<(usize, usize)> =
+            (0..cluster.ctas.len()).flat_map(|cta| (0..cluster.ctas[cta].warps.len()).map(move |warp| (cta, warp))).collect();
+        if self.options.seed.is_some() {
+            for index in (1..order.len()).rev() {
+                let other = self.random_below(index as u64 + 1) as usize;
+                order.swap(index, other);
+            }
+        }
+        let mut progress = false;
+        for (cta, index) in order {
+            if cluster.ctas[cta].warps[index].is_done() {
+                continue;
+            }
+            let turn = if self.options.seed.is_some() { 1 + self.random_below(u64::from(TURN)) as u32 } else { TURN };
+            let mut warp = std::mem::take(&mut cluster.ctas[cta].warps[index]);
+            let result = self.turn(cluster, cta, &mut warp, turn);
+            cluster.ctas[cta].warps[index] = warp;
+            progress |= result? > 0;
+        }
+        Ok(progress)
+    }
+
+    fn random_below(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % limit
+    }
+
+    /// Runs a warp for a while; says how many instructions it got through.
+    fn turn(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, turn: u32) -> Result<u32> {
+        for split in &mut warp.splits {
+            split.wait = None;
+        }
+        let mut count = 0;
+        while count < turn {
+            let index = if warp.splits.len() == 1 {
+                if warp.splits[0].wait.is_some() {
+                    break;
+                }
+                0
+            } else {
+                match warp.pick() {
+                    Some(index) => index,
+                    None => break,
+                }
+            };
+            let Split { pc, mask, .. } = warp.splits[index];
+            let Some(instr) = self.program.code.get(pc as usize) else {
+                warp.exit(index, mask);
+                continue;
+            };
+            let flow = self.execute(cluster, cta, warp, index, instr).map_err(|fault| {
+                let place = format!(
+                    "cta {} of cluster {:?}, warp {}, in '{}'",
+                    cluster.ctas[cta].rank, cluster.id, warp.index, self.program.entry
+                );
+                fault.line(instr.line).note(place)
+            })?;
+            match flow {
+                Flow::Next => warp.splits[index].pc += 1,
+                Flow::Branch { target, taken } => warp.branch(index, target, taken),
+                Flow::Exit(lanes) => {
+                    warp.exit(index, lanes);
+                    if warp.is_done() {
+                        cluster.ctas[cta].warp_left();
+                        cluster.warp_left();
+                    }
+                }
+                Flow::Wait(wait) => {
+                    warp.splits[index].wait = Some(wait);
+                    continue;
+                }
+                Flow::Yield => {
+                    warp.splits[index].pc += 1;
+                    self.executed[pc as usize] += 1;
+                    count += 1;
+                    break;
+                }
+            }
+            self.executed[pc as usize] += 1;
+            count += 1;
+            if warp.splits.len() > 1 {
+                warp.merge();
+            }
+        }
+        self.total += u64::from(count);
+        if self.total > self.options.instruction_limit {
+            return Err(Fault::new("SIM041", format!("no end after {} warp instructions", self.total)));
+        }
+        Ok(count)
+    }
+}
+
+struct Place {
+    id: [u32; 3],
+    within: [u32; 3],
+    rank: u32,
+    size: [u32; 3],
+}
+
+impl Cluster {
+    fn is_done(&self) -> bool {
+        self.ctas.iter().all(|cta| cta.warps.iter().all(Warp::is_done))
+    }
+}
+
+/// Says who waits for what.
+fn deadlock(program: &Program, running: &[Cluster]) -> Box<Fault> {
+    let mut fault = Fault::new("SIM040", "deadlock: no warp can go on");
+    for cluster in running {
+        for cta in &cluster.ctas {
+            for warp in &cta.warps {
+                for split in &warp.splits {
+                    let line = program.code.get(split.pc as usize).map_or(0, |instr| instr.line);
+                    let wait = split.wait.as_ref().map_or("nothing".into(), ToString::to_string);
+                    let lanes = if split.mask == u32::MAX { String::new() } else { format!(" lanes {}", crate::fault::lane_list(split.mask)) };
+                    fault = fault.note(format!(
+                        "cluster {:?} cta {} warp {}{lanes}, line {line}, waits for {wait}",
+                        cluster.id, cta.rank, warp.index
+                    ));
+                    if fault.line == 0 {
+                        fault.line = line;
+                    }
+                    if fault.notes.len() > 40 {
+                        return fault;
+                    }
+                }
+            }
+        }
+    }
+    fault
+}

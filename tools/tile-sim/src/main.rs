@@ -1,0 +1,71 @@
+//! `tile-sim`: executes PTX on a CPU.
+
+mod barrier;
+mod decode;
+mod exec;
+mod fault;
+mod lanes;
+mod launch;
+mod machine;
+mod memory;
+mod program;
+mod shared;
+mod warp;
+
+use base::diag::{Diagnostic, Result};
+use clap::{Args, ValueEnum};
+use common::{About, Session};
+use std::path::PathBuf;
+
+const ABOUT: About = About {
+    name: "tile-sim",
+    summary: "Executes PTX on a CPU: memory in, memory out",
+    examples: &[
+        ("tile-sim k.ptx --launch launch.json --out-dir out", "run a kernel, write its output buffers"),
+        ("tile-sim k.ptx --launch launch.json --out-dir out --delivery late", "with asynchronous work as late as allowed"),
+    ],
+    passes: &[],
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Which kernel, grid, buffers and arguments
+    #[arg(long, value_name = "FILE")]
+    launch: PathBuf,
+    /// Where the output buffers are written
+    #[arg(long, value_name = "DIR")]
+    out_dir: PathBuf,
+    /// The 128-byte tensor maps of the hidden parameters, one after the other
+    #[arg(long, value_name = "FILE")]
+    tensor_maps: Option<PathBuf>,
+    /// When asynchronous work is done
+    #[arg(long, value_enum, default_value_t = DeliveryArgument::Early)]
+    delivery: DeliveryArgument,
+    /// Another order of warps; each seed always gives the same
+    #[arg(long, value_name = "N")]
+    schedule_seed: Option<u64>,
+    /// Warp instructions after which a kernel is taken not to end
+    #[arg(long, value_name = "N", default_value_t = 4_000_000_000)]
+    instruction_limit: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DeliveryArgument {
+    Early,
+    Late,
+}
+
+fn main() -> std::process::ExitCode {
+    common::runner::<Arguments>(&ABOUT, run)
+}
+
+fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let input = session.input()?;
+    let text = std::str::from_utf8(&input.bytes).map_err(|_| Diagnostic::invalid("SIM001", "the file is not text"))?;
+    let module = ptx::parse(text)?;
+    if let Some(error) = ptx::check(&module).into_iter().next() {
+        return Err(Box::new(error));
+    }
+    let name = &input.name;
+    launch::run(&module, text, name, arguments)
+}

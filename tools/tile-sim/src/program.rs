@@ -1,0 +1,198 @@
+//! A kernel as it is executed: names are slots, labels are indices, types are resolved.
+
+use crate::lanes::LaneFn;
+
+/// Index of a register in a warp's file.
+pub(crate) type Slot = u32;
+
+pub(crate) struct Program {
+    pub(crate) entry: String,
+    pub(crate) code: Vec<Instr>,
+    /// Opcode of each instruction, for faults and statistics.
+    pub(crate) names: Vec<String>,
+    pub(crate) slots: u32,
+    /// Slots that hold the same value in every lane.
+    pub(crate) constants: Vec<(Slot, u64)>,
+    pub(crate) specials: Vec<(Slot, Special)>,
+    pub(crate) params: Vec<ParamSlot>,
+    pub(crate) param_bytes: u32,
+    pub(crate) shared_bytes: u32,
+    pub(crate) local_bytes: u32,
+    /// Module variables in global and constant memory.
+    pub(crate) globals: Vec<GlobalVariable>,
+    pub(crate) threads: u32,
+    pub(crate) cluster: [u32; 3],
+    /// The grid counts clusters, not CTAs.
+    pub(crate) grid_of_clusters: bool,
+}
+
+pub(crate) struct Instr {
+    pub(crate) guard: Option<(Slot, bool)>,
+    pub(crate) op: Op,
+    pub(crate) line: u32,
+    /// Index into `Program::names`.
+    pub(crate) name: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParamSlot {
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+    pub(crate) hidden: bool,
+    pub(crate) name: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct GlobalVariable {
+    pub(crate) name: String,
+    pub(crate) address: u64,
+    pub(crate) data: Vec<u8>,
+}
+
+/// Values a warp finds in special registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    ClusterId(u8),
+    NclusterId(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    LaneId,
+    WarpId,
+    NwarpId,
+    LaneMask(LaneMask),
+    Zero,
+    One,
+    SharedSize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LaneMask {
+    Eq,
+    Le,
+    Lt,
+    Ge,
+    Gt,
+}
+
+/// Where an access goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Generic,
+    Global,
+    SharedCta,
+    SharedCluster,
+    Local,
+    Param,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: Slot,
+    pub(crate) offset: i64,
+}
+
+/// How the bytes of an element become a register's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) bytes: u32,
+    /// Sign-extend to the register's width.
+    pub(crate) signed_to: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareSwap,
+    Increment,
+    Decrement,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShuffleMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+pub(crate) enum Op {
+    /// An element-wise function; slot 0 (zero) fills unused sources.
+    Lane { f: LaneFn, dst: Slot, src: [Slot; 4] },
+    Select { dst: Slot, yes: Slot, no: Slot, predicate: Slot },
+    /// Splits a register into parts of `bits`.
+    Unpack { dst: Box<[Slot]>, src: Slot, bits: u32 },
+    Pack { dst: Slot, src: Box<[Slot]>, bits: u32 },
+    Clock { dst: Slot },
+    Load { space: Space, element: Element, dst: Box<[Slot]>, address: Address },
+    Store { space: Space, bytes: u32, src: Box<[Slot]>, address: Address },
+    Atom { space: Space, op: AtomOp, ty: ptx::Type, dst: Slot, src: [Slot; 2], address: Address },
+    /// Nothing to do but to count it: prefetches, fences without a model, hints.
+    Nothing,
+    /// The warp's writes so far are visible to the async proxy.
+    ProxyFence,
+    Branch { target: u32 },
+    BranchIndirect { index: Slot, targets: Box<[u32]> },
+    Exit,
+    Trap,
+    Yield,
+    Call { function: Builtin, args: Box<[Slot]>, result: Option<Slot> },
+    Shuffle { mode: ShuffleMode, dst: Slot, predicate: Option<Slot>, src: Slot, lane: Slot, clamp: Slot, members: Slot },
+    Vote { mode: VoteMode, dst: Slot, src: Slot, members: Slot },
+    Match { all: bool, bits: u32, dst: Slot, predicate: Option<Slot>, src: Slot, members: Slot },
+    Reduce { op: AtomOp, ty: ptx::Type, abs: bool, nan: bool, dst: Slot, src: Slot, members: Slot },
+    Elect { dst: Slot, predicate: Slot, members: Slot },
+    ActiveMask { dst: Slot },
+    WarpSync { members: Slot },
+    Barrier(BarrierOp),
+    ClusterBarrier { arrive: bool },
+}
+
+/// Functions that exist without a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Builtin {
+    Vprintf,
+    AlignedMalloc,
+    Malloc,
+    Free,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BarrierOp {
+    pub(crate) id: Slot,
+    /// Threads that take part; all when absent.
+    pub(crate) threads: Option<Slot>,
+    pub(crate) arrive_only: bool,
+    /// `(dst, source predicate, popc/and/or)`
+    pub(crate) reduce: Option<(Slot, Slot, VoteMode)>,
+    pub(crate) aligned: bool,
+}
+
+impl Program {
+    /// The parameters a launch names: those that are not hidden.
+    pub(crate) fn visible_params(&self) -> impl Iterator<Item = &ParamSlot> {
+        self.params.iter().filter(|param| !param.hidden)
+    }
+    pub(crate) fn hidden_params(&self) -> impl Iterator<Item = &ParamSlot> {
+        self.params.iter().filter(|param| param.hidden)
+    }
+}

@@ -1,0 +1,159 @@
+//! A warp: registers, and the groups of lanes that are at different places.
+
+use crate::lanes::{ALL, Lanes, WARP};
+use crate::program::{Program, Slot};
+
+/// After so many backward branches a group gives way to the others of its warp.
+const PATIENCE: u32 = 4096;
+
+/// Lanes that are at the same instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) wait: Option<Wait>,
+    /// The barrier generation at which these lanes arrived, while they wait for the next.
+    pub(crate) ticket: Option<u64>,
+    backward: u32,
+}
+
+/// What a group of lanes waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// These lanes have to come to the same instruction.
+    Lanes { missing: u32 },
+    Barrier { id: u32, arrived: u32, expected: u32 },
+    ClusterBarrier,
+    Mbarrier { address: u32, parity: u32, state: String },
+    Asynchronous { what: &'static str },
+}
+
+impl std::fmt::Display for Wait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wait::Lanes { missing } => write!(f, "its lanes {} to come to this instruction", crate::fault::lane_list(*missing)),
+            Wait::Barrier { id, arrived, expected } => write!(f, "barrier {id}, at which {arrived} of {expected} threads are"),
+            Wait::ClusterBarrier => write!(f, "the cluster barrier"),
+            Wait::Mbarrier { address, parity, state } => write!(f, "phase {parity} of the mbarrier at {address:#x} ({state})"),
+            Wait::Asynchronous { what } => write!(f, "{what}"),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Warp {
+    pub(crate) index: usize,
+    pub(crate) regs: Vec<Lanes>,
+    /// Per register, the lanes whose value nothing has set.
+    pub(crate) undefined: Vec<u32>,
+    pub(crate) splits: Vec<Split>,
+    pub(crate) local: Vec<u8>,
+    /// The cluster barrier's generation at which this warp arrived.
+    pub(crate) cluster_ticket: Option<u64>,
+}
+
+impl Warp {
+    pub(crate) fn new(program: &Program, index: usize, threads: u32, special: impl Fn(crate::program::Special) -> Lanes) -> Warp {
+        let mut warp = Warp {
+            index,
+            regs: vec![[0; WARP]; program.slots as usize],
+            undefined: vec![ALL; program.slots as usize],
+            ..Warp::default()
+        };
+        for &(slot, value) in &program.constants {
+            warp.regs[slot as usize] = [value; WARP];
+            warp.undefined[slot as usize] = 0;
+        }
+        for &(slot, kind) in &program.specials {
+            warp.regs[slot as usize] = special(kind);
+            warp.undefined[slot as usize] = 0;
+        }
+        let mask = if threads >= 32 { ALL } else { (1 << threads) - 1 };
+        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, backward: 0 });
+        warp
+    }
+
+    pub(crate) fn live(&self) -> u32 {
+        self.splits.iter().fold(0, |mask, split| mask | split.mask)
+    }
+    pub(crate) fn is_done(&self) -> bool {
+        self.splits.is_empty()
+    }
+    /// The group to run next: the one that is furthest behind, so that the others are caught up with.
+    pub(crate) fn pick(&self) -> Option<usize> {
+        let runnable = self.splits.iter().enumerate().filter(|(_, split)| split.wait.is_none());
+        runnable.min_by_key(|(_, split)| (split.backward / PATIENCE, split.pc)).map(|(index, _)| index)
+    }
+    /// Moves a group, or a part of it, to another instruction.
+    pub(crate) fn branch(&mut self, index: usize, target: u32, taken: u32) {
+        let split = &mut self.splits[index];
+        if taken == 0 {
+            split.pc += 1;
+            return;
+        }
+        let backward = split.backward + u32::from(target <= split.pc && self.splits.len() > 1);
+        let split = &mut self.splits[index];
+        if taken == split.mask {
+            (split.pc, split.backward) = (target, backward);
+            return;
+        }
+        split.mask &= !taken;
+        split.pc += 1;
+        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, backward });
+    }
+    pub(crate) fn exit(&mut self, index: usize, lanes: u32) {
+        self.splits[index].mask &= !lanes;
+        if self.splits[index].mask == 0 {
+            self.splits.swap_remove(index);
+        } else {
+            self.splits[index].pc += 1;
+        }
+    }
+    /// Joins groups that have come to the same instruction.
+    pub(crate) fn merge(&mut self) {
+        let mut index = 0;
+        while index < self.splits.len() {
+            let (pc, ticket) = (self.splits[index].pc, self.splits[index].ticket);
+            while let Some(other) = (index + 1..self.splits.len()).find(|&o| self.splits[o].pc == pc && self.splits[o].ticket == ticket) {
+                let removed = self.splits.swap_remove(other);
+                self.splits[index].mask |= removed.mask;
+                self.splits[index].wait = None;
+            }
+            index += 1;
+        }
+        if self.splits.len() == 1 {
+            self.splits[0].backward = 0;
+        }
+    }
+
+    // Registers.
+
+    #[inline]
+    pub(crate) fn read(&self, slot: Slot) -> &Lanes {
+        &self.regs[slot as usize]
+    }
+    #[inline]
+    pub(crate) fn write(&mut self, slot: Slot, mask: u32, values: &Lanes) {
+        let register = &mut self.regs[slot as usize];
+        if mask == ALL {
+            *register = *values;
+        } else {
+            for lane in 0..WARP {
+                if mask >> lane & 1 == 1 {
+                    register[lane] = values[lane];
+                }
+            }
+        }
+    }
+    /// Writes a result that is defined in the lanes of the mask, save in `undefined`.
+    #[inline]
+    pub(crate) fn set(&mut self, slot: Slot, mask: u32, values: &Lanes, undefined: u32) {
+        self.write(slot, mask, values);
+        self.mark(slot, mask, undefined);
+    }
+    #[inline]
+    pub(crate) fn mark(&mut self, slot: Slot, mask: u32, undefined: u32) {
+        let state = &mut self.undefined[slot as usize];
+        *state = *state & !mask | undefined & mask;
+    }
+}
