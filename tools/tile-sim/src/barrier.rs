@@ -67,7 +67,15 @@ impl Cluster {
 }
 
 impl Machine<'_> {
-    pub(crate) fn barrier(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, split: usize, op: &BarrierOp, mask: u32) -> Result<Flow> {
+    pub(crate) fn barrier(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        split: usize,
+        op: &BarrierOp,
+        mask: u32,
+    ) -> Result<Flow> {
         let live = warp.live();
         if op.aligned && mask != live && warp.splits[split].ticket.is_none() {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));

@@ -298,7 +298,11 @@ fn deadlock(program: &Program, running: &[Cluster]) -> Box<Fault> {
                 for split in &warp.splits {
                     let line = program.code.get(split.pc as usize).map_or(0, |instr| instr.line);
                     let wait = split.wait.as_ref().map_or("nothing".into(), ToString::to_string);
-                    let lanes = if split.mask == u32::MAX { String::new() } else { format!(" lanes {}", crate::fault::lane_list(split.mask)) };
+                    let lanes = if split.mask == u32::MAX {
+                        String::new()
+                    } else {
+                        format!(" lanes {}", crate::fault::lane_list(split.mask))
+                    };
                     fault = fault.note(format!(
                         "cluster {:?} cta {} warp {}{lanes}, line {line}, waits for {wait}",
                         cluster.id, cta.rank, warp.index

@@ -62,7 +62,8 @@ impl Global {
 
     #[cold]
     fn outside(&self, address: u64, length: usize, at: usize) -> Box<Fault> {
-        let mut fault = Fault::new("SIM010", format!("an access of {length} bytes at global address {address:#x} is out of bounds"));
+        let mut fault =
+            Fault::new("SIM010", format!("an access of {length} bytes at global address {address:#x} is out of bounds"));
         let around = [at.checked_sub(1), Some(at)];
         for region in around.into_iter().flatten().filter_map(|index| self.regions.get(index)) {
             let (base, size) = (region.base, region.data.len());

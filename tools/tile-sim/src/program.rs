@@ -137,34 +137,117 @@ pub(crate) enum VoteMode {
 
 pub(crate) enum Op {
     /// An element-wise function; slot 0 (zero) fills unused sources.
-    Lane { f: LaneFn, dst: Slot, src: [Slot; 4] },
-    Select { dst: Slot, yes: Slot, no: Slot, predicate: Slot },
+    Lane {
+        f: LaneFn,
+        dst: Slot,
+        src: [Slot; 4],
+    },
+    Select {
+        dst: Slot,
+        yes: Slot,
+        no: Slot,
+        predicate: Slot,
+    },
     /// Splits a register into parts of `bits`.
-    Unpack { dst: Box<[Slot]>, src: Slot, bits: u32 },
-    Pack { dst: Slot, src: Box<[Slot]>, bits: u32 },
-    Clock { dst: Slot },
-    Load { space: Space, element: Element, dst: Box<[Slot]>, address: Address },
-    Store { space: Space, bytes: u32, src: Box<[Slot]>, address: Address },
-    Atom { space: Space, op: AtomOp, ty: ptx::Type, dst: Slot, src: [Slot; 2], address: Address },
+    Unpack {
+        dst: Box<[Slot]>,
+        src: Slot,
+        bits: u32,
+    },
+    Pack {
+        dst: Slot,
+        src: Box<[Slot]>,
+        bits: u32,
+    },
+    Clock {
+        dst: Slot,
+    },
+    Load {
+        space: Space,
+        element: Element,
+        dst: Box<[Slot]>,
+        address: Address,
+    },
+    Store {
+        space: Space,
+        bytes: u32,
+        src: Box<[Slot]>,
+        address: Address,
+    },
+    Atom {
+        space: Space,
+        op: AtomOp,
+        ty: ptx::Type,
+        dst: Slot,
+        src: [Slot; 2],
+        address: Address,
+    },
     /// Nothing to do but to count it: prefetches, fences without a model, hints.
     Nothing,
     /// The warp's writes so far are visible to the async proxy.
     ProxyFence,
-    Branch { target: u32 },
-    BranchIndirect { index: Slot, targets: Box<[u32]> },
+    Branch {
+        target: u32,
+    },
+    BranchIndirect {
+        index: Slot,
+        targets: Box<[u32]>,
+    },
     Exit,
     Trap,
     Yield,
-    Call { function: Builtin, args: Box<[Slot]>, result: Option<Slot> },
-    Shuffle { mode: ShuffleMode, dst: Slot, predicate: Option<Slot>, src: Slot, lane: Slot, clamp: Slot, members: Slot },
-    Vote { mode: VoteMode, dst: Slot, src: Slot, members: Slot },
-    Match { all: bool, bits: u32, dst: Slot, predicate: Option<Slot>, src: Slot, members: Slot },
-    Reduce { op: AtomOp, ty: ptx::Type, abs: bool, nan: bool, dst: Slot, src: Slot, members: Slot },
-    Elect { dst: Slot, predicate: Slot, members: Slot },
-    ActiveMask { dst: Slot },
-    WarpSync { members: Slot },
+    Call {
+        function: Builtin,
+        args: Box<[Slot]>,
+        result: Option<Slot>,
+    },
+    Shuffle {
+        mode: ShuffleMode,
+        dst: Slot,
+        predicate: Option<Slot>,
+        src: Slot,
+        lane: Slot,
+        clamp: Slot,
+        members: Slot,
+    },
+    Vote {
+        mode: VoteMode,
+        dst: Slot,
+        src: Slot,
+        members: Slot,
+    },
+    Match {
+        all: bool,
+        bits: u32,
+        dst: Slot,
+        predicate: Option<Slot>,
+        src: Slot,
+        members: Slot,
+    },
+    Reduce {
+        op: AtomOp,
+        ty: ptx::Type,
+        abs: bool,
+        nan: bool,
+        dst: Slot,
+        src: Slot,
+        members: Slot,
+    },
+    Elect {
+        dst: Slot,
+        predicate: Slot,
+        members: Slot,
+    },
+    ActiveMask {
+        dst: Slot,
+    },
+    WarpSync {
+        members: Slot,
+    },
     Barrier(BarrierOp),
-    ClusterBarrier { arrive: bool },
+    ClusterBarrier {
+        arrive: bool,
+    },
 }
 
 /// Functions that exist without a body.

@@ -21,11 +21,23 @@ pub(crate) struct Split {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// These lanes have to come to the same instruction.
-    Lanes { missing: u32 },
-    Barrier { id: u32, arrived: u32, expected: u32 },
+    Lanes {
+        missing: u32,
+    },
+    Barrier {
+        id: u32,
+        arrived: u32,
+        expected: u32,
+    },
     ClusterBarrier,
-    Mbarrier { address: u32, parity: u32, state: String },
-    Asynchronous { what: &'static str },
+    Mbarrier {
+        address: u32,
+        parity: u32,
+        state: String,
+    },
+    Asynchronous {
+        what: &'static str,
+    },
 }
 
 impl std::fmt::Display for Wait {
@@ -114,7 +126,9 @@ impl Warp {
         let mut index = 0;
         while index < self.splits.len() {
             let (pc, ticket) = (self.splits[index].pc, self.splits[index].ticket);
-            while let Some(other) = (index + 1..self.splits.len()).find(|&o| self.splits[o].pc == pc && self.splits[o].ticket == ticket) {
+            while let Some(other) =
+                (index + 1..self.splits.len()).find(|&o| self.splits[o].pc == pc && self.splits[o].ticket == ticket)
+            {
                 let removed = self.splits.swap_remove(other);
                 self.splits[index].mask |= removed.mask;
                 self.splits[index].wait = None;

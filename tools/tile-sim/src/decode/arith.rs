@@ -242,9 +242,9 @@ fn multiply_add(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     if instruction.has("hi") {
         return match ty {
             Type::U32 => Some(map3(|a, b, c| (((a * b) >> 32) as u32).wrapping_add(c as u32) as u64)),
-            Type::S32 => Some(map3(|a, b, c| {
-                ((i64::from(a as i32) * i64::from(b as i32)) >> 32).wrapping_add(c as i64) as u32 as u64
-            })),
+            Type::S32 => {
+                Some(map3(|a, b, c| ((i64::from(a as i32) * i64::from(b as i32)) >> 32).wrapping_add(c as i64) as u32 as u64))
+            }
             Type::U64 => Some(map3(|a, b, c| (((u128::from(a) * u128::from(b)) >> 64) as u64).wrapping_add(c))),
             _ => None,
         };

@@ -23,11 +23,18 @@ const GLOBAL_LIMIT: u64 = 1 << 30;
 /// What a name stands for.
 #[derive(Clone, Debug)]
 enum Binding {
-    Register { slot: Slot, ty: Type },
+    Register {
+        slot: Slot,
+        ty: Type,
+    },
     /// A variable's address in its space.
-    Variable { address: u64 },
+    Variable {
+        address: u64,
+    },
     /// A `.param` variable of a call: its register.
-    Argument { slot: Slot },
+    Argument {
+        slot: Slot,
+    },
     Label(u32),
     Targets(Vec<u32>),
 }

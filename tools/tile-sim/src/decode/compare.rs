@@ -10,9 +10,8 @@ use base::float::{decode, flush_f32};
 use ptx::{Instruction, Operand, Type};
 use std::cmp::Ordering;
 
-const COMPARISONS: &[&str] = &[
-    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
-];
+const COMPARISONS: &[&str] =
+    &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
 const COMBINATIONS: &[&str] = &["and", "or", "xor"];
 
 /// Whether a comparison holds for an ordering; `None` is unordered.

@@ -98,12 +98,8 @@ impl Builder<'_> {
 
     fn shuffle(&mut self, instruction: &Instruction) -> Result<Op> {
         only(instruction, &["sync", "up", "down", "bfly", "idx"])?;
-        let mode = [
-            ("up", ShuffleMode::Up),
-            ("down", ShuffleMode::Down),
-            ("bfly", ShuffleMode::Butterfly),
-            ("idx", ShuffleMode::Index),
-        ];
+        let mode =
+            [("up", ShuffleMode::Up), ("down", ShuffleMode::Down), ("bfly", ShuffleMode::Butterfly), ("idx", ShuffleMode::Index)];
         let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
         let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
         let (dst, predicate) = self.result_pair(instruction)?;
@@ -120,12 +116,7 @@ impl Builder<'_> {
 
     fn vote(&mut self, instruction: &Instruction) -> Result<Op> {
         only(instruction, &["sync", "all", "any", "uni", "ballot"])?;
-        let mode = [
-            ("all", VoteMode::All),
-            ("any", VoteMode::Any),
-            ("uni", VoteMode::Uniform),
-            ("ballot", VoteMode::Ballot),
-        ];
+        let mode = [("all", VoteMode::All), ("any", VoteMode::Any), ("uni", VoteMode::Uniform), ("ballot", VoteMode::Ballot)];
         let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
         let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
         Ok(Op::Vote {
@@ -184,7 +175,10 @@ impl Builder<'_> {
     fn barrier(&mut self, instruction: &Instruction) -> Result<Op> {
         only(
             instruction,
-            &["sync", "arrive", "red", "warp", "cta", "aligned", "cluster", "wait", "relaxed", "release", "acquire", "popc", "and", "or"],
+            &[
+                "sync", "arrive", "red", "warp", "cta", "aligned", "cluster", "wait", "relaxed", "release", "acquire", "popc",
+                "and", "or",
+            ],
         )?;
         if instruction.has("warp") {
             return Ok(Op::WarpSync { members: self.source(instruction, 0, 32)? });

@@ -11,8 +11,7 @@ use base::arith::Rounding;
 use base::float::{self, Overflow, decode, encode};
 use ptx::{Instruction, Type};
 
-const WORDS: &[&str] =
-    &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
+const WORDS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
 
 impl Builder<'_> {
     pub(super) fn convert(&mut self, instruction: &Instruction) -> Result<Op> {
@@ -83,23 +82,15 @@ fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result
 /// An integer as a float whose last bit says that bits were dropped.
 fn sticky(value: i128) -> f64 {
     let magnitude = value.unsigned_abs() as u64;
-    let kept = if magnitude >> 53 == 0 {
-        magnitude as f64
-    } else {
-        (magnitude >> 11 | u64::from(magnitude & 0x7ff != 0)) as f64 * 2048.0
-    };
+    let kept =
+        if magnitude >> 53 == 0 { magnitude as f64 } else { (magnitude >> 11 | u64::from(magnitude & 0x7ff != 0)) as f64 * 2048.0 };
     if value < 0 { -kept } else { kept }
 }
 
 fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
-    [
-        ("rni", f64::round_ties_even as fn(f64) -> f64),
-        ("rzi", f64::trunc),
-        ("rmi", f64::floor),
-        ("rpi", f64::ceil),
-    ]
-    .into_iter()
-    .find_map(|(word, f)| instruction.has(word).then_some(f))
+    [("rni", f64::round_ties_even as fn(f64) -> f64), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)]
+        .into_iter()
+        .find_map(|(word, f)| instruction.has(word).then_some(f))
 }
 
 /// Out of range goes to the nearest; NaN to 0, or to the top bit when 64 bits are involved.

@@ -242,9 +242,7 @@ fn other(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(La
         }
         name => {
             let Some(function) = approximate(name) else { return Ok(None) };
-            packed(bits, count, move |a, _, _| {
-                ftz(encode(ty, function(decode(ty, ftz(a))), Rounding::NearestEven, Overflow::Ieee))
-            })
+            packed(bits, count, move |a, _, _| ftz(encode(ty, function(decode(ty, ftz(a))), Rounding::NearestEven, Overflow::Ieee)))
         }
     };
     Ok(Some((f, 1)))
@@ -271,7 +269,19 @@ pub(super) fn extremum(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -
         (true, false) | (false, true) if propagate => float::nan(ty),
         (true, false) => b,
         (false, true) => a,
-        _ if x == y => if (x.is_sign_negative()) == max { b } else { a },
-        _ => if (x > y) == max { a } else { b },
+        _ if x == y => {
+            if (x.is_sign_negative()) == max {
+                b
+            } else {
+                a
+            }
+        }
+        _ => {
+            if (x > y) == max {
+                a
+            } else {
+                b
+            }
+        }
     }
 }

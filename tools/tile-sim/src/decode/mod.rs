@@ -15,7 +15,7 @@ pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
 use crate::fault::{Fault, Result};
 use crate::program::{Op, Program};
 use builder::Builder;
-use ptx::{Function, Instruction, Item, Module, Modifier, Statement};
+use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
 /// Decodes one entry: the named one, or the only one.
 pub(crate) fn decode(module: &Module, entry: Option<&str>) -> Result<Program> {

@@ -15,7 +15,8 @@ fn gather(warp: &Warp, mask: u32, members: Slot) -> Result<Result<u32, Flow>> {
     let lane = mask.trailing_zeros() as usize;
     let members = warp.read(members)[lane] as u32;
     if mask & !members != 0 {
-        return Err(Fault::new("SIM052", format!("lanes execute a collective of {members:#x} they are no members of")).lanes(mask & !members));
+        return Err(Fault::new("SIM052", format!("lanes execute a collective of {members:#x} they are no members of"))
+            .lanes(mask & !members));
     }
     if let Some(flow) = missing_lanes(warp, mask, members) {
         return Ok(Err(flow));
@@ -56,7 +57,16 @@ pub(super) fn execute(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
     Ok(Flow::Next)
 }
 
-fn shuffle(warp: &mut Warp, mask: u32, mode: ShuffleMode, dst: Slot, predicate: Option<Slot>, src: Slot, by: Slot, clamp: Slot) -> Result<()> {
+fn shuffle(
+    warp: &mut Warp,
+    mask: u32,
+    mode: ShuffleMode,
+    dst: Slot,
+    predicate: Option<Slot>,
+    src: Slot,
+    by: Slot,
+    clamp: Slot,
+) -> Result<()> {
     defined(warp, by, mask, "a shuffle's lane")?;
     let (values, undefined) = (*warp.read(src), warp.undefined[src as usize]);
     let (by, clamp) = (*warp.read(by), *warp.read(clamp));
@@ -110,11 +120,18 @@ fn vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: Slot, src: Slot) -> Res
 fn match_lanes(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: Slot, predicate: Option<Slot>, src: Slot) {
     let values = *warp.read(src);
     let part = u64::MAX >> (64 - bits);
-    let same = |lane: usize| lanes_of(mask).filter(|&other| (values[other] ^ values[lane]) & part == 0).fold(0u32, |m, l| m | 1 << l);
+    let same =
+        |lane: usize| lanes_of(mask).filter(|&other| (values[other] ^ values[lane]) & part == 0).fold(0u32, |m, l| m | 1 << l);
     let mut out: Lanes = [0; WARP];
     for lane in lanes_of(mask) {
         let found = same(lane);
-        out[lane] = if !all { found.into() } else if found == mask { mask.into() } else { 0 };
+        out[lane] = if !all {
+            found.into()
+        } else if found == mask {
+            mask.into()
+        } else {
+            0
+        };
     }
     let undefined = warp.undefined[src as usize];
     warp.set(dst, mask, &out, undefined);
@@ -143,7 +160,19 @@ fn extremum(max: bool, propagate: bool, a: u64, b: u64) -> u64 {
         (true, _) | (_, true) if propagate => float::nan(Scalar::F32),
         (true, _) => b,
         (_, true) => a,
-        _ if x == y => if x.is_sign_negative() == max { b } else { a },
-        _ => if (x > y) == max { a } else { b },
+        _ if x == y => {
+            if x.is_sign_negative() == max {
+                b
+            } else {
+                a
+            }
+        }
+        _ => {
+            if (x > y) == max {
+                a
+            } else {
+                b
+            }
+        }
     }
 }

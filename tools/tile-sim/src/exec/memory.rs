@@ -201,9 +201,7 @@ impl Machine<'_> {
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
             let memory = match place(cluster, cta, space, at[lane]).map_err(located)? {
                 Place::Global(address) => self.global.bytes(address, bytes as usize).map_err(located)?,
-                Place::Shared(cta, offset) => {
-                    cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?
-                }
+                Place::Shared(cta, offset) => cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?,
                 _ => return Err(located(Fault::new("SIM012", "an atomic operation on memory of one thread"))),
             };
             let old = little_endian(memory);
@@ -270,13 +268,37 @@ fn integer_combine(op: AtomOp, ty: Type, old: u64, a: u64) -> u64 {
     let less = if ty.is_signed() { signed(a) < signed(old) } else { a < old };
     match op {
         AtomOp::Add => old.wrapping_add(a),
-        AtomOp::Min => if less { a } else { old },
-        AtomOp::Max => if less { old } else { a },
+        AtomOp::Min => {
+            if less {
+                a
+            } else {
+                old
+            }
+        }
+        AtomOp::Max => {
+            if less {
+                old
+            } else {
+                a
+            }
+        }
         AtomOp::And => old & a,
         AtomOp::Or => old | a,
         AtomOp::Xor => old ^ a,
-        AtomOp::Increment => if old >= a { 0 } else { old + 1 },
-        AtomOp::Decrement => if old == 0 || old > a { a } else { old - 1 },
+        AtomOp::Increment => {
+            if old >= a {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Decrement => {
+            if old == 0 || old > a {
+                a
+            } else {
+                old - 1
+            }
+        }
         AtomOp::Exchange | AtomOp::CompareSwap => a,
     }
 }

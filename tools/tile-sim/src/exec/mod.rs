@@ -161,7 +161,9 @@ fn branch_indirect(warp: &mut Warp, mask: u32, index: Slot, targets: &[u32]) -> 
     let mut groups: Vec<(u32, u32)> = Vec::new();
     for lane in crate::lanes::lanes_of(mask) {
         let Some(&target) = targets.get(values[lane] as usize) else {
-            return Err(Fault::new("SIM061", format!("target {} of {} does not exist", values[lane], targets.len())).lanes(1 << lane));
+            return Err(
+                Fault::new("SIM061", format!("target {} of {} does not exist", values[lane], targets.len())).lanes(1 << lane)
+            );
         };
         match groups.iter_mut().find(|(other, _)| *other == target) {
             Some((_, lanes)) => *lanes |= 1 << lane,

@@ -98,7 +98,8 @@ fn formatted(flags: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
         _ if float.is_nan() => (if float.is_sign_negative() { "-nan" } else { "nan" }).into(),
         _ => (if float < 0.0 { "-inf" } else { "inf" }).into(),
     };
-    let body = if marks.contains(&b'+') && b"difeEgG".contains(&conversion) && !body.starts_with('-') { format!("+{body}") } else { body };
+    let body =
+        if marks.contains(&b'+') && b"difeEgG".contains(&conversion) && !body.starts_with('-') { format!("+{body}") } else { body };
     if marks.contains(&b'-') {
         format!("{body:<width$}")
     } else if marks.contains(&b'0') && body.len() < width {
@@ -116,7 +117,8 @@ fn scientific(conversion: u8, value: f64, precision: usize) -> String {
         let number: i32 = exponent.parse().unwrap_or(0);
         (mantissa.to_owned(), number)
     };
-    let trimmed = |text: String| if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    let trimmed =
+        |text: String| if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
     let joined = |mantissa: &str, exponent: i32| {
         format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
     };
