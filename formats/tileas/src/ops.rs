@@ -57,6 +57,8 @@ base::plain_fields! { Buffer, CopyAtom, MmaAtom, Route }
 base::ops! {
     /// An op of `.as`.
     pub enum Op includes Core {
+        /// The coordinate of each element along `dim`.
+        Coordinate "coordinate" { dim: u32 },
         /// The same elements in the result's layout.
         ConvertLayout "convert_layout" { x: Value, route: Route },
 
@@ -76,15 +78,17 @@ base::ops! {
         /// Reads, for each element of `index` (an element number of the buffer), the element there.
         SharedGather "shared_gather" { buffer: Buffer, index: Value },
 
+        /// Writes each element of a tile to the place that the element number in `index` has in the buffer.
+        SharedScatter "shared_scatter" { x: Value, buffer: Buffer, index: Value },
+
         /// Combines the registers of each thread along `dim`; the result has as many elements along it as there are threads in
         /// line. The body takes (element, accumulator) of each operand in turn.
         ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region },
         /// Combines over the lanes that share everything but `dim`; every one of them gets the result.
         ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region },
-        /// Inclusive prefixes within the run of elements along `dim` that each thread holds.
-        ScanRegisters "scan_registers" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
-        /// Given one element along `dim` per lane, the combination of all lanes before; the first keeps `init`.
-        ScanLanes "scan_lanes" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
+        /// Inclusive prefixes along `dim`, from the end when `reverse`. The dimension lies in registers and lanes only, its low
+        /// bits in registers. The body takes (element, accumulator) of each operand in turn.
+        Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
 
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
@@ -98,8 +102,8 @@ impl Op {
             Op::ConvertLayout { .. }
             | Op::ReduceRegisters { .. }
             | Op::ReduceLanes { .. }
-            | Op::ScanRegisters { .. }
-            | Op::ScanLanes { .. }
+            | Op::Scan { .. }
+            | Op::Coordinate { .. }
             | Op::Mma { .. } => true,
             _ => false,
         }

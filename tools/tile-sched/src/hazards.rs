@@ -23,7 +23,7 @@ impl Touch {
 
 pub(crate) fn touch(op: &Op) -> Option<Touch> {
     match op {
-        Op::Core(tileas::Op::SharedStore { buffer, .. }) => Some(Touch::Write(*buffer)),
+        Op::Core(tileas::Op::SharedStore { buffer, .. } | tileas::Op::SharedScatter { buffer, .. }) => Some(Touch::Write(*buffer)),
         Op::Core(tileas::Op::SharedLoad { buffer, .. } | tileas::Op::SharedGather { buffer, .. }) => Some(Touch::Read(*buffer)),
         _ => None,
     }

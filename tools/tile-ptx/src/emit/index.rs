@@ -111,7 +111,7 @@ impl<'c> Emitter<'c, '_> {
                 let element = ir.or(thread, ir.const32(apply(&layout.register, register as u32)));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), bytes as u32);
-                self.from_memory(elem, value)
+                self.register_form(elem, value)
             })
             .collect()
     }

@@ -81,7 +81,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         let params = self.function.params().to_vec();
         for (i, &param) in params.iter().enumerate() {
             let value = self.kernel.get_nth_param(i as u32).expect("the signature has every parameter");
-            let value = self.from_memory(self.elem(param), value);
+            let value = self.register_form(self.elem(param), value);
             self.set(param, vec![value]);
         }
         self.block(self.function.entry())
@@ -162,7 +162,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
-            Op::SharedGather { .. } | Op::ScanRegisters { .. } | Op::ScanLanes { .. } | Op::Mma { .. } => Err(self.unsupported(op)),
+            Op::Coordinate { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } | Op::Scan { .. } | Op::Mma { .. } => {
+                Err(self.unsupported(op))
+            }
         }
     }
 
@@ -242,14 +244,14 @@ impl<'c, 'a> Emitter<'c, 'a> {
     }
 
     /// A value as it is in a register, from how it is in memory.
-    pub(crate) fn from_memory(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
+    pub(crate) fn register_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
         if elem == Elem::Scalar(base::Scalar::I1) {
             let byte = value.into_int_value();
             return self.ir.icmp(inkwell::IntPredicate::NE, byte, byte.get_type().const_zero()).into();
         }
         value
     }
-    pub(crate) fn to_memory(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
+    pub(crate) fn memory_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
         if elem == Elem::Scalar(base::Scalar::I1) {
             return self.ir.resize(value.into_int_value(), self.ir.int(8), false).into();
         }

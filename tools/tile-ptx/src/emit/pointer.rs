@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
                     let ptr = self.get(*ptr)[i].into_pointer_value();
                     let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
                     let other = other.map_or_else(|| self.ir.constant(elem, 0), |other| self.get(other)[i]);
-                    self.guarded(mask, &[other], |e| vec![e.from_memory(elem, e.ir.load(ty, ptr, elem.bytes()))])[0]
+                    self.guarded(mask, &[other], |e| vec![e.register_form(elem, e.ir.load(ty, ptr, elem.bytes()))])[0]
                 });
                 let registers = registers.collect();
                 self.set(results[0], registers);
@@ -62,7 +62,7 @@ impl<'c> Emitter<'c, '_> {
                 let speaks = self.speaks(&self.layout(*value));
                 for i in 0..self.get(*ptr).len() {
                     let ptr = self.get(*ptr)[i].into_pointer_value();
-                    let stored = self.to_memory(elem, self.get(*value)[i]);
+                    let stored = self.memory_form(elem, self.get(*value)[i]);
                     let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
                     let mask = self.both(mask, speaks);
                     self.guarded(mask, &[], |e| {

@@ -31,7 +31,7 @@ impl<'c> Emitter<'c, '_> {
         let speaks = self.speaks(&layout);
         self.guarded(speaks, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
-                let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.to_memory(elem, *value)).collect();
+                let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();
                 let ptr = e.shared_ptr(&place, &layout, buffer, first);
                 e.ir.store(e.ir.pack(&values), ptr, elem.bytes() * width as u32);
             }
@@ -47,7 +47,7 @@ impl<'c> Emitter<'c, '_> {
         let mut registers = Vec::with_capacity(layout.registers());
         for first in (0..layout.registers()).step_by(width) {
             let vector = self.ir.load(ty, self.shared_ptr(&place, &layout, buffer, first), elem.bytes() * width as u32);
-            registers.extend(self.ir.unpack(vector, width).into_iter().map(|value| self.from_memory(elem, value)));
+            registers.extend(self.ir.unpack(vector, width).into_iter().map(|value| self.register_form(elem, value)));
         }
         self.set(result, registers);
     }

@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
             let otherwise = vec![padding; width];
             let loaded = self.guarded(inside, &otherwise, |e| {
                 let vector = e.ir.load(ty, ptr, elem.bytes() * width as u32);
-                e.ir.unpack(vector, width).into_iter().map(|value| e.from_memory(elem, value)).collect()
+                e.ir.unpack(vector, width).into_iter().map(|value| e.register_form(elem, value)).collect()
             });
             registers.extend(loaded);
         }
@@ -118,7 +118,7 @@ impl<'c> Emitter<'c, '_> {
         for first in (0..layout.registers()).step_by(width) {
             let (ptr, inside) = self.place(window, layout, first);
             let values: Vec<Val<'c>> =
-                self.get(tile)[first..first + width].iter().map(|value| self.to_memory(elem, *value)).collect();
+                self.get(tile)[first..first + width].iter().map(|value| self.memory_form(elem, *value)).collect();
             self.guarded(self.both(inside, speaks), &[], |e| {
                 e.ir.store(e.ir.pack(&values), ptr, elem.bytes() * width as u32);
                 Vec::new()
