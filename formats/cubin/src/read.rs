@@ -1,0 +1,235 @@
+//! Reading a cubin: its kernels and what each needs.
+//!
+//! The facts are in sections of attributes, `.nv.info` for all kernels and `.nv.info.NAME` for one. An attribute is a byte for
+//! the shape of its value, a byte for its kind, and the value: two bytes in place, or two bytes of length and that many more.
+
+use base::diag::{Diagnostic, Result};
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{Endianness, elf};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What a cubin says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cubin {
+    /// The target as ptxas was given it.
+    pub target: String,
+    /// The tool and its version.
+    pub producer: String,
+    pub kernels: Vec<Kernel>,
+    /// Bytes of the host object in it, if there is one.
+    pub host_object: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    pub name: String,
+    pub code_bytes: u64,
+    pub registers: u32,
+    pub stack: u32,
+    pub shared: u64,
+    /// Threads that a block must have, as `.reqntid` says.
+    pub required_threads: Option<[u32; 3]>,
+    pub language: Option<u32>,
+    /// Parameters that the caller passes, in order.
+    pub parameters: Vec<Parameter>,
+    /// Bytes of all parameters, with those that the driver fills.
+    pub parameter_bytes: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub offset: u32,
+    pub size: u32,
+}
+
+/// Kinds of attributes.
+mod attribute {
+    pub(super) const REQUIRED_THREADS: u8 = 0x10;
+    pub(super) const FRAME_SIZE: u8 = 0x11;
+    pub(super) const PARAMETER: u8 = 0x17;
+    pub(super) const PARAMETER_BYTES: u8 = 0x19;
+    pub(super) const REGISTERS: u8 = 0x2f;
+    pub(super) const PARAMETER_2: u8 = 0x45;
+    pub(super) const LANGUAGE: u8 = 0x66;
+}
+
+type Header = elf::FileHeader64<Endianness>;
+
+/// A section: its name and content, which is empty for one that only takes up memory.
+struct Section<'a> {
+    name: &'a str,
+    bytes: &'a [u8],
+    size: u64,
+}
+
+pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
+    let bad = |error: object::Error| Diagnostic::invalid("CUB001", format!("{name} is not a cubin: {error}"));
+    let header = Header::parse(bytes).map_err(bad)?;
+    let endian = header.endian().map_err(bad)?;
+    let machine = header.e_machine(endian);
+    if machine != elf::EM_CUDA {
+        return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file for another machine than a GPU")));
+    }
+    let table = header.sections(endian, bytes).map_err(bad)?;
+    let mut sections = Vec::new();
+    for section in table.iter() {
+        let name = table.section_name(endian, section).ok().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
+        sections.push(Section { name, bytes: section.data(endian, bytes).unwrap_or_default(), size: section.sh_size(endian) });
+    }
+    let symbols = table.symbols(endian, bytes, elf::SHT_SYMTAB).map_err(bad)?;
+    let symbol_name = |index: u32| {
+        let symbol = symbols.symbol(object::SymbolIndex(index as usize)).ok()?;
+        symbols.symbol_name(endian, symbol).ok().and_then(|name| std::str::from_utf8(name).ok())
+    };
+    Ok(describe(&sections, symbol_name))
+}
+
+fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'a str>) -> Cubin {
+    let find = |name: &str| sections.iter().find(|section| section.name == name);
+    let mut cubin = Cubin { host_object: find(".nv.host").map(|section| section.size), ..Cubin::default() };
+    let note = find(".note.nv.tkinfo").map(|section| String::from_utf8_lossy(section.bytes).into_owned()).unwrap_or_default();
+    for word in note.split('\0') {
+        if let Some((_, version)) = word.split_once(", release ") {
+            cubin.producer = format!("ptxas {}", version.split(", V").nth(1).unwrap_or(version));
+        }
+        if let Some((_, rest)) = word.split_once("-arch ") {
+            cubin.target = rest.split(' ').next().unwrap_or(rest).trim().to_string();
+        }
+    }
+    // What is said about all kernels, by kernel.
+    let mut common: BTreeMap<(&str, u8), u32> = BTreeMap::new();
+    for (kind, value) in find(".nv.info").map(|section| attributes(section.bytes)).unwrap_or_default() {
+        if let (Some(symbol), Some(number)) = (word(&value, 0), word(&value, 4)) {
+            symbol_name(symbol).map(|name| common.insert((name, kind), number));
+        }
+    }
+    for section in sections {
+        let Some(name) = section.name.strip_prefix(".text.") else { continue };
+        let mut kernel = Kernel { name: name.into(), code_bytes: section.size, ..Kernel::default() };
+        kernel.registers = common.get(&(name, attribute::REGISTERS)).copied().unwrap_or(0);
+        kernel.stack = common.get(&(name, attribute::FRAME_SIZE)).copied().unwrap_or(0);
+        kernel.shared = find(&format!(".nv.shared.{name}")).map_or(0, |section| section.size);
+        let own = find(&format!(".nv.info.{name}")).map(|section| attributes(section.bytes)).unwrap_or_default();
+        own.iter().for_each(|(kind, value)| kernel.take(*kind, value));
+        kernel.parameters.sort_by_key(|parameter| parameter.offset);
+        cubin.kernels.push(kernel);
+    }
+    cubin
+}
+
+impl Kernel {
+    fn take(&mut self, kind: u8, value: &[u8]) {
+        match kind {
+            attribute::REQUIRED_THREADS => {
+                let sizes = [0, 4, 8].map(|at| word(value, at).unwrap_or(1));
+                self.required_threads = Some(sizes);
+            }
+            attribute::LANGUAGE => self.language = word(value, 0),
+            attribute::PARAMETER_BYTES => self.parameter_bytes = half(value, 0).unwrap_or(0),
+            attribute::PARAMETER | attribute::PARAMETER_2 => {
+                let (Some(offset), Some(packed)) = (half(value, 6), word(value, 8)) else { return };
+                // The older form has the size above 18 bits of other facts.
+                let size = if kind == attribute::PARAMETER { packed >> 18 } else { packed & 0xffff };
+                self.parameters.push(Parameter { offset, size });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The attributes of a section, up to the first that is cut.
+fn attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    const WITH_LENGTH: u8 = 4;
+    let mut found = Vec::new();
+    while let [shape, kind, low, high, rest @ ..] = bytes {
+        let length = if *shape == WITH_LENGTH { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
+        let Some(value) = rest.get(..length) else { break };
+        found.push((*kind, if *shape == WITH_LENGTH { value.to_vec() } else { vec![*low, *high] }));
+        bytes = &rest[length..];
+    }
+    found
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 2).map(|b| u32::from(u16::from_le_bytes(b.try_into().expect("two bytes"))))
+}
+
+fn language(number: u32) -> String {
+    const NAMES: [&str; 11] =
+        ["UNKNOWN", "SASS", "NVSAL", "PTX", "NVVM", "CUDA_C++", "CUDA_C++_Tile", "TILEIR", "CUTILE", "FORTRAN", "OPTIX"];
+    NAMES.get(number as usize).map_or_else(|| number.to_string(), |name| name.to_string())
+}
+
+/// The cubin as text.
+pub fn print(cubin: &Cubin) -> String {
+    let mut out = format!("cubin for {}, by {}\n", or_unknown(&cubin.target), or_unknown(&cubin.producer));
+    for kernel in &cubin.kernels {
+        let _ = writeln!(out, "kernel {}", kernel.name);
+        let _ = writeln!(
+            out,
+            "  registers {}  stack {}  shared {}  code {}",
+            kernel.registers, kernel.stack, kernel.shared, kernel.code_bytes
+        );
+        if let Some([x, y, z]) = kernel.required_threads {
+            let _ = writeln!(out, "  threads {x} {y} {z}");
+        }
+        if let Some(number) = kernel.language {
+            let _ = writeln!(out, "  language {}", language(number));
+        }
+        let _ = writeln!(out, "  parameters {} in {} bytes", kernel.parameters.len(), kernel.parameter_bytes);
+        for (index, parameter) in kernel.parameters.iter().enumerate() {
+            let _ = writeln!(out, "    {index:3}  offset {:4}  size {}", parameter.offset, parameter.size);
+        }
+    }
+    let _ = match cubin.host_object {
+        Some(size) => writeln!(out, "host object {size} bytes"),
+        None => writeln!(out, "no host object"),
+    };
+    out
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "an unknown one" } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_put_together_from_its_sections() {
+        let info = [0x04, 0x2f, 8, 0, 1, 0, 0, 0, 14, 0, 0, 0, 0x04, 0x11, 8, 0, 1, 0, 0, 0, 16, 0, 0, 0];
+        let own = [
+            &[0x04, 0x66, 4, 0, 7, 0, 0, 0][..],
+            &[0x04, 0x45, 12, 0, 0, 0, 0, 0, 1, 0, 8, 0, 4, 0, 0, 0],
+            &[0x04, 0x45, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 4],
+            &[0x03, 0x19, 12, 0],
+            &[0x04, 0x10, 12, 0, 128, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0],
+            &[0x04, 0x99, 200, 0, 1],
+        ]
+        .concat();
+        let section = |name, bytes, size| Section { name, bytes, size };
+        let sections = [
+            section(".nv.info", &info[..], 24),
+            section(".text.k", &[], 640),
+            section(".nv.info.k", &own, 1),
+            section(".nv.shared.k", &[], 4096),
+            section(".nv.host", &[], 100),
+        ];
+        let text = print(&describe(&sections, |index| (index == 1).then_some("k")));
+        let expected = "cubin for an unknown one, by an unknown one\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_no_cubin_is_refused() {
+        for bytes in [&b""[..], b"\x7fELF", &[0; 100]] {
+            assert!(read(bytes, "x").is_err());
+        }
+    }
+}
