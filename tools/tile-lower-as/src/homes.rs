@@ -6,6 +6,7 @@
 use crate::access::{Accesses, default_layout};
 use base::core_ops::Core;
 use base::ir::Op as OpId;
+use base::tile::Elem;
 use base::{Region, Value};
 use tileaa::{Function, Op};
 use tileas::Layout;
@@ -122,6 +123,12 @@ impl Homes {
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
             Op::LoadView { .. } => accesses.get(op).map(|access| access.layout.clone()),
+            Op::Load { ptr, mask, .. } => {
+                // Where nothing is gained by a layout, pointers that have a home are not moved.
+                let access = accesses.get(op)?;
+                let homes = [Some(*ptr), *mask].into_iter().flatten().find_map(|value| self.get(value).cloned());
+                homes.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
+            }
             Op::Core(core) if core.is_elementwise() => {
                 let operands = base::ir::Operation::operands(core);
                 operands.iter().find_map(|operand| self.get(*operand).cloned())
@@ -134,6 +141,17 @@ impl Homes {
                 self.get(*x).map(|layout| layout.unpermute(&shape(*x), &inverse))
             }
             Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. }) => None,
+            Op::Core(Core::Cat { lhs, rhs, dim }) => {
+                let half = [*lhs, *rhs].into_iter().find_map(|operand| self.get(operand).cloned());
+                let half = half.unwrap_or_else(|| self.or_default(function, *lhs));
+                Some(cat_result(&half, &shape(*lhs), *dim as usize))
+            }
+            Op::Core(Core::Reinterpret { x }) => {
+                let (from, to) = (body.ty(*x).tile()?.0, body.ty(result).tile()?.0);
+                let operand = self.or_default(function, *x);
+                Some(reinterpret_result(&operand, from, to).unwrap_or_else(|| self.or_default(function, result)))
+            }
+            Op::Scan { operands, dim, .. } => Some(scan_layout(&shape(operands[0]), *dim as usize, self.warp_bits)),
             Op::Reduce { operands, dim, .. } => {
                 let from = shape(operands[0]);
                 let layout = operands.iter().find_map(|operand| self.get(*operand).cloned());
@@ -153,6 +171,78 @@ pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout 
         let high = basis >> (strides.shift[dim] + strides.bits[dim]) << strides.shift[dim];
         low | high
     })
+}
+
+/// The layout of a concatenation of two tiles with this layout: which half is one more register bit.
+fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
+    let strides = Strides::of(shape);
+    let top = strides.shift[dim] + strides.bits[dim];
+    let mut layout = half.map(|basis| basis & ((1 << top) - 1) | basis >> top << (top + 1));
+    layout.register.push(1 << top);
+    layout
+}
+
+/// The layout of each operand of a concatenation that has this layout.
+pub(crate) fn cat_operand(result: &Layout, shape: &[u32], dim: usize) -> Layout {
+    let strides = Strides::of(shape);
+    let top = strides.shift[dim] + strides.bits[dim] - 1;
+    let mut half = result.clone();
+    half.register.retain(|basis| *basis != 1 << top);
+    half.map(|basis| basis & ((1 << top) - 1) | basis >> (top + 1) << top)
+}
+
+/// How many times wider one element is than another, as a power of two.
+fn times_wider(wide: Elem, narrow: Elem) -> u32 {
+    (wide.bits() / narrow.bits()).max(1).ilog2()
+}
+
+/// The pieces of an element are in as many registers next to each other.
+fn pieces(layout: &Layout, bits: u32) -> Layout {
+    let mut narrow = layout.map(|basis| basis << bits);
+    narrow.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
+    narrow
+}
+
+/// The layout of a tile whose elements are made of those pieces, if each thread holds whole ones in order.
+fn whole(layout: &Layout, bits: u32) -> Option<Layout> {
+    let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
+    let mut wide = layout.clone();
+    in_order.then(|| {
+        wide.register.drain(..bits as usize);
+        wide.map(|basis| basis >> bits)
+    })
+}
+
+fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> {
+    match from.bits().cmp(&to.bits()) {
+        std::cmp::Ordering::Greater => Some(pieces(operand, times_wider(from, to))),
+        _ => whole(operand, times_wider(to, from)),
+    }
+}
+
+/// The layout that the operand of a reinterpretation with this layout must have. A result that is made of pieces has a layout
+/// that says so, because [`reinterpret_result`] made it.
+pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layout {
+    match from.bits().cmp(&to.bits()) {
+        std::cmp::Ordering::Greater => whole(result, times_wider(from, to)).expect("the result is made of pieces"),
+        _ => pieces(result, times_wider(to, from)),
+    }
+}
+
+/// A scanned dimension lies within one warp: its low bits in registers, the others in lanes.
+fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
+    let strides = Strides::of(shape);
+    let own: Vec<u32> = strides.dim_bits(dim).collect();
+    let others = (0..shape.len()).rev().filter(|t| *t != dim).flat_map(|t| strides.dim_bits(t));
+    let in_registers = own.len().saturating_sub(tileas::layout::LANE_BITS);
+    let order: Vec<u32> = own.iter().copied().chain(others).collect();
+    if order.len() - own.len() >= warp_bits || own.len() <= tileas::layout::LANE_BITS {
+        return Layout::blocked(&order, in_registers, warp_bits);
+    }
+    // Too few other elements for all warps: the warps without any repeat the work.
+    let mut layout = Layout::blocked(&order, in_registers, order.len() - own.len());
+    layout.warp.resize(warp_bits, 0);
+    layout
 }
 
 /// The operands of every op under `region` that leaves it, without those of inner loops.

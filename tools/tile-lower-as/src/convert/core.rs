@@ -12,7 +12,7 @@ impl Rewriter<'_> {
         match core {
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(op, core),
-            Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => Err(self.unsupported(op)),
+            Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
             _ => self.simple(op, core),
         }
     }

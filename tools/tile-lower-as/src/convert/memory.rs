@@ -52,27 +52,33 @@ impl Rewriter<'_> {
 
     pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
-        let atom = CopyAtom::Vector { vector_bits: 0 };
         let new = match kind {
             tileaa::Op::Load { ptr, mask, other, token, order, .. } => {
                 let at = self.from.body.result(op);
+                // The result lives in the layout of its widest access, see `homes`.
+                let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::Load {
                     ptr: self.like(*ptr, at)?,
                     mask: mask.map(|mask| self.like(mask, at)).transpose()?,
                     other: other.map(|other| self.like(other, at)).transpose()?,
                     token: self.optional(*token)?,
                     order: *order,
-                    atom,
+                    atom: CopyAtom::Vector { vector_bits },
                 }
             }
-            tileaa::Op::Store { ptr, value, mask, token, order, .. } => Op::Store {
-                ptr: self.like(*ptr, *value)?,
-                value: self.home(*value)?,
-                mask: mask.map(|mask| self.like(mask, *value)).transpose()?,
-                token: self.optional(*token)?,
-                order: *order,
-                atom,
-            },
+            tileaa::Op::Store { ptr, value, mask, token, order, .. } => {
+                let access = self.accesses.get(op).cloned();
+                let vector_bits = access.as_ref().map_or(0, |access| access.vector_bits);
+                let layout = access.map(|access| access.layout);
+                Op::Store {
+                    ptr: self.in_layout(*ptr, layout.as_ref())?,
+                    value: self.in_layout(*value, layout.as_ref())?,
+                    mask: mask.map(|mask| self.in_layout(mask, layout.as_ref())).transpose()?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                    atom: CopyAtom::Vector { vector_bits },
+                }
+            }
             tileaa::Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
                 let at = self.from.body.result(op);
                 Op::AtomicRmw {
@@ -110,6 +116,13 @@ impl Rewriter<'_> {
         }
         let layout = self.homes.or_default(self.from, other);
         self.tile(value, &layout)
+    }
+
+    fn in_layout(&mut self, value: Value, layout: Option<&tileas::Layout>) -> Result<Value> {
+        match layout {
+            Some(layout) => self.tile(value, layout),
+            None => self.plain(value),
+        }
     }
 
     fn homes_of(&mut self, values: &[Value]) -> Result<Vec<Value>> {

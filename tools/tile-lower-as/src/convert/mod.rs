@@ -9,6 +9,7 @@ mod core;
 mod memory;
 mod reduce;
 mod relayout;
+mod shape;
 
 use crate::access::Accesses;
 use crate::homes::Homes;
@@ -83,7 +84,8 @@ impl Rewriter<'_> {
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, kind),
             Op::Load { .. } | Op::Store { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.pointer_access(op, kind),
             Op::Reduce { operands, dim, body, .. } => self.reduce(op, operands, *dim, *body),
-            Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => Err(self.unsupported(op)),
+            Op::Scan { operands, dim, reverse, body, .. } => self.scan(op, operands, *dim, *reverse, *body),
+            Op::Mma { .. } | Op::MmaScaled { .. } => Err(self.unsupported(op)),
         }
     }
 

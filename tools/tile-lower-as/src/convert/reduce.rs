@@ -1,4 +1,4 @@
-//! Plans a reduction: within each thread, over lanes, and over warps through shared memory.
+//! Plans reductions (within each thread, over lanes, and over warps through shared memory) and scans.
 
 use super::Rewriter;
 use crate::homes::without_dim;
@@ -47,6 +47,18 @@ impl Rewriter<'_> {
             )?;
         }
         self.drop_dim(op, state)
+    }
+
+    pub(super) fn scan(&mut self, op: OpId, operands: &[Value], dim: u32, reverse: bool, body: Region) -> Result<()> {
+        let node = &self.from.body.ops[op];
+        let layout = self.homes.or_default(self.from, node.results[0]);
+        let operands = operands.iter().map(|operand| self.tile(*operand, &layout)).collect::<Result<Vec<Value>>>()?;
+        let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
+        let body = self.region(body, &args)?;
+        let types: Vec<Type> = operands.iter().map(|operand| self.to.ty(*operand).clone()).collect();
+        let values = self.emit(Op::Scan { operands, dim, reverse, body }, types, node.loc);
+        self.remember_results(op, &values);
+        Ok(())
     }
 
     /// One combining op; its result has the extents and layout that remain.

@@ -1,0 +1,103 @@
+//! Ops that pick or place slices: concatenation and reinterpretation by registers, the others through shared memory.
+
+use super::Rewriter;
+use crate::homes::{cat_operand, reinterpret_operand};
+use base::arith::{Binary, Overflow};
+use base::core_ops::Core;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::tile::{Dense, Elem, Shape};
+use base::{Loc, Scalar, Value};
+use tileas::layout::Strides;
+use tileas::{Layout, Op, Type};
+
+const I32: Elem = Elem::Scalar(Scalar::I32);
+
+impl Rewriter<'_> {
+    pub(super) fn shape_op(&mut self, op: OpId, core: &Core) -> Result<()> {
+        let node = &self.from.body.ops[op];
+        let (result, loc) = (node.results[0], node.loc);
+        let (elem, shape) = self.elem_shape(result);
+        let home = self.homes.or_default(self.from, result);
+        let ty = self.tile_type(elem, &shape, home.clone());
+        let new = match core {
+            Core::Cat { lhs, rhs, dim } => {
+                let operand = cat_operand(&home, &shape, *dim as usize);
+                let [lhs, rhs] = [self.tile(*lhs, &operand)?, self.tile(*rhs, &operand)?];
+                self.emit_one(Core::Cat { lhs, rhs, dim: *dim }, ty, loc)
+            }
+            Core::Reinterpret { x } => {
+                let operand = reinterpret_operand(&home, self.elem_shape(*x).0, elem);
+                let x = self.tile(*x, &operand)?;
+                self.emit_one(Core::Reinterpret { x }, ty, loc)
+            }
+            Core::Extract { x, indices } => {
+                let source = self.elem_shape(*x).1;
+                let buffer = self.staged(*x, loc)?;
+                let index = self.slice_index(indices, &source, &shape, &home, loc)?;
+                self.emit_one(Op::SharedGather { buffer, index }, ty, loc)
+            }
+            Core::Insert { x, into, indices } => {
+                let slice = self.elem_shape(*x).1;
+                let buffer = self.staged(*into, loc)?;
+                let at = self.homes.or_default(self.from, *x);
+                let index = self.slice_index(indices, &shape, &slice, &at, loc)?;
+                let x = self.tile(*x, &at)?;
+                self.emit(Op::SharedScatter { x, buffer, index }, [], loc);
+                self.shared_load(buffer, ty, &home, loc)
+            }
+            _ => unreachable!("only slices come here"),
+        };
+        self.remember_results(op, &[new]);
+        Ok(())
+    }
+
+    /// A buffer that holds a tile.
+    fn staged(&mut self, value: Value, loc: Loc) -> Result<tileas::Buffer> {
+        let (elem, shape) = self.elem_shape(value);
+        let layout = self.homes.or_default(self.from, value);
+        let x = self.tile(value, &layout)?;
+        let buffer = self.exchange_buffer(elem, &shape);
+        self.shared_store(x, &layout, buffer, loc);
+        Ok(buffer)
+    }
+
+    /// For each element of a slice, in a layout, its number in the whole.
+    fn slice_index(&mut self, indices: &[Value], whole: &Shape, slice: &Shape, layout: &Layout, loc: Loc) -> Result<Value> {
+        let strides = Strides::of(whole);
+        let ty = self.tile_type(I32, slice, layout.clone());
+        let mut sum: Option<Value> = None;
+        for (dim, index) in indices.iter().enumerate() {
+            let shift = strides.shift[dim];
+            let coordinate = self.emit_one(Op::Coordinate { dim: dim as u32 }, ty.clone(), loc);
+            let unit = self.number(1 << shift, ty.clone(), loc);
+            let own = self.integer(Binary::MulI { overflow: Overflow::None }, coordinate, unit, ty.clone(), loc);
+            let width = self.number(u64::from(slice[dim]) << shift, Type::Scalar(I32), loc);
+            let index = self.plain(*index)?;
+            let start = self.integer(Binary::MulI { overflow: Overflow::None }, index, width, Type::Scalar(I32), loc);
+            let start = self.spread(start, slice, layout, loc);
+            let part = self.integer(Binary::AddI { overflow: Overflow::None }, own, start, ty.clone(), loc);
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => self.integer(Binary::AddI { overflow: Overflow::None }, sum, part, ty.clone(), loc),
+            });
+        }
+        Ok(sum.expect("a tile has dimensions"))
+    }
+
+    fn number(&mut self, bits: u64, ty: Type, loc: Loc) -> Value {
+        self.emit_one(Core::Constant { value: Dense::Splat(bits) }, ty, loc)
+    }
+    fn integer(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: Type, loc: Loc) -> Value {
+        self.emit_one(Core::Binary { kind, lhs, rhs }, ty, loc)
+    }
+    /// A scalar as every element of a tile.
+    fn spread(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
+        let ones: Shape = shape.iter().map(|_| 1).collect();
+        let uniform = Layout::uniform(layout.warp.len());
+        let ty = self.tile_type(I32, &ones, uniform);
+        let one = self.emit_one(Core::Reshape { x: scalar }, ty, loc);
+        let ty = self.tile_type(I32, shape, layout.clone());
+        self.emit_one(Core::Broadcast { x: one }, ty, loc)
+    }
+}
