@@ -3,6 +3,7 @@
 use crate::depfile;
 use crate::grammar::{Parsed, parse_integer};
 use crate::pipeline::{Pipeline, Step, tools_folder};
+use crate::remarks::Wanted;
 use crate::run::{Failure, Feed, Outcome, Said, run};
 use base::diag::{Diagnostic, Severity, Style};
 use std::fmt::Write as _;
@@ -48,7 +49,8 @@ pub(crate) fn compile(parsed: &Parsed) -> Result<String, Stop> {
         crate::print(&mut std::io::stdout(), &shell_commands(&steps, input, output));
         return Ok(String::new());
     }
-    let compiled = run_steps(parsed, &steps, input, output)?;
+    let remarks = Wanted::of(parsed)?;
+    let compiled = run_steps(parsed, &steps, input, output, remarks.as_ref())?;
     let written = write_output(output, &compiled.output).and_then(|()| depfile::write(parsed, &steps, input, output));
     match written {
         Ok(()) => Ok(compiled.text),
@@ -103,11 +105,12 @@ fn bytecode_version(path: &str) -> Result<(u8, u8), Stop> {
 }
 
 /// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
-fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Compiled, Stop> {
+fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks: Option<&Wanted>) -> Result<Compiled, Stop> {
     let folder = tools_folder();
-    let outcome = match parsed.get("save-temps") {
-        None => run(&folder, steps, &Feed::File(input)),
-        Some(kept) => run_and_keep(&folder, steps, input, &temporary_stem(kept, input, output))?,
+    let outcome = match (parsed.get("save-temps"), remarks) {
+        (Some(kept), _) => run_in_groups(&folder, steps, input, Some(&temporary_stem(kept, input, output)), remarks)?,
+        (None, Some(_)) => run_in_groups(&folder, steps, input, None, remarks)?,
+        (None, None) => run(&folder, steps, &Feed::File(input)),
     };
     let text = render(parsed, &outcome);
     match outcome.failed {
@@ -116,17 +119,31 @@ fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Resu
     }
 }
 
-fn run_and_keep(folder: &Path, steps: &[Step], input: &str, stem: &Path) -> Result<Outcome, Stop> {
+/// Runs the stages in groups, so that the files between can be kept where `stem` says. The last file with a log is that before
+/// the cubin, so that is where the remarks are taken from.
+fn run_in_groups(
+    folder: &Path,
+    steps: &[Step],
+    input: &str,
+    stem: Option<&Path>,
+    remarks: Option<&Wanted>,
+) -> Result<Outcome, Stop> {
     let mut all = Outcome::default();
-    for (index, step) in steps.iter().enumerate() {
+    let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
+    for (index, group) in groups.enumerate() {
         let feed = if index == 0 { Feed::File(input) } else { Feed::Bytes(&all.output) };
-        let one = run(folder, std::slice::from_ref(step), &feed);
+        let one = run(folder, group, &feed);
         all = Outcome { output: one.output, failed: one.failed, said: all.said.into_iter().chain(one.said).collect() };
         if all.failed.is_some() {
             break;
         }
-        let path = stem.with_added_extension(&step.writes);
-        common::write_file(Some(&path), &all.output).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+        let last = group.last().expect("a group has a stage");
+        if let Some(stem) = stem {
+            let path = stem.with_added_extension(&last.writes);
+            common::write_file(Some(&path), &all.output).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+        }
+        let has_log = last.writes == "ptx" || steps.last() == Some(last);
+        remarks.filter(|_| has_log).map_or(Ok(()), |remarks| remarks.show(&all.output))?;
     }
     Ok(all)
 }

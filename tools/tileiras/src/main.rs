@@ -10,6 +10,7 @@ mod grammar;
 mod help;
 mod options;
 mod pipeline;
+mod remarks;
 mod run;
 
 use drive::{Stop, exit};

@@ -1,0 +1,217 @@
+//! Remarks: what the passes did and declined, from the logs in the stage files, in the reference's two forms.
+
+use crate::drive::{Stop, exit};
+use crate::grammar::Parsed;
+use base::Envelope;
+use base::envelope::{Category, LogEntry, Outcome, Sniffed, open_binary, sniff};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What the command line asks for.
+pub(crate) struct Wanted {
+    /// For each kind of remark, its name and the categories to show.
+    kinds: Vec<(&'static str, Vec<Category>)>,
+    /// The YAML file, or None for text on standard output.
+    file: Option<String>,
+}
+
+impl Wanted {
+    /// None when no remark is asked for. The file is opened right away, so that a wrong name is known before the work.
+    pub(crate) fn of(parsed: &Parsed) -> Result<Option<Wanted>, Stop> {
+        let chosen = |kind| {
+            let values = [parsed.get("remarks"), parsed.get(kind)].into_iter().flatten();
+            let mut categories: Vec<Category> = Vec::new();
+            for value in values {
+                categories.extend(match value {
+                    "all" => &[Category::Memory, Category::TensorCore, Category::Other][..],
+                    "memory" => &[Category::Memory],
+                    "tensorcore" => &[Category::TensorCore],
+                    _ => &[],
+                });
+            }
+            categories
+        };
+        let names = [
+            ("passed", "remarks-passed"),
+            ("missed", "remarks-missed"),
+            ("failed", "remarks-failed"),
+            ("analysis", "remarks-analysis"),
+        ];
+        let kinds: Vec<_> = names.map(|(name, option)| (name, chosen(option))).into();
+        if kinds.iter().all(|(_, categories)| categories.is_empty()) {
+            return Ok(None);
+        }
+        let yaml = parsed.get("remark-format") == Some("yaml");
+        let name = parsed.get("remarks-output-file").filter(|name| !name.is_empty()).unwrap_or("tileir_remarks.yaml");
+        let file = yaml.then(|| name.to_string());
+        if let Some(Err(error)) = file.as_ref().map(|name| std::fs::OpenOptions::new().append(true).create(true).open(name)) {
+            let reason = error.to_string();
+            let reason = reason.split(" (os error").next().unwrap_or(&reason);
+            let text =
+                format!("Error opening remark output file '{name}': {reason}\nerror: failed to enable optimization remarks\n");
+            return Err(Stop { code: exit::INPUT, text });
+        }
+        Ok(Some(Wanted { kinds, file }))
+    }
+
+    /// Shows the remarks that the log of a stage file has.
+    pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), Stop> {
+        let Some(envelope) = envelope_of(stage_file) else { return Ok(()) };
+        let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.wants(entry)).collect();
+        match &self.file {
+            None => crate::print(&mut std::io::stdout(), &as_text(&envelope, &entries)),
+            Some(name) => {
+                let written = common::write_file(Some(Path::new(name)), as_yaml(&envelope, &entries).as_bytes());
+                written.map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, entry: &LogEntry) -> bool {
+        let name = kind(entry.outcome).0;
+        self.kinds.iter().any(|(kind, categories)| *kind == name && categories.contains(&entry.category))
+    }
+}
+
+/// The kind's name in the text and its tag in YAML.
+fn kind(outcome: Outcome) -> (&'static str, &'static str) {
+    match outcome {
+        Outcome::Passed => ("passed", "Passed"),
+        Outcome::Missed => ("missed", "Missed"),
+        Outcome::Declined => ("failed", "Failure"),
+        Outcome::Analysis => ("analysis", "Analysis"),
+    }
+}
+
+fn category(category: Category) -> &'static str {
+    match category {
+        Category::Memory => "Memory",
+        Category::TensorCore => "TensorCore",
+        Category::Other => "Other",
+    }
+}
+
+fn envelope_of(bytes: &[u8]) -> Option<Envelope> {
+    match sniff(bytes) {
+        Sniffed::Stage { .. } if bytes.starts_with(&base::envelope::MAGIC) => {
+            open_binary(bytes, "").ok().map(|(envelope, _)| envelope)
+        }
+        Sniffed::Stage { .. } | Sniffed::Ptx => {
+            let text = std::str::from_utf8(bytes).ok()?;
+            Envelope::from_lines(text, "").ok().map(|(envelope, _)| envelope)
+        }
+        _ => None,
+    }
+}
+
+/// By function and category, as the reference groups them.
+fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
+    let mut out = String::new();
+    let mut functions: Vec<&str> = entries.iter().map(|entry| entry.function.as_str()).collect();
+    functions.dedup();
+    for function in functions {
+        let _ = writeln!(out, "in function: {function}:\n");
+        for group in [Category::Memory, Category::TensorCore, Category::Other] {
+            let within = entries.iter().filter(|entry| entry.function == function && entry.category == group);
+            for (index, entry) in within.enumerate() {
+                if index == 0 {
+                    let _ = writeln!(out, "  category: {}", category(group));
+                }
+                let _ = writeln!(out, "    remark[{}]: {}", kind(entry.outcome).0, entry.message);
+                if let Some((file, line, column)) = envelope.debug.position(entry.loc) {
+                    let _ = writeln!(out, "      --> \"{file}\":{line}:{column}");
+                }
+                let _ = writeln!(out, "       |\n       = name: {}\n       = note: Pass = {}\n", entry.name, entry.pass);
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// One document for each remark, in the schema of LLVM's remarks.
+fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
+    let mut out = String::new();
+    for entry in entries {
+        let _ = writeln!(out, "--- !{}", kind(entry.outcome).1);
+        let _ = writeln!(out, "{:16} {}", "Pass:", category(entry.category));
+        let _ = writeln!(out, "{:16} {}", "Name:", scalar(&entry.name));
+        if let Some((file, line, column)) = envelope.debug.position(entry.loc) {
+            let _ = writeln!(out, "{:16} {{ File: {}, Line: {line}, Column: {column} }}", "DebugLoc:", quoted(file));
+        }
+        let _ = writeln!(out, "{:16} {}", "Function:", scalar(&entry.function));
+        let _ = writeln!(out, "Args:\n  - Remark:      {}\n  - Pass:        {}\n...", quoted(&entry.message), scalar(&entry.pass));
+    }
+    out
+}
+
+/// A plain word where it can be one.
+fn scalar(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if plain { text.to_string() } else { quoted(text) }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''").replace(['\n', '\r'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::loc::LocData;
+    use base::{DebugInfo, Loc};
+
+    fn example() -> Envelope {
+        let mut debug = DebugInfo::default();
+        let file = debug.names.push("it's.py".into());
+        let loc = debug.locs.push(LocData::Source { file, line: 4, column: 9, scope: None });
+        let entry = |outcome, category, name: &str, loc: Loc| LogEntry {
+            pass: "vectorize".into(),
+            outcome,
+            name: name.into(),
+            category,
+            message: "16 bytes at a time".into(),
+            function: "k".into(),
+            loc,
+        };
+        let log = vec![
+            entry(Outcome::Passed, Category::Memory, "Vectorized", loc),
+            entry(Outcome::Declined, Category::TensorCore, "NoAtom", Loc::UNKNOWN),
+        ];
+        let (envelope, _) = Envelope::from_lines("//!tile ptx 1 final\n", "x").unwrap();
+        Envelope { log, debug, ..envelope }
+    }
+
+    #[test]
+    fn categories_and_kinds_are_chosen_by_the_options() {
+        let envelope = example();
+        let shown = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            let wanted = Wanted::of(&crate::grammar::parse("tileiras", &words)).unwrap();
+            wanted.map_or(0, |wanted| envelope.log.iter().filter(|entry| wanted.wants(entry)).count())
+        };
+        assert_eq!(shown(&["--remarks=all"]), 2);
+        assert_eq!(shown(&["--remarks=memory"]), 1);
+        assert_eq!(shown(&["--remarks-failed=tensorcore"]), 1);
+        assert_eq!(shown(&["--remarks-missed=all"]), 0);
+        assert_eq!(shown(&["--remarks=all", "--remarks=none"]), 0);
+    }
+
+    #[test]
+    fn both_forms() {
+        let envelope = example();
+        let entries: Vec<&LogEntry> = envelope.log.iter().collect();
+        let text = as_text(&envelope, &entries);
+        assert!(
+            text.starts_with(
+                "in function: k:\n\n  category: Memory\n    remark[passed]: 16 bytes at a time\n      --> \"it's.py\":4:9\n"
+            ),
+            "{text}"
+        );
+        let yaml = as_yaml(&envelope, &entries);
+        assert!(yaml.contains("DebugLoc:        { File: 'it''s.py', Line: 4, Column: 9 }\nFunction:        k\n"), "{yaml}");
+        assert!(yaml.contains("--- !Failure\nPass:            TensorCore\n"), "{yaml}");
+    }
+}
