@@ -59,7 +59,8 @@ pub enum ViewKind {
     Partition,
     /// Tile index `i` starts at `i * step`.
     Strided { steps: Vec<u32> },
-    /// Along `sparse_dim` every row has its own index, from a one-dimensional tile.
+    /// Along `sparse_dim` every row has its own index, from a one-dimensional tile; along the others the index is the first
+    /// element's.
     Gather { sparse_dim: u32 },
 }
 
@@ -123,8 +124,7 @@ impl ViewKind {
         match self {
             ViewKind::Strided { steps } => steps[t],
             ViewKind::Partition => tile[t],
-            ViewKind::Gather { sparse_dim } if *sparse_dim as usize == t => 1,
-            ViewKind::Gather { .. } => tile[t],
+            ViewKind::Gather { .. } => 1,
         }
     }
 }

@@ -147,7 +147,7 @@ impl Launch {
     }
 
     /// Gives addresses to buffers without one, and sees that no two overlap.
-    fn place(&mut self) -> Result<()> {
+    pub fn place(&mut self) -> Result<()> {
         let mut next = self.buffers.iter().map(|b| b.address.saturating_add(b.data.len() as u64)).fold(FIRST_ADDRESS, u64::max);
         for buffer in &mut self.buffers {
             if buffer.address == 0 {
