@@ -8,6 +8,7 @@
 //! Written by `tile-lower-as`, read by `tile-sched`; `tile-run` executes it, distributed over the threads.
 
 pub mod layout;
+pub mod mma;
 pub mod module;
 pub mod ops;
 pub mod types;

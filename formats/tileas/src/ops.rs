@@ -17,6 +17,9 @@ base::entity! {
 pub enum CopyAtom {
     /// `ld`/`st` of `1 << vector_bits` neighbouring elements, which are the lowest register bits.
     Vector { vector_bits: u32 },
+    /// `ldmatrix`: eight lanes give the addresses of the eight rows of each 16-byte-wide matrix; `trans` swaps rows and columns
+    /// of its 16-bit elements.
+    Matrix { trans: bool },
     /// `cp.async` of as many bytes, from global to shared memory.
     Async { bytes: u32 },
     /// One bulk tensor copy by an elected lane; the descriptor is the function's.
@@ -27,9 +30,7 @@ pub enum CopyAtom {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MmaAtom {
-    /// Each thread multiplies and adds its own elements.
-    Scalar,
-    /// `mma.sync`, by the shape and types of its table entry.
+    /// `mma.sync`, by the name of its entry in [`crate::mma`].
     Sync {
         name: String,
     },
@@ -90,6 +91,9 @@ base::ops! {
         /// bits in registers. The body takes (element, accumulator) of each operand in turn.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
 
+        /// `acc + lhs * rhs` (with an optional leading batch dimension), each thread multiplying and adding for its own
+        /// accumulators, in the order of K; the operands are read from buffers.
+        MmaShared "mma_shared" { lhs: Buffer, rhs: Buffer, acc: Value, signed_lhs: bool, signed_rhs: bool },
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
     }

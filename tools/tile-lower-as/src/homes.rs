@@ -4,6 +4,7 @@
 //! (constants, iotas, broadcasts, and what is computed from only such) have no home: each use makes them in the layout it wants.
 
 use crate::access::{Accesses, default_layout};
+use crate::products::Products;
 use base::core_ops::Core;
 use base::ir::Op as OpId;
 use base::tile::Elem;
@@ -12,15 +13,22 @@ use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
 
+/// What the decision is made from.
+struct Context<'a> {
+    function: &'a Function,
+    accesses: &'a Accesses,
+    products: &'a Products,
+}
+
 pub(crate) struct Homes {
     layouts: Vec<Option<Layout>>,
     warp_bits: usize,
 }
 
 impl Homes {
-    pub(crate) fn of(function: &Function, accesses: &Accesses, warp_bits: usize) -> Homes {
+    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize) -> Homes {
         let mut homes = Homes { layouts: vec![None; function.body.values.len()], warp_bits };
-        homes.region(function, accesses, function.region);
+        homes.region(&Context { function, accesses, products }, function.region);
         homes
     }
 
@@ -43,21 +51,23 @@ impl Homes {
         news
     }
 
-    fn region(&mut self, function: &Function, accesses: &Accesses, region: Region) {
+    fn region(&mut self, context: &Context<'_>, region: Region) {
+        let function = context.function;
         for &op in &function.body.blocks[function.body.block_of(region)].ops {
-            self.op(function, accesses, op);
+            self.op(context, op);
         }
     }
 
-    fn op(&mut self, function: &Function, accesses: &Accesses, op: OpId) {
+    fn op(&mut self, context: &Context<'_>, op: OpId) {
+        let function = context.function;
         let body = &function.body;
         let node = &body.ops[op];
         let is_tile = |value: Value| body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
         let results: Vec<Value> = node.results.iter().copied().filter(|value| is_tile(*value)).collect();
         match &node.kind {
             Op::Core(Core::If { then, otherwise, .. }) => {
-                self.region(function, accesses, *then);
-                self.region(function, accesses, *otherwise);
+                self.region(context, *then);
+                self.region(context, *otherwise);
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
                     let home = [*then, *otherwise].into_iter().find_map(|region| {
                         let values = leaving_values(function, region, |op| matches!(op, Op::Core(Core::Yield { .. })));
@@ -68,14 +78,14 @@ impl Homes {
             }
             Op::Core(Core::For { init, body: inner, .. }) => {
                 let args = &body.blocks[body.block_of(*inner)].args[1..];
-                self.carried(function, accesses, init, args, *inner);
+                self.carried(context, init, args, *inner);
                 for (&arg, &result) in args.iter().zip(&node.results) {
                     self.set(result, self.get(arg).cloned());
                 }
             }
             Op::Core(Core::Loop { init, body: inner }) => {
                 let args = &body.blocks[body.block_of(*inner)].args;
-                self.carried(function, accesses, init, args, *inner);
+                self.carried(context, init, args, *inner);
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
                     let breaks = leaving_values(function, *inner, |op| matches!(op, Op::Core(Core::Break { .. })));
                     let home = breaks.into_iter().find_map(|values| self.get(values[i]).cloned());
@@ -84,7 +94,7 @@ impl Homes {
             }
             kind => {
                 for &result in &results {
-                    let home = self.result_home(function, accesses, op, kind, result);
+                    let home = self.result_home(context, op, kind, result);
                     self.set(result, home);
                 }
             }
@@ -92,14 +102,15 @@ impl Homes {
     }
 
     /// A carried value lives where its first value does; when that has no home, where the body computes the next one.
-    fn carried(&mut self, function: &Function, accesses: &Accesses, init: &[Value], args: &[Value], inner: Region) {
+    fn carried(&mut self, context: &Context<'_>, init: &[Value], args: &[Value], inner: Region) {
+        let function = context.function;
         let is_tile = |value: Value| function.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
         for (&init, &arg) in init.iter().zip(args) {
             self.set(arg, self.get(init).cloned());
         }
         // Each round gives at least one more argument its home, so this ends.
         loop {
-            self.region(function, accesses, inner);
+            self.region(context, inner);
             let nexts = leaving_values(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
             let mut news = false;
             for (i, &arg) in args.iter().enumerate().filter(|(_, arg)| is_tile(**arg)) {
@@ -113,12 +124,13 @@ impl Homes {
         for &arg in args.iter().filter(|arg| is_tile(**arg)) {
             let home = self.or_default(function, arg);
             if self.set(arg, Some(home)) {
-                self.region(function, accesses, inner);
+                self.region(context, inner);
             }
         }
     }
 
-    fn result_home(&self, function: &Function, accesses: &Accesses, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
+    fn result_home(&self, context: &Context<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
+        let Context { function, accesses, products } = context;
         let body = &function.body;
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
@@ -151,6 +163,7 @@ impl Homes {
                 let operand = self.or_default(function, *x);
                 Some(reinterpret_result(&operand, from, to).unwrap_or_else(|| self.or_default(function, result)))
             }
+            Op::Mma { .. } => products.get(op).map(|product| product.accumulator().clone()),
             Op::Scan { operands, dim, .. } => Some(scan_layout(&shape(operands[0]), *dim as usize, self.warp_bits)),
             Op::Reduce { operands, dim, .. } => {
                 let from = shape(operands[0]);

@@ -3,7 +3,7 @@
 use base::Target;
 use tileas::{Agent, FunctionAttrs, Role};
 
-/// Warps of a kernel that is not specialised.
+/// The fewest warps of a kernel.
 const WARPS: u32 = 4;
 
 pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAttrs {
@@ -13,7 +13,7 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAt
     let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     FunctionAttrs {
         private: function.attrs.private,
-        agents: vec![Agent { role: Role::Compute, first_warp: 0, warps: WARPS, registers: None }],
+        agents: vec![Agent { role: Role::Compute, first_warp: 0, warps: crate::products::warps(function, WARPS), registers: None }],
         cluster: 1,
         occupancy,
         ..Default::default()

@@ -5,6 +5,8 @@ mod access;
 mod convert;
 mod homes;
 mod kernel_spec;
+mod legalize;
+mod products;
 
 use base::diag::Result;
 use base::{Envelope, File};
@@ -22,9 +24,11 @@ pub fn lower(input: &File<tileaa::Module>, producer: &str) -> Result<File<tileas
 
 fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, envelope: &mut Envelope) -> Result<tileas::Function> {
     let target = envelope.target()?;
+    let function = &legalize::run(function, target);
     let attrs = kernel_spec::resolve(function, target);
     let warp_bits = attrs.warps().trailing_zeros() as usize;
     let accesses = access::Accesses::of(function, warp_bits);
-    let homes = homes::Homes::of(function, &accesses, warp_bits);
-    convert::convert(function, attrs, &accesses, &homes, module, envelope)
+    let products = products::Products::of(function, target, warp_bits);
+    let homes = homes::Homes::of(function, &accesses, &products, warp_bits);
+    convert::convert(function, attrs, &convert::Plan { accesses, products, homes }, module, envelope)
 }

@@ -237,6 +237,23 @@ impl<'c> Ir<'c> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
         self.builder.build_call(function, &args, "").expect(BUG).try_as_basic_value().basic()
     }
+    /// Inline assembly that gives several values.
+    pub(crate) fn asm_many(
+        &self,
+        results: &[BasicTypeEnum<'c>],
+        text: &str,
+        constraints: &str,
+        args: &[Val<'c>],
+        effects: bool,
+    ) -> Vec<Val<'c>> {
+        if let [one] = results {
+            return self.asm(Some(*one), text, constraints, args, effects).into_iter().collect();
+        }
+        let all = self.context.struct_type(results, false);
+        let value =
+            self.asm(Some(all.into()), text, constraints, args, effects).expect("the assembly gives values").into_struct_value();
+        (0..results.len() as u32).map(|i| self.builder.build_extract_value(value, i, "").expect(BUG)).collect()
+    }
     /// Inline assembly. `effects` says that it touches memory and must stay where it is.
     pub(crate) fn asm(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! Requires: nothing. Establishes: one placement per buffer, and the function's bytes of shared memory, which fit the target.
 
-use crate::hazards::touch;
+use crate::hazards::touches;
 use base::diag::{Diagnostic, Result};
 use base::{Arena, File, Region};
 use sched::{Function, Module, Placement};
@@ -78,7 +78,7 @@ fn region(function: &Function, at: Region, position: &mut usize, lives: &mut [Li
     for &op in &body.blocks[body.block_of(at)].ops {
         *position += 1;
         let kind = &body.ops[op].kind;
-        if let Some(touch) = touch(kind) {
+        for touch in touches(kind) {
             let life = &mut lives[touch.buffer().0 as usize];
             *life = Life { first: life.first.min(*position), last: life.last.max(*position) };
         }

@@ -3,7 +3,7 @@
 //! Requires: placements. Establishes: on every path, a barrier stands between such accesses. Every op is taken to be executed
 //! by all threads of the block; a barrier is put as late as possible, directly before the second access.
 
-use crate::hazards::{Touch, touch};
+use crate::hazards::{Touch, touches};
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use base::{File, Region};
@@ -34,14 +34,14 @@ impl Pass<'_> {
             if matches!(self.function.body.ops[op].kind, Op::Barrier { .. }) {
                 pending.clear();
             }
-            if let Some(now) = touch(&self.function.body.ops[op].kind) {
-                if pending.iter().any(|before| before.conflicts(now) && self.overlap(*before, now)) {
-                    let loc = self.function.body.ops[op].loc;
-                    out.push(self.function.body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
-                    pending.clear();
-                }
-                pending.push(now);
+            let now = touches(&self.function.body.ops[op].kind);
+            let conflict = |now: &Touch| pending.iter().any(|before| before.conflicts(*now) && self.overlap(*before, *now));
+            if now.iter().any(conflict) {
+                let loc = self.function.body.ops[op].loc;
+                out.push(self.function.body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
+                pending.clear();
             }
+            pending.extend(now);
             let regions = self.function.body.ops[op].kind.regions();
             if !regions.is_empty() {
                 pending = self.inner(op, &regions, pending);
@@ -61,7 +61,7 @@ impl Pass<'_> {
         if is_loop {
             // A round starts with what the round before left; without its barriers that is all its accesses.
             let all = regions.iter().flat_map(|region| self.function.body.walk(*region));
-            start.extend(all.filter_map(|op| touch(&self.function.body.ops[op].kind)).collect::<Vec<_>>());
+            start.extend(all.flat_map(|op| touches(&self.function.body.ops[op].kind)).collect::<Vec<_>>());
         }
         let mut end = if is_loop { pending } else { Vec::new() };
         for region in regions {

@@ -21,10 +21,12 @@ impl Touch {
     }
 }
 
-pub(crate) fn touch(op: &Op) -> Option<Touch> {
+pub(crate) fn touches(op: &Op) -> Vec<Touch> {
+    use tileas::Op as Program;
     match op {
-        Op::Core(tileas::Op::SharedStore { buffer, .. } | tileas::Op::SharedScatter { buffer, .. }) => Some(Touch::Write(*buffer)),
-        Op::Core(tileas::Op::SharedLoad { buffer, .. } | tileas::Op::SharedGather { buffer, .. }) => Some(Touch::Read(*buffer)),
-        _ => None,
+        Op::Core(Program::SharedStore { buffer, .. } | Program::SharedScatter { buffer, .. }) => vec![Touch::Write(*buffer)],
+        Op::Core(Program::SharedLoad { buffer, .. } | Program::SharedGather { buffer, .. }) => vec![Touch::Read(*buffer)],
+        Op::Core(Program::MmaShared { lhs, rhs, .. }) => vec![Touch::Read(*lhs), Touch::Read(*rhs)],
+        _ => Vec::new(),
     }
 }

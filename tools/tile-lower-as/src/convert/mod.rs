@@ -7,12 +7,14 @@
 mod control;
 mod core;
 mod memory;
+mod product;
 mod reduce;
 mod relayout;
 mod shape;
 
 use crate::access::Accesses;
 use crate::homes::Homes;
+use crate::products::Products;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use base::tile::{Elem, Shape};
@@ -21,11 +23,17 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{FunctionAttrs, Layout, LayoutId, Type};
 
+/// What was decided about a function.
+pub(crate) struct Plan {
+    pub(crate) accesses: Accesses,
+    pub(crate) products: Products,
+    pub(crate) homes: Homes,
+}
+
 pub(crate) fn convert(
     function: &tileaa::Function,
     attrs: FunctionAttrs,
-    accesses: &Accesses,
-    homes: &Homes,
+    plan: &Plan,
     module: &mut tileas::Module,
     envelope: &Envelope,
 ) -> Result<tileas::Function> {
@@ -36,8 +44,9 @@ pub(crate) fn convert(
         to: std::mem::take(&mut new.body),
         attrs: std::mem::take(&mut new.attrs),
         module,
-        accesses,
-        homes,
+        accesses: &plan.accesses,
+        products: &plan.products,
+        homes: &plan.homes,
         block,
         made: vec![BTreeMap::new()],
         envelope,
@@ -59,6 +68,7 @@ struct Rewriter<'a> {
     attrs: FunctionAttrs,
     module: &'a mut tileas::Module,
     accesses: &'a Accesses,
+    products: &'a Products,
     homes: &'a Homes,
     /// Where new ops go.
     block: Block,
@@ -85,7 +95,7 @@ impl Rewriter<'_> {
             Op::Load { .. } | Op::Store { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.pointer_access(op, kind),
             Op::Reduce { operands, dim, body, .. } => self.reduce(op, operands, *dim, *body),
             Op::Scan { operands, dim, reverse, body, .. } => self.scan(op, operands, *dim, *reverse, *body),
-            Op::Mma { .. } | Op::MmaScaled { .. } => Err(self.unsupported(op)),
+            Op::Mma { .. } | Op::MmaScaled { .. } => self.product(op, kind),
         }
     }
 

@@ -9,6 +9,7 @@ mod control;
 mod convert;
 mod index;
 mod math;
+mod mma;
 mod pointer;
 mod reduce;
 mod shape;
@@ -161,8 +162,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, program, results),
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
+            Op::Mma { .. } | Op::MmaShared { .. } => self.product(op, program, results),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
-            Op::Coordinate { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } | Op::Scan { .. } | Op::Mma { .. } => {
+            Op::Coordinate { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } | Op::Scan { .. } => {
                 Err(self.unsupported(op))
             }
         }

@@ -20,8 +20,52 @@ impl<'c> Emitter<'c, '_> {
                 self.shared_load(*buffer, *vector_bits, results[0]);
                 Ok(())
             }
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans } } => {
+                self.matrix_load(*buffer, *trans, results[0]);
+                Ok(())
+            }
             _ => Err(self.unsupported(op)),
         }
+    }
+
+    /// `ldmatrix`: lane `8 j + i` gives the address of row `i` of matrix `j`; each lane gets one 32-bit word of every matrix.
+    fn matrix_load(&mut self, buffer: Buffer, trans: bool, result: Value) {
+        let ir = self.ir;
+        let (elem, layout) = (self.elem(result), self.layout(result));
+        let packed = (4 / elem.bytes()).ilog2() as usize;
+        let matrix_bits = (layout.register.len() - packed).min(2);
+        let rows: Vec<u32> = if trans {
+            layout.register[..packed].iter().chain(&layout.lane[..2]).copied().collect()
+        } else {
+            layout.lane[2..].to_vec()
+        };
+        let matrices = &layout.register[packed..packed + matrix_bits];
+        // The addresses follow a layout of their own: lanes are rows, then matrices.
+        let mut lane: Vec<u32> = rows.into_iter().chain(matrices.iter().copied()).collect();
+        lane.resize(tileas::layout::LANE_BITS, 0);
+        let addresses = Layout { register: layout.register[packed + matrix_bits..].to_vec(), lane, warp: layout.warp.clone() };
+        let place = self.shared_place(&addresses, buffer);
+        let count = 1usize << matrix_bits;
+        let name = format!("ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" });
+        let outputs: Vec<String> = (0..count).map(|i| format!("${i}")).collect();
+        let text = format!("{name} {{{}}}, [${count}];", outputs.join(", "));
+        let constraints = format!("{}l", "=r,".repeat(count));
+        let mut registers = Vec::with_capacity(layout.registers());
+        for group in 0..addresses.registers() {
+            let ptr = self.shared_ptr(&place, &addresses, buffer, group);
+            let words = ir.asm_many(&vec![ir.i32().into(); count], &text, &constraints, &[ir.ptr_to_int(ptr).into()], true);
+            for word in words {
+                registers.extend(self.unpack_word(word, elem));
+            }
+        }
+        self.set(result, registers);
+    }
+
+    /// The elements of a 32-bit word.
+    pub(super) fn unpack_word(&self, word: Val<'c>, elem: base::tile::Elem) -> Vec<Val<'c>> {
+        let count = 4 / elem.bytes();
+        let ty = self.ir.vector_type(self.ir.elem(elem), count);
+        self.ir.unpack(self.ir.bitcast(word, ty), count as usize)
     }
 
     fn shared_store(&mut self, x: Value, buffer: Buffer, vector_bits: u32) {
@@ -53,21 +97,32 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The part of the offset within a buffer that the thread decides.
-    fn shared_place(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
+    pub(super) fn shared_place(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
         self.thread_part(layout, |basis| offset_of(offsets, basis))
     }
 
-    fn shared_ptr(&self, place: &IntValue<'c>, layout: &Layout, buffer: Buffer, register: usize) -> PointerValue<'c> {
+    pub(super) fn shared_ptr(&self, place: &IntValue<'c>, layout: &Layout, buffer: Buffer, register: usize) -> PointerValue<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
         let own = offset_of(&info.offsets, apply(&layout.register, register as u32));
-        let element = ir.xor(*place, ir.const32(own));
+        self.buffer_ptr(buffer, ir.xor(*place, ir.const32(own)))
+    }
+
+    /// The address of an offset, in elements, within a buffer.
+    pub(super) fn buffer_ptr(&self, buffer: Buffer, element: IntValue<'c>) -> PointerValue<'c> {
+        let ir = self.ir;
+        let info = &self.function.attrs.program.buffers[buffer];
         let memory = self.shared.expect("a function with buffers has shared memory").as_pointer_value();
         let bytes = ir.mul(element, ir.const32(info.elem.bytes()));
         let at = ir.add(bytes, ir.const32(self.function.attrs.placements[buffer].offset));
         debug_assert_eq!(memory.get_type().get_address_space(), inkwell::AddressSpace::from(SHARED));
         ir.element_ptr(ir.int(8).into(), memory, ir.resize(at, ir.i64(), false))
+    }
+
+    /// Where an element lies in a buffer, in elements.
+    pub(super) fn offset_in(&self, buffer: Buffer, element: u32) -> u32 {
+        offset_of(&self.function.attrs.program.buffers[buffer].offsets, element)
     }
 }
 

@@ -1,0 +1,241 @@
+//! The `mma.sync` atoms: shape, types, which target has them, and which element of a fragment each register of each lane holds.
+//!
+//! Fragment layouts are those of the PTX ISA's matrix tables, written as bits: `Row(i)` is bit `i` of the row number. A register
+//! here is one element; the instruction packs as many as fit into 32 bits.
+
+use crate::Layout;
+use base::{Scalar, Target};
+
+/// A bit of a fragment's row or column number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bit {
+    Row(u32),
+    Col(u32),
+}
+use Bit::{Col, Row};
+
+pub struct Fragment {
+    pub register: &'static [Bit],
+    pub lane: [Bit; 5],
+}
+
+pub struct SyncAtom {
+    /// What `.as` calls it, and what follows `mma.sync.aligned.` in PTX, where types stand for `{}`.
+    pub name: &'static str,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    /// Element types of either operand; integer signedness is the op's.
+    pub operands: &'static [Scalar],
+    pub acc: Scalar,
+    pub since: fn(Target) -> bool,
+    pub a: &'static Fragment,
+    pub b: &'static Fragment,
+    pub c: &'static Fragment,
+}
+
+const A16: Fragment = Fragment { register: &[Col(0), Row(3), Col(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
+const B16: Fragment = Fragment { register: &[Row(0), Row(3)], lane: [Row(1), Row(2), Col(0), Col(1), Col(2)] };
+const A32: Fragment = Fragment { register: &[Row(3), Col(2)], lane: [Col(0), Col(1), Row(0), Row(1), Row(2)] };
+const B32: Fragment = Fragment { register: &[Row(2)], lane: [Row(0), Row(1), Col(0), Col(1), Col(2)] };
+const A8: Fragment = Fragment { register: &[Col(0), Col(1), Row(3), Col(4)], lane: [Col(2), Col(3), Row(0), Row(1), Row(2)] };
+const B8: Fragment = Fragment { register: &[Row(0), Row(1), Row(4)], lane: [Row(2), Row(3), Col(0), Col(1), Col(2)] };
+const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
+
+fn always(_: Target) -> bool {
+    true
+}
+/// FP8 products came with sm_89.
+fn fp8(target: Target) -> bool {
+    target.0 >= 89
+}
+
+pub const SYNC_ATOMS: &[SyncAtom] = &[
+    SyncAtom {
+        name: "m16n8k16.f32",
+        m: 16,
+        n: 8,
+        k: 16,
+        operands: &[Scalar::F16, Scalar::BF16],
+        acc: Scalar::F32,
+        since: always,
+        a: &A16,
+        b: &B16,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k16.f16",
+        m: 16,
+        n: 8,
+        k: 16,
+        operands: &[Scalar::F16],
+        acc: Scalar::F16,
+        since: always,
+        a: &A16,
+        b: &B16,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k8.f32",
+        m: 16,
+        n: 8,
+        k: 8,
+        operands: &[Scalar::TF32],
+        acc: Scalar::F32,
+        since: always,
+        a: &A32,
+        b: &B32,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k32.s32",
+        m: 16,
+        n: 8,
+        k: 32,
+        operands: &[Scalar::I8],
+        acc: Scalar::I32,
+        since: always,
+        a: &A8,
+        b: &B8,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k32.f32",
+        m: 16,
+        n: 8,
+        k: 32,
+        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
+        acc: Scalar::F32,
+        since: fp8,
+        a: &A8,
+        b: &B8,
+        c: &C16X8,
+    },
+];
+
+/// The atom for a product of these types and extents on a target; none when the product does not divide into atoms.
+pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3]) -> Option<&'static SyncAtom> {
+    SYNC_ATOMS.iter().find(|atom| {
+        let fits = m.is_multiple_of(atom.m) && n.is_multiple_of(atom.n) && k.is_multiple_of(atom.k);
+        atom.operands.contains(&operand) && atom.acc == acc && (atom.since)(target) && fits
+    })
+}
+
+pub fn named(name: &str) -> Option<&'static SyncAtom> {
+    SYNC_ATOMS.iter().find(|atom| atom.name == name)
+}
+
+/// Which operand of a product a tile is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    A,
+    B,
+    C,
+}
+
+/// How the warps divide a product: log2 of how many share the rows, the columns and the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpGrid {
+    pub m_bits: u32,
+    pub n_bits: u32,
+    pub batch_bits: u32,
+}
+
+impl SyncAtom {
+    fn fragment(&self, operand: Operand) -> (&'static Fragment, u32, u32) {
+        match operand {
+            Operand::A => (self.a, self.m, self.k),
+            Operand::B => (self.b, self.k, self.n),
+            Operand::C => (self.c, self.m, self.n),
+        }
+    }
+
+    /// Elements of a fragment that each lane holds.
+    pub fn registers(&self, operand: Operand) -> u32 {
+        1 << self.fragment(operand).0.register.len()
+    }
+
+    /// The layout of a whole operand of extents `rows` x `cols` (times `batch`): the fragment's bits, then the warps' share, and
+    /// what is left in further registers. Warps that divide another extent hold copies.
+    pub fn layout(&self, operand: Operand, batch: u32, rows: u32, cols: u32, grid: WarpGrid, warp_bits: u32) -> Layout {
+        let (fragment, atom_rows, atom_cols) = self.fragment(operand);
+        let col_bits = cols.trailing_zeros();
+        let row_bits = rows.trailing_zeros();
+        let element = |bit: Bit| match bit {
+            Row(i) => 1 << (col_bits + i),
+            Col(i) => 1 << i,
+        };
+        let mut register: Vec<u32> = fragment.register.iter().map(|bit| element(*bit)).collect();
+        let lane = fragment.lane.iter().map(|bit| element(*bit)).collect();
+        // The bits beyond the fragment, of each extent; warps take the highest.
+        let mut row: Vec<u32> = (atom_rows.trailing_zeros()..row_bits).map(|i| element(Row(i))).collect();
+        let mut col: Vec<u32> = (atom_cols.trailing_zeros()..col_bits).map(|i| element(Col(i))).collect();
+        let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (col_bits + row_bits + i)).collect();
+        let (own_row, own_col) = (operand != Operand::B, operand != Operand::A);
+        let mut warp = Vec::new();
+        let mut share = |bits: &mut Vec<u32>, count: u32, own: bool| {
+            for _ in 0..count {
+                warp.push(if own { bits.pop().unwrap_or(0) } else { 0 });
+            }
+        };
+        share(&mut row, grid.m_bits, own_row);
+        share(&mut col, grid.n_bits, own_col);
+        share(&mut batches, grid.batch_bits, true);
+        warp.resize(warp_bits as usize, 0);
+        // Products walk along K innermost, so its registers come first.
+        let (first, second) = if operand == Operand::A { (col, row) } else { (row, col) };
+        register.extend(first.into_iter().chain(second).chain(batches));
+        Layout { register, lane, warp }
+    }
+
+    /// How many warps can share the product usefully, split so that each reads least: rows of A and columns of B.
+    pub fn warp_grid(&self, batch: u32, m: u32, n: u32, warp_bits: u32) -> WarpGrid {
+        let most = [batch, m / self.m, n / self.n].map(u32::trailing_zeros);
+        let mut grid = WarpGrid { m_bits: 0, n_bits: 0, batch_bits: warp_bits.min(most[0]) };
+        for _ in grid.batch_bits..warp_bits {
+            let (rows, cols) = (m >> grid.m_bits, n >> grid.n_bits);
+            let (can_m, can_n) = (grid.m_bits < most[1], grid.n_bits < most[2]);
+            if can_m && (rows >= cols || !can_n) {
+                grid.m_bits += 1;
+            } else if can_n {
+                grid.n_bits += 1;
+            }
+        }
+        grid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operand_layout_covers_its_tile() {
+        for atom in SYNC_ATOMS {
+            for (batch, m, n, k) in [(1, 128, 128, 64), (1, 16, 8, 32), (4, 32, 16, 32), (1, 64, 256, 32)] {
+                if m % atom.m != 0 || n % atom.n != 0 || k % atom.k != 0 {
+                    continue;
+                }
+                let grid = atom.warp_grid(batch, m, n, 2);
+                for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
+                    let layout = atom.layout(operand, batch, rows, cols, grid, 2);
+                    layout.covers((batch * rows * cols).trailing_zeros()).unwrap();
+                }
+            }
+        }
+    }
+
+    /// Spot checks against the tables of the PTX ISA: m16n8k16 with 16-bit operands, a1 and a6 of lane 5, b2 of lane 9.
+    #[test]
+    fn fragments_are_those_of_the_isa() {
+        let atom = named("m16n8k16.f32").unwrap();
+        let grid = WarpGrid { m_bits: 0, n_bits: 0, batch_bits: 0 };
+        let a = atom.layout(Operand::A, 1, 16, 16, grid, 0);
+        // group = lane / 4, thread = lane % 4; a1 is (group, 2 * thread + 1), a6 is (group + 8, 2 * thread + 8).
+        assert_eq!(a.element(1, 5, 0), 16 + 3);
+        assert_eq!(a.element(6, 5, 0), 9 * 16 + 10);
+        let b = atom.layout(Operand::B, 1, 16, 8, grid, 0);
+        // b2 is (2 * thread + 8, group).
+        assert_eq!(b.element(2, 9, 0), 10 * 8 + 2);
+    }
+}

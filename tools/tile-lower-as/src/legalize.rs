@@ -1,0 +1,92 @@
+//! Rewrites products that no atom of the target takes into ones that some does: 8-bit floats as f16 where there are no such
+//! products, and scaled products with the scales multiplied into bf16 operands.
+//!
+//! Exact: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale as long as the result is in its range.
+
+use crate::products::is_native;
+use base::arith::{Binary, Convert, Rounding};
+use base::core_ops::Core;
+use base::ir::Op as OpId;
+use base::tile::{Elem, Shape};
+use base::{Loc, Scalar, Target, Value};
+use tileaa::{Function, Op, Type};
+
+pub(crate) fn run(function: &Function, target: Target) -> Function {
+    let mut function = function.clone();
+    for block in function.body.blocks.ids().collect::<Vec<_>>() {
+        let ops = std::mem::take(&mut function.body.blocks[block].ops);
+        let mut out = Vec::with_capacity(ops.len());
+        for op in ops {
+            let mut pass = Legalizer { loc: function.body.ops[op].loc, function: &mut function, out: &mut out };
+            pass.product(op, target);
+            out.push(op);
+        }
+        function.body.blocks[block].ops = out;
+    }
+    base::text::compact(&function)
+}
+
+struct Legalizer<'a> {
+    function: &'a mut Function,
+    out: &'a mut Vec<OpId>,
+    loc: Loc,
+}
+
+impl Legalizer<'_> {
+    fn product(&mut self, op: OpId, target: Target) {
+        match self.function.body.ops[op].kind.clone() {
+            Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc } if !is_native(target, self.scalar(lhs)) => {
+                let [lhs, rhs] = [lhs, rhs].map(|operand| self.float(operand, Scalar::F16));
+                self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc };
+            }
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
+                let dims = self.shape(lhs).len();
+                let lhs = self.scaled(lhs, lhs_scale, dims - 1);
+                let rhs = self.scaled(rhs, rhs_scale, dims - 2);
+                self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs: true, signed_rhs: true, fast_acc: false };
+            }
+            _ => {}
+        }
+    }
+
+    /// The operand times its scales, of which each serves a run of elements along `dim`.
+    fn scaled(&mut self, operand: Value, scale: Value, dim: usize) -> Value {
+        let shape = self.shape(operand);
+        let scales = self.shape(scale);
+        let run = shape[dim] / scales[dim];
+        // One extent more for the run, then repeated along it.
+        let mut ones = scales.clone();
+        ones.insert(dim + 1, 1);
+        let mut runs = scales;
+        runs.insert(dim + 1, run);
+        let scale = self.float(scale, Scalar::BF16);
+        let scale = self.make(Core::Reshape { x: scale }, Scalar::BF16, ones);
+        let scale = self.make(Core::Broadcast { x: scale }, Scalar::BF16, runs);
+        let scale = self.make(Core::Reshape { x: scale }, Scalar::BF16, shape.clone());
+        let operand = self.float(operand, Scalar::BF16);
+        let kind = Binary::MulF { rounding: Rounding::NearestEven, ftz: false };
+        self.make(Core::Binary { kind, lhs: operand, rhs: scale }, Scalar::BF16, shape)
+    }
+
+    fn float(&mut self, value: Value, to: Scalar) -> Value {
+        let shape = self.shape(value);
+        if self.scalar(value) == to {
+            return value;
+        }
+        let kind = Convert::FToF { rounding: Rounding::NearestEven };
+        self.make(Core::Convert { kind, x: value }, to, shape)
+    }
+
+    fn make(&mut self, core: Core, scalar: Scalar, shape: Shape) -> Value {
+        let ty = Type::Tile { elem: Elem::Scalar(scalar), shape };
+        let op = self.function.body.new_op(Op::Core(core), [ty], self.loc);
+        self.out.push(op);
+        self.function.body.result(op)
+    }
+    fn shape(&self, value: Value) -> Shape {
+        self.function.body.ty(value).tile().expect("products are of tiles").1.clone()
+    }
+    fn scalar(&self, value: Value) -> Scalar {
+        self.function.body.ty(value).tile().expect("products are of tiles").0.carrier()
+    }
+}

@@ -1,0 +1,100 @@
+//! Chooses the atom of every matrix product, how the warps divide it, and the layouts of its operands.
+
+use base::ir::Op as OpId;
+use base::tile::Shape;
+use base::{Scalar, Target, Value};
+use std::collections::BTreeMap;
+use tileaa::{Function, Op};
+use tileas::Layout;
+use tileas::mma::{Operand, SyncAtom, sync_atom};
+
+#[derive(Clone)]
+pub(crate) enum Product {
+    /// By an atom; layouts of A, B and the accumulator.
+    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout },
+    /// Each thread for itself; layout of the accumulator.
+    Shared { c: Layout },
+}
+
+impl Product {
+    pub(crate) fn accumulator(&self) -> &Layout {
+        match self {
+            Product::Sync { c, .. } | Product::Shared { c } => c,
+        }
+    }
+}
+
+/// The products of a function, by op.
+pub(crate) struct Products(BTreeMap<OpId, Product>);
+
+impl Products {
+    pub(crate) fn of(function: &Function, target: Target, warp_bits: usize) -> Products {
+        let plan = |op: OpId| match &function.body.ops[op].kind {
+            Op::Mma { lhs, rhs, acc, .. } => Some((op, plan(function, [*lhs, *rhs, *acc], target, warp_bits as u32))),
+            _ => None,
+        };
+        Products(function.body.walk(function.region).into_iter().filter_map(plan).collect())
+    }
+    pub(crate) fn get(&self, op: OpId) -> Option<&Product> {
+        self.0.get(&op)
+    }
+}
+
+/// Batch, M, N and K of a product.
+pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
+    let batch = if lhs.len() == 3 { lhs[0] } else { 1 };
+    [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
+}
+
+fn plan(function: &Function, [lhs, rhs, acc]: [Value; 3], target: Target, warp_bits: u32) -> Product {
+    let tile = |value: Value| function.body.ty(value).tile().expect("products are of tiles");
+    let ((a, lhs), (_, rhs), (acc, _)) = (tile(lhs), tile(rhs), tile(acc));
+    let [batch, m, n, k] = extents(lhs, rhs);
+    match sync_atom(target, a.carrier(), acc.carrier(), [m, n, k]) {
+        Some(atom) => {
+            let grid = atom.warp_grid(batch, m, n, warp_bits);
+            let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
+            Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n) }
+        }
+        None => Product::Shared { c: shared_layout(batch, m, n, warp_bits) },
+    }
+}
+
+/// Accumulators of threads that multiply for themselves: a square of up to 4 x 4 neighbours in each, so that each value read
+/// serves several products.
+fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
+    let [batch, m, n] = [batch, m, n].map(u32::trailing_zeros);
+    let threads = tileas::layout::LANE_BITS as u32 + warp_bits;
+    let spare = (batch + m + n).saturating_sub(threads);
+    let own_n = (spare / 2).min(2).min(n);
+    let own_m = (spare - own_n).min(2).min(m);
+    let col = |bit: u32| bit;
+    let row = |bit: u32| n + bit;
+    let registers = (0..own_n).map(col).chain((0..own_m).map(row));
+    let threads = (own_n..n).map(col).chain((own_m..m).map(row)).chain(n + m..n + m + batch);
+    let order: Vec<u32> = registers.chain(threads).collect();
+    Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
+}
+
+/// Warps of a kernel: more when its products' accumulators would not fit the registers of fewer.
+pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
+    /// Registers of a thread that accumulators may take before the rest of a kernel spills.
+    const MOST_REGISTERS: u32 = 128;
+    let accumulators = function.body.ops.values().filter_map(|node| match &node.kind {
+        Op::Mma { acc, .. } => {
+            let (elem, shape) = function.body.ty(*acc).tile()?;
+            Some(base::tile::element_count(shape) as u32 * elem.bits().div_ceil(32).max(1))
+        }
+        _ => None,
+    });
+    let most = accumulators.max().unwrap_or(0);
+    if most > MOST_REGISTERS * 32 * fewest { fewest * 2 } else { fewest }
+}
+
+/// Element types that products of a target take as they are, by atoms or otherwise.
+pub(crate) fn is_native(target: Target, operand: Scalar) -> bool {
+    match operand {
+        Scalar::F8E4M3FN | Scalar::F8E5M2 => target.0 >= 89,
+        _ => true,
+    }
+}

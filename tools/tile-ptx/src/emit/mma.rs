@@ -1,0 +1,213 @@
+//! Matrix products: `mma.sync` on fragments, and multiply-add loops on operands in shared memory.
+
+use super::Emitter;
+use crate::ir::Val;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::tile::Elem;
+use base::{Scalar, Value};
+use inkwell::IntPredicate;
+use tileas::layout::{Strides, apply, solve};
+use tileas::mma::{self, Operand, SyncAtom};
+use tileas::{Buffer, Layout, MmaAtom};
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+        match program {
+            tileas::Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, atom: MmaAtom::Sync { name } } => {
+                let atom = mma::named(name).ok_or_else(|| self.unsupported(op))?;
+                let instruction = self.instruction_name(atom, [*lhs, *rhs, *acc], [*signed_lhs, *signed_rhs]);
+                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], results[0]);
+                Ok(())
+            }
+            tileas::Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs } => {
+                self.shared_product([*lhs, *rhs], *acc, [*signed_lhs, *signed_rhs], results[0])
+            }
+            _ => Err(self.unsupported(op)),
+        }
+    }
+
+    fn instruction_name(&self, atom: &SyncAtom, [lhs, rhs, acc]: [Value; 3], signed: [bool; 2]) -> String {
+        let name = |value: Value, signed: bool| match self.elem(value).carrier() {
+            Scalar::F8E4M3FN => "e4m3",
+            Scalar::F8E5M2 => "e5m2",
+            Scalar::I8 if signed => "s8",
+            Scalar::I8 => "u8",
+            Scalar::I32 => "s32",
+            other => other.name(),
+        };
+        let acc = name(acc, true);
+        let (a, b) = (name(lhs, signed[0]), name(rhs, signed[1]));
+        format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.m, atom.n, atom.k)
+    }
+
+    /// Walks over the atoms of a product: for each piece of the accumulator all of K, so that sums stay in registers.
+    fn sync_product(&mut self, atom: &SyncAtom, instruction: &str, [lhs, rhs, acc]: [Value; 3], result: Value) {
+        let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
+        let [a_shape, c_shape] = [lhs, acc].map(|value| Strides::of(self.ty(value).shape()));
+        let b_shape = Strides::of(self.ty(rhs).shape());
+        let dims = c_shape.bits.len();
+        let batch = |strides: &Strides, element: u32| if dims == 3 { strides.coordinate(element, 0) } else { 0 };
+        let place = |strides: &Strides, [batch, row, col]: [u32; 3]| {
+            let batch = if dims == 3 { batch << strides.shift[0] } else { 0 };
+            batch | row << strides.shift[dims - 2] | col << strides.shift[dims - 1]
+        };
+        let mut registers = self.get(acc).to_vec();
+        let own = atom.registers(Operand::C) as usize;
+        for first in (0..registers.len()).step_by(own) {
+            let element = apply(&c.register, first as u32);
+            let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
+            let batch = batch(&c_shape, element);
+            let mut sums = registers[first..first + own].to_vec();
+            // K of the tile, in steps of the atom's.
+            for k in (0..1 << a_shape.bits[dims - 1]).step_by(atom.k as usize) {
+                let fragment = |value: Value, layout: &Layout, element: u32, operand: Operand| {
+                    let start = solve(&layout.register, element).expect("a fragment is in the registers of its warp");
+                    self.get(value)[start..start + atom.registers(operand) as usize].to_vec()
+                };
+                let a = fragment(lhs, &a, place(&a_shape, [batch, m, k]), Operand::A);
+                let b = fragment(rhs, &b, place(&b_shape, [batch, k, n]), Operand::B);
+                sums = self.sync_atom(instruction, &a, &b, &sums);
+            }
+            registers[first..first + own].copy_from_slice(&sums);
+        }
+        self.set(result, registers);
+    }
+
+    fn sync_atom(&self, instruction: &str, a: &[Val<'c>], b: &[Val<'c>], c: &[Val<'c>]) -> Vec<Val<'c>> {
+        let [a, b] = [a, b].map(|registers| self.words(registers));
+        let elem = c[0].get_type();
+        let sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
+        let letter = if elem == self.ir.f32().into() { "f" } else { "r" };
+        let mut next = 0;
+        let mut list = |count: usize| {
+            let names: Vec<String> = (next..next + count).map(|i| format!("${i}")).collect();
+            next += count;
+            format!("{{{}}}", names.join(", "))
+        };
+        let text = format!("{instruction} {}, {}, {}, {};", list(sums.len()), list(a.len()), list(b.len()), list(sums.len()));
+        let outputs = vec![format!("={letter}"); sums.len()];
+        let inputs =
+            std::iter::repeat_n("r".to_string(), a.len() + b.len()).chain(std::iter::repeat_n(letter.to_string(), sums.len()));
+        let constraints: Vec<String> = outputs.into_iter().chain(inputs).collect();
+        let args: Vec<Val<'c>> = a.into_iter().chain(b).chain(sums.iter().copied()).collect();
+        let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
+        let results = self.ir.asm_many(&types, &text, &constraints.join(","), &args, false);
+        if results.len() == c.len() {
+            return results;
+        }
+        // Half-precision sums come two to a word.
+        let pair = self.ir.vector_type(elem, 2);
+        results.into_iter().flat_map(|word| self.ir.unpack(self.ir.bitcast(word, pair), 2)).collect()
+    }
+
+    /// Elements packed into 32-bit words, the first lowest.
+    fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
+        let bits = match registers[0] {
+            Val::FloatValue(value) if value.get_type() == self.ir.f32() => 32,
+            Val::FloatValue(_) => 16,
+            other => other.into_int_value().get_type().get_bit_width(),
+        };
+        let count = (32 / bits) as usize;
+        registers.chunks(count).map(|chunk| self.ir.bitcast(self.ir.pack(chunk), self.ir.i32())).collect()
+    }
+
+    /// For each step of K every thread reads the rows and columns that its accumulators need, and multiplies and adds.
+    fn shared_product(&mut self, [lhs, rhs]: [Buffer; 2], acc: Value, signed: [bool; 2], result: Value) -> Result<()> {
+        let ir = self.ir;
+        let layout = self.layout(acc);
+        let buffers = &self.function.attrs.program.buffers;
+        let (a_info, b_info) = (&buffers[lhs], &buffers[rhs]);
+        let (a_shape, b_shape) = (Strides::of(&a_info.shape), Strides::of(&b_info.shape));
+        let c_shape = Strides::of(self.ty(acc).shape());
+        let dims = c_shape.bits.len();
+        let steps = a_info.shape[dims - 1];
+        let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
+        // From an accumulator to the element of each operand at K = 0.
+        let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];
+        let b_of = |element: u32| batch(element, &b_shape) | c_shape.coordinate(element, dims - 1) << b_shape.shift[dims - 1];
+        let a_place = self.thread_part(&layout, |basis| self.offset_in(lhs, a_of(basis)));
+        let b_place = self.thread_part(&layout, |basis| self.offset_in(rhs, b_of(basis)));
+        let (a_elem, b_elem, acc_elem) = (a_info.elem, b_info.elem, self.elem(acc));
+        // K lies above all else but the batch in both buffers, so its part of the offset is a multiple.
+        let a_step = self.offset_in(lhs, 1 << a_shape.shift[dims - 1]);
+        let b_step = self.offset_in(rhs, 1 << b_shape.shift[dims - 2]);
+
+        let before = ir.here();
+        let (body, after) = (ir.block(self.kernel, "products"), ir.block(self.kernel, ""));
+        ir.go(body);
+        ir.builder.position_at_end(body);
+        let counter = ir.builder.build_phi(ir.i32(), "").expect("at the start of a block");
+        let sums: Vec<_> = self
+            .get(acc)
+            .iter()
+            .map(|value| ir.builder.build_phi(value.get_type(), "").expect("at the start of a block"))
+            .collect();
+        counter.add_incoming(&[(&ir.const32(0), before)]);
+        for (phi, value) in sums.iter().zip(self.get(acc)) {
+            phi.add_incoming(&[(value, before)]);
+        }
+        let k = counter.as_basic_value().into_int_value();
+        let read = |buffer: Buffer, place, step: u32, element: u32, elem: Elem, cache: &mut Vec<(u32, Val<'c>)>| {
+            if let Some((_, value)) = cache.iter().find(|(known, _)| *known == element) {
+                return *value;
+            }
+            let own = ir.xor(place, ir.const32(self.offset_in(buffer, element)));
+            let at = ir.add(own, ir.mul(k, ir.const32(step)));
+            let value = self.register_form(elem, ir.load(ir.stored(elem), self.buffer_ptr(buffer, at), elem.bytes()));
+            cache.push((element, value));
+            value
+        };
+        let (mut a_read, mut b_read) = (Vec::new(), Vec::new());
+        let mut next = Vec::with_capacity(sums.len());
+        for (register, sum) in sums.iter().enumerate() {
+            let element = apply(&layout.register, register as u32);
+            let a = read(lhs, a_place, a_step, a_of(element), a_elem, &mut a_read);
+            let b = read(rhs, b_place, b_step, b_of(element), b_elem, &mut b_read);
+            next.push((a, b, sum.as_basic_value()));
+        }
+        let next = next.into_iter().map(|(a, b, sum)| {
+            let a = self.promote(a, a_elem, acc_elem, signed[0])?;
+            let b = self.promote(b, b_elem, acc_elem, signed[1])?;
+            Ok(self.multiply_add(a, b, sum))
+        });
+        let next = next.collect::<Result<Vec<Val<'c>>>>()?;
+        for (phi, value) in sums.iter().zip(&next) {
+            phi.add_incoming(&[(value, body)]);
+        }
+        let more = ir.add(k, ir.const32(1));
+        counter.add_incoming(&[(&more, body)]);
+        ir.branch(ir.icmp(IntPredicate::ULT, more, ir.const32(steps)), body, after);
+        ir.builder.position_at_end(after);
+        self.set(result, next);
+        Ok(())
+    }
+
+    /// An operand's element in the type that products are made in: the accumulator's, or f32 under an f16 accumulator.
+    fn promote(&self, value: Val<'c>, from: Elem, acc: Elem, signed: bool) -> Result<Val<'c>> {
+        let ir = self.ir;
+        match (from.carrier(), acc.carrier()) {
+            (Scalar::I8, Scalar::I32) => Ok(ir.resize(value.into_int_value(), ir.i32(), signed).into()),
+            (Scalar::F16 | Scalar::BF16, Scalar::F32 | Scalar::F16) => Ok(self.widen(value)),
+            (a, b) if a == b || (a == Scalar::TF32 && b == Scalar::F32) => Ok(value),
+            _ => Err(self.unsupported_type("product", from)),
+        }
+    }
+
+    /// Multiply, then add, each rounded: what the reference does on f32 and f64.
+    fn multiply_add(&self, a: Val<'c>, b: Val<'c>, sum: Val<'c>) -> Val<'c> {
+        let ir = self.ir;
+        if let Val::IntValue(a) = a {
+            return ir.add(ir.mul(a, b.into_int_value()), sum.into_int_value()).into();
+        }
+        let product = ir.builder.build_float_mul(a.into_float_value(), b.into_float_value(), "").expect("floats multiply");
+        let narrow = sum.get_type() != product.get_type().into();
+        let wide = if narrow { self.widen(sum) } else { sum };
+        let total = ir.builder.build_float_add(product, wide.into_float_value(), "").expect("floats add");
+        if narrow {
+            let ty = sum.get_type().into_float_type();
+            return ir.builder.build_float_trunc(total, ty, "").expect("floats narrow").into();
+        }
+        total.into()
+    }
+}
