@@ -2,34 +2,42 @@
 //! makes of failures.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{Ran, finish, temporary, tool};
 
 /// A folder with a copy of the driver and, for each stage, a script; `behaviour` is shell code that is given the stage's name
 /// in $name and its file in $file.
-fn fake(behaviour: &str) -> tempfile::TempDir {
+pub(crate) fn fake(behaviour: &str) -> tempfile::TempDir {
     let folder = temporary();
-    fs::copy(tool("tileiras"), folder.path().join("tileiras")).unwrap();
+    install(&tool("tileiras"), &folder.path().join("tileiras"));
     for stage in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
-        let path = folder.path().join(stage);
+        let source = folder.path().join("script");
         let script =
             format!("#!/bin/sh\nname={stage}\nfor file in \"$@\"; do :; done\n[ $name = tile-read ] || file=-\n{behaviour}\n");
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&source, script).unwrap();
+        install(&source, &folder.path().join(stage));
     }
+    fs::create_dir(folder.path().join("bin")).unwrap();
+    fs::write(folder.path().join("bin/ptxas"), "not run").unwrap();
     fs::write(folder.path().join("k.bc"), b"\x7fTileIR\0\x0d\x03\0\0rest").unwrap();
     folder
 }
 
-fn drive(folder: &Path, arguments: &[&str]) -> Ran {
+/// Copies an executable. Another process does it: while this one has a file open for writing, a child that another thread
+/// starts would have it open too, and it could not be run.
+pub(crate) fn install(from: &Path, to: &Path) {
+    let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status().unwrap();
+    assert!(status.success());
+}
+
+pub(crate) fn drive(folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(folder.join("tileiras"));
-    command.args(arguments).current_dir(folder);
+    command.args(arguments).current_dir(folder).env("CUDA_ROOT", folder);
     finish(command, b"")
 }
 
-const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
+pub(crate) const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
 
 #[test]
 fn stages_run_in_order_and_get_their_options() {
@@ -76,7 +84,8 @@ fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.contains("tile-sched failed: signal: 11"), "{}", ran.stderr);
     fs::remove_file(folder.path().join("tile-ptx")).unwrap();
-    fs::write(folder.path().join("tile-sched"), "#!/bin/sh\nexec cat\n").unwrap();
+    fs::write(folder.path().join("script"), "#!/bin/sh\nexec cat\n").unwrap();
+    install(&folder.path().join("script"), &folder.path().join("tile-sched"));
     let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.contains("tile-ptx"), "{}", ran.stderr);

@@ -4,6 +4,7 @@ mod builds;
 mod conventions;
 mod driver;
 mod probes;
+mod sweeps;
 
 use std::path::Path;
 use tests::{root, run, shell};

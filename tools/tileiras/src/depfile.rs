@@ -13,19 +13,24 @@ pub(crate) fn write(parsed: &Parsed, steps: &[Step], input: &str, output: &str) 
         None if parsed.flag("MD") => Path::new(output).with_extension("d"),
         None => return Ok(()),
     };
-    let folder = tools_folder();
-    let mut sources = vec![input.to_string()];
-    sources.extend(parsed.get("pipeline").map(str::to_string));
-    sources.extend(steps.iter().map(|step| folder.join(&step.tool).display().to_string()));
-    if steps.iter().any(|step| step.tool == "tile-link") {
-        sources.extend(common::toolkit::ptxas().ok().map(|ptxas| ptxas.path.display().to_string()));
-    }
+    let sources = [vec![input.to_string()], toolchain(parsed, steps)].concat();
     let mut line = escape(parsed.get("MT").unwrap_or(output))? + ":";
     for source in &sources {
         line += " \\\n  ";
         line += &escape(source)?;
     }
     common::write_file(Some(&path), (line + "\n").as_bytes())
+}
+
+/// Everything an output is made with: the pipeline file, the tools, ptxas.
+pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Vec<String> {
+    let folder = tools_folder();
+    let mut files: Vec<String> = parsed.get("pipeline").map(str::to_string).into_iter().collect();
+    files.extend(steps.iter().map(|step| folder.join(&step.tool).display().to_string()));
+    if steps.iter().any(|step| step.tool == "tile-link") {
+        files.extend(common::toolkit::ptxas().ok().map(|ptxas| ptxas.path.display().to_string()));
+    }
+    files
 }
 
 /// A file name as make and ninja read it in a rule.

@@ -1,5 +1,6 @@
 //! One compilation: from a parsed command line to the output file and the exit code.
 
+use crate::cache::Cache;
 use crate::depfile;
 use crate::grammar::{Parsed, parse_integer};
 use crate::pipeline::{Pipeline, Step, tools_folder};
@@ -38,19 +39,26 @@ pub(crate) struct Compiled {
     pub(crate) text: String,
 }
 
-/// Compiles the input that the command line names and writes the output.
-pub(crate) fn compile(parsed: &Parsed) -> Result<String, Stop> {
-    let input = parsed.positional[0].as_str();
+/// Compiles one input and writes the output. Gives what goes to standard error.
+pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, Stop> {
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
     let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
     check_input(parsed, input, pipeline.needs_target(&steps))?;
-    let output = parsed.get("output-file").unwrap_or("elf.o");
     if parsed.flag("dry-run") {
         crate::print(&mut std::io::stdout(), &shell_commands(&steps, input, output));
         return Ok(String::new());
     }
     let remarks = Wanted::of(parsed)?;
-    let compiled = run_steps(parsed, &steps, input, output, remarks.as_ref())?;
+    let cache = if remarks.is_none() { Cache::of(parsed)? } else { None };
+    let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, input)?)));
+    let compiled = match entry.as_ref().and_then(|(cache, key)| cache.get(key)) {
+        Some(compiled) => compiled,
+        None => {
+            let compiled = run_steps(parsed, &steps, input, output, remarks.as_ref())?;
+            entry.inspect(|(cache, key)| cache.put(key, &compiled));
+            compiled
+        }
+    };
     let written = write_output(output, &compiled.output).and_then(|()| depfile::write(parsed, &steps, input, output));
     match written {
         Ok(()) => Ok(compiled.text),

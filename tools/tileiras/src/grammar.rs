@@ -6,7 +6,7 @@ use crate::options::{OPTIONS, Spec, Value};
 use std::path::Path;
 
 /// What a command line says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
     /// Each option that was given, under its full name, in order.
     pub(crate) given: Vec<(&'static str, String)>,

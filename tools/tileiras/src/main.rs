@@ -3,11 +3,14 @@
 //! The command line, the exit codes and the messages are those of NVIDIA's tool of this name, so that its clients can use this
 //! one: [`grammar`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
 
+mod cache;
 mod depfile;
 mod drive;
 mod explain;
 mod grammar;
 mod help;
+mod many;
+mod ninja;
 mod options;
 mod pipeline;
 mod remarks;
@@ -42,7 +45,8 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
         print(&mut std::io::stdout(), &information(name));
         return Ok(String::new());
     }
-    if parsed.positional.len() > 1 {
+    let several = parsed.get("out-dir").is_some() || parsed.get("emit-ninja").is_some();
+    if parsed.positional.len() > 1 && !several {
         let name = std::path::Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         errors += &format!("{name}: Too many positional arguments specified!\n");
         errors += &format!("Can specify at most 1 positional arguments: See: {program} --help\n");
@@ -60,7 +64,11 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
         print(&mut std::io::stdout(), &help::list(false));
         return Err(Stop { code: exit::USAGE, text: String::new() });
     }
-    drive::compile(parsed)
+    match (parsed.get("emit-ninja"), parsed.get("out-dir")) {
+        (Some(path), _) => ninja::emit(parsed, path),
+        (None, Some(folder)) => many::compile(parsed, folder),
+        (None, None) => drive::compile(parsed, &parsed.positional[0], parsed.get("output-file").unwrap_or("elf.o")),
+    }
 }
 
 fn information(name: &str) -> String {

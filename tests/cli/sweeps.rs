@@ -1,0 +1,129 @@
+//! Many compilations: `--out-dir`, the cache, and generated ninja files, with stages of the test's own.
+
+use crate::driver::{PASS_ON, drive, fake};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tests::{files_below, finish};
+
+/// Names that are hard on shells and build files.
+const ODD: [&str; 6] = ["a b", "a$b", "a:b", "-k", "it's", "a#b"];
+
+fn kernels(folder: &Path, names: &[&str]) -> Vec<String> {
+    let paths: Vec<String> = names.iter().map(|name| format!("{name}.bc")).collect();
+    for (index, path) in paths.iter().enumerate() {
+        fs::write(folder.join(path), [b"\x7fTileIR\0\x0d\x03\0\0".as_slice(), index.to_string().as_bytes()].concat()).unwrap();
+    }
+    paths
+}
+
+fn outputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = files_below(folder).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "cubin"));
+    files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn many_inputs_and_targets_in_one_run() {
+    let folder = fake(PASS_ON);
+    kernels(folder.path(), &["one", "two"]);
+    let arguments = ["one.bc", "two.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--jobs=2"];
+    let ran = drive(folder.path(), &arguments);
+    assert_eq!((ran.code, ran.stdout.len()), (Some(0), 0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("[4/4] "), "{}", ran.stderr);
+    let names: Vec<String> = outputs(&folder.path().join("out")).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["one.sm_80.cubin", "one.sm_90.cubin", "two.sm_80.cubin", "two.sm_90.cubin"]);
+    fs::create_dir(folder.path().join("other")).unwrap();
+    fs::copy(folder.path().join("one.bc"), folder.path().join("other/one.bc")).unwrap();
+    let ran = drive(folder.path(), &["one.bc", "other/one.bc", "--gpu-name=sm_80", "--out-dir=out"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("both be written to 'out/one.sm_80.cubin'"), "{}", ran.stderr);
+}
+
+#[test]
+fn one_bad_input_does_not_stop_the_others() {
+    let folder = fake(PASS_ON);
+    kernels(folder.path(), &["one", "two"]);
+    fs::write(folder.path().join("bad.bc"), "no bytecode").unwrap();
+    let ran = drive(folder.path(), &["one.bc", "bad.bc", "two.bc", "--gpu-name=sm_80", "--out-dir=out"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stderr.contains("bad.bc: error: input does not correspond to Tile IR bytecode\n"), "{}", ran.stderr);
+    assert_eq!(outputs(&folder.path().join("out")).len(), 2);
+}
+
+#[test]
+fn a_cached_output_is_the_same_and_runs_no_stage() {
+    let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
+    let runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count();
+    let compile = |options: &[&str]| {
+        drive(folder.path(), &[&["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"], options].concat()).ok("cached");
+        fs::read(folder.path().join("out")).unwrap()
+    };
+    let first = compile(&[]);
+    assert_eq!(runs(), 6);
+    assert_eq!(compile(&[]), first);
+    assert_eq!(runs(), 6, "the second run takes it from the cache");
+    assert_ne!(compile(&["-O1"]), first);
+    assert_eq!(runs(), 12, "another option is another key");
+    fs::write(folder.path().join("script"), "#!/bin/sh\nexec cat\n").unwrap();
+    super::driver::install(&folder.path().join("script"), &folder.path().join("tile-sched"));
+    assert_ne!(compile(&[]), first, "another tool is another key");
+    for entry in files_below(&folder.path().join("kept/entries")) {
+        fs::write(entry, "damaged").unwrap();
+    }
+    compile(&[]);
+    let mode = |mode| fs::set_permissions(folder.path().join("kept"), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o755);
+    let ran = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"]);
+    assert_eq!(ran.code, Some(2), "a cache that others can reach is refused: {}", ran.stderr);
+    mode(0o700);
+}
+
+#[test]
+fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
+    let folder = fake(PASS_ON);
+    let names: Vec<String> = (0..40).map(|index| format!("k{index}")).collect();
+    let paths = kernels(folder.path(), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let arguments: Vec<&str> =
+        paths.iter().map(String::as_str).chain(["--gpu-name=sm_80", "--cache=kept", "--out-dir=out"]).collect();
+    for delay in [30, 60, 120] {
+        let mut command = Command::new(folder.path().join("tileiras"));
+        command.args(&arguments).current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let partial: Vec<_> = outputs(&folder.path().join("out"));
+    drive(folder.path(), &arguments).ok("after the kills");
+    let whole = outputs(&folder.path().join("out"));
+    assert_eq!(whole.len(), 40);
+    for entry in &partial {
+        assert!(whole.contains(entry), "{} was there in part", entry.0);
+    }
+}
+
+#[test]
+fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
+    let folder = fake(PASS_ON);
+    fs::create_dir(folder.path().join("in x")).unwrap();
+    kernels(&folder.path().join("in x"), &ODD);
+    let sweep = ["in x", "--gpu-name=sm_80", "--gpu-name=sm_90", "-O0", "-O3", "--lineinfo", "--out-dir=ou t"];
+    drive(folder.path(), &[&sweep[..], &["--emit-ninja=build.ninja"]].concat()).ok("--emit-ninja");
+    let ninja = || {
+        let mut command = Command::new("ninja");
+        command.args(["-j", "4"]).current_dir(folder.path());
+        let ran = finish(command, b"");
+        assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+        ran.text()
+    };
+    ninja();
+    let built = outputs(&folder.path().join("ou t"));
+    assert_eq!(built.len(), ODD.len() * 4);
+    assert!(ninja().contains("no work to do"));
+    fs::remove_dir_all(folder.path().join("ou t")).unwrap();
+    let inputs: Vec<String> = ODD.iter().map(|name| format!("in x/{name}.bc")).collect();
+    let arguments: Vec<&str> = sweep[1..].iter().copied().chain(inputs.iter().map(String::as_str)).collect();
+    drive(folder.path(), &arguments).ok("--out-dir");
+    assert_eq!(outputs(&folder.path().join("ou t")), built);
+}

@@ -1,0 +1,208 @@
+//! A cache of outputs by content: `--cache DIR`.
+//!
+//! The key is a hash of the input, of the commands with all their options, and of every program and library that takes part, so
+//! an entry never goes stale. Entries are written under another name and then renamed, so any number of processes can share a
+//! cache and be killed at any moment; each carries a hash of itself and is dropped when that does not match.
+
+use crate::drive::{Compiled, Stop, exit};
+use crate::grammar::Parsed;
+use crate::pipeline::{Step, tools_folder};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const MAGIC: &[u8] = b"tileworks cache 1\n";
+const HASH: usize = 32;
+
+pub(crate) struct Cache {
+    folder: PathBuf,
+    limit: u64,
+}
+
+pub(crate) struct Key(blake3::Hash);
+
+impl Cache {
+    /// The cache that the command line names, which must be nobody else's: an entry is as good as a program.
+    pub(crate) fn of(parsed: &Parsed) -> Result<Option<Cache>, Stop> {
+        let Some(folder) = parsed.get("cache") else { return Ok(None) };
+        // These want to see the stages at work.
+        if ["save-temps", "print-after", "time", "verbose"].iter().any(|option| parsed.get(option).is_some()) {
+            return Ok(None);
+        }
+        let bad = |message: String| Stop::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
+        let megabytes = parsed.get("cache-size").and_then(crate::grammar::parse_integer).unwrap_or(1024);
+        let limit = u64::try_from(megabytes).map_err(|_| bad("its size cannot be negative".into()))? << 20;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(error.to_string()))?;
+        let data = fs::metadata(folder).map_err(|error| bad(error.to_string()))?;
+        let own = fs::metadata("/proc/self").map_or(data.uid(), |own| own.uid());
+        if data.uid() != own || data.mode() & 0o077 != 0 {
+            return Err(bad("it belongs to or can be reached by others; use one of your own with mode 700".into()));
+        }
+        Ok(Some(Cache { folder: folder.into(), limit }))
+    }
+
+    /// What the output is decided by. None when something of it cannot be read; the stages will say what.
+    pub(crate) fn key(&self, steps: &[Step], input: &str) -> Option<Key> {
+        let mut hasher = blake3::Hasher::new();
+        let mut add = |part: &[u8]| {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        };
+        add(env!("SOURCE_HASH").as_bytes());
+        let tools = tools_folder();
+        for step in steps {
+            add(step.tool.as_bytes());
+            add(&(step.arguments.len() as u64).to_le_bytes());
+            step.arguments.iter().for_each(|argument| add(argument.as_bytes()));
+            add(self.content_hash(&tools.join(&step.tool))?.as_bytes());
+            match step.tool.as_str() {
+                "tile-ptx" => add(common::toolkit::libdevice()
+                    .ok()
+                    .and_then(|found| self.content_hash(&found.path))
+                    .unwrap_or_default()
+                    .as_bytes()),
+                "tile-link" => add(self.content_hash(&common::toolkit::ptxas().ok()?.path)?.as_bytes()),
+                _ => {}
+            }
+        }
+        add(&fs::read(crate::run::as_file(input)).ok()?);
+        Some(Key(hasher.finalize()))
+    }
+
+    /// The hash of a program, remembered by what a change of it would change.
+    fn content_hash(&self, path: &Path) -> Option<String> {
+        let data = fs::metadata(path).ok()?;
+        let state = format!("{} {} {} {}.{}\n", data.dev(), data.ino(), data.size(), data.mtime(), data.mtime_nsec());
+        let name = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
+        let note = self.folder.join("programs").join(&name.as_str()[..32]);
+        if let Some(hash) = fs::read_to_string(&note).ok().and_then(|text| text.strip_prefix(&state).map(str::to_string)) {
+            return Some(hash);
+        }
+        let hash = blake3::hash(&fs::read(path).ok()?).to_hex().to_string();
+        let _ = fs::create_dir_all(self.folder.join("programs"));
+        let _ = common::write_file(Some(&note), (state + &hash).as_bytes());
+        Some(hash)
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        let name = key.0.to_hex();
+        self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
+    }
+
+    /// The entry of a key, if there is one and it is whole.
+    pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
+        let path = self.path(key);
+        let bytes = fs::read(&path).ok()?;
+        let Some(compiled) = unpack(&bytes) else {
+            let _ = fs::remove_file(&path);
+            return None;
+        };
+        // The time of an entry is that of its last use.
+        let _ = fs::File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        Some(compiled)
+    }
+
+    /// Keeps an output. That it cannot be kept is no failure.
+    pub(crate) fn put(&self, key: &Key, compiled: &Compiled) {
+        let path = self.path(key);
+        let _ = path.parent().map(fs::create_dir_all);
+        if common::write_file(Some(&path), &pack(compiled)).is_ok() {
+            self.shrink();
+        }
+    }
+
+    /// Drops what was not used for longest when the cache is larger than it may be.
+    fn shrink(&self) {
+        let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        let mut entries: Vec<(SystemTime, u64, PathBuf)> = files
+            .filter_map(|file| {
+                let data = file.metadata().ok()?;
+                Some((data.modified().ok()?, data.len(), file.path()))
+            })
+            .collect();
+        let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
+        if total <= self.limit {
+            return;
+        }
+        entries.sort();
+        for (_, size, path) in entries {
+            if total <= self.limit / 10 * 9 {
+                break;
+            }
+            let _ = fs::remove_file(path);
+            total -= size;
+        }
+    }
+}
+
+fn pack(compiled: &Compiled) -> Vec<u8> {
+    let mut content = (compiled.text.len() as u64).to_le_bytes().to_vec();
+    content.extend(compiled.text.as_bytes());
+    content.extend(&compiled.output);
+    [MAGIC, blake3::hash(&content).as_bytes(), &content].concat()
+}
+
+fn unpack(bytes: &[u8]) -> Option<Compiled> {
+    let (hash, content) = bytes.strip_prefix(MAGIC)?.split_at_checked(HASH)?;
+    if blake3::hash(content).as_bytes() != hash {
+        return None;
+    }
+    let (length, rest) = content.split_at_checked(8)?;
+    let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+    let (text, output) = rest.split_at_checked(length)?;
+    Some(Compiled { output: output.to_vec(), text: String::from_utf8(text.to_vec()).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(folder: &Path, limit: u64) -> Cache {
+        Cache { folder: folder.into(), limit }
+    }
+
+    fn entry(size: usize) -> Compiled {
+        Compiled { output: vec![7; size], text: "warning: x\n".into() }
+    }
+
+    #[test]
+    fn a_damaged_entry_is_no_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, key) = (cache(folder.path(), 1 << 20), Key(blake3::hash(b"key")));
+        assert!(cache.get(&key).is_none());
+        cache.put(&key, &entry(100));
+        let found = cache.get(&key).unwrap();
+        assert_eq!((found.output.len(), found.text.as_str()), (100, "warning: x\n"));
+        let path = cache.path(&key);
+        let whole = fs::read(&path).unwrap();
+        for cut in [0, 10, whole.len() - 1] {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert!(cache.get(&key).is_none() && !path.exists());
+        }
+        let mut changed = whole;
+        *changed.last_mut().unwrap() ^= 1;
+        fs::write(&path, changed).unwrap();
+        assert!(cache.get(&key).is_none());
+    }
+
+    #[test]
+    fn the_least_recently_used_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), 3000);
+        let keys: Vec<Key> = (0..4u8).map(|n| Key(blake3::hash(&[n]))).collect();
+        for (index, key) in keys.iter().enumerate() {
+            if index == 3 {
+                cache.get(&keys[0]).unwrap();
+            }
+            cache.put(key, &entry(900));
+            let age = std::time::Duration::from_secs(100 - index as u64);
+            if index < 3 {
+                fs::File::options().append(true).open(cache.path(key)).unwrap().set_modified(SystemTime::now() - age).unwrap();
+            }
+        }
+        assert!(cache.get(&keys[0]).is_some() && cache.get(&keys[3]).is_some());
+        assert!(cache.get(&keys[1]).is_none());
+    }
+}
