@@ -4,7 +4,7 @@
 //! [`FieldRef`] and back from a [`FieldValue`]; [`Shape`] says, without a value, what a field of that type looks like.
 
 use crate::enums::{ComparisonOrdering, Direction, WireEnum};
-use crate::types::{Attribute, ConstantId, Dictionary, StringId};
+use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
 use base::arith::{Overflow, Predicate, Rounding, Signedness};
 use base::ir::{Region, Value};
 use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
@@ -25,6 +25,8 @@ pub enum Shape {
     Int32,
     Int64,
     String,
+    /// The name of a global.
+    Symbol,
     Constant,
     Attribute,
     Attributes,
@@ -197,6 +199,7 @@ plain_field! {
     i32: Shape::Int32, Int, |x| i64::from(*x), |v| v.try_into().ok();
     i64: Shape::Int64, Int, |x| *x, |v| Some(v);
     StringId: Shape::String, String, |x| *x, |v| Some(v);
+    Symbol: Shape::Symbol, String, |x| x.0, |v| Some(Symbol(v));
     ConstantId: Shape::Constant, Constant, |x| *x, |v| Some(v);
     Attribute: Shape::Attribute, Attribute, |x| x, |v| Some(v);
     Box<[Attribute]>: Shape::Attributes, Attributes, |x| x, |v| Some(v);

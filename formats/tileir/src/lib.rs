@@ -1,11 +1,17 @@
 //! Tile IR: the format `.tile` and its relation to NVIDIA's bytecode and text.
 
+pub mod bytecode;
+pub mod check_type;
 pub mod constraint;
 pub mod enums;
 pub mod fields;
+pub mod import;
 pub mod module;
 pub mod ops;
+mod payload;
+pub mod text;
 pub mod types;
+pub mod verify;
 pub mod version;
 
 pub use module::{Function, Global, Module};

@@ -92,14 +92,31 @@ pub fn stored_bytes(scalar: Scalar) -> usize {
     if scalar == Scalar::TF32 { 3 } else { scalar.bytes() as usize }
 }
 
-impl Constant {
-    pub fn is_splat(&self, scalar: Scalar, count: usize) -> bool {
-        match scalar {
-            // One byte holds up to eight separate elements; all ones is how a single true is written.
-            Scalar::I1 if count <= 8 => count == 1 || self.data[0] == 0xFF || self.data[0] == 0,
-            Scalar::I1 => self.data.len() == 1,
-            _ => self.data.len() == stored_bytes(scalar),
+/// Whether constant data has one of the sizes that `elements` elements may take.
+pub fn check_constant_size(data: &[u8], scalar: Scalar, elements: usize) -> Result<(), String> {
+    let size = data.len();
+    if scalar == Scalar::I1 {
+        if size == 1 || size == elements.div_ceil(8) {
+            return Ok(());
         }
+        return Err(format!("i1 dense attribute payload size {size} is not a recognized encoding for {elements} elements"));
+    }
+    let one = stored_bytes(scalar);
+    if size == one || size == one * elements {
+        return Ok(());
+    }
+    Err("failed to validate buffer size and format".into())
+}
+
+impl Constant {
+    /// Whether all elements are equal, which one element that stands for all makes them too.
+    pub fn is_splat(&self, scalar: Scalar, count: usize) -> bool {
+        if scalar == Scalar::I1 {
+            let first = self.element(scalar, 0, count);
+            return (1..count).all(|index| self.element(scalar, index, count) == first);
+        }
+        let size = stored_bytes(scalar);
+        self.data.chunks_exact(size).all(|element| element == &self.data[..size])
     }
 
     /// The bits of one of `count` elements. A tf32 value is given in the upper bits of 32, as [`Scalar`] has it.

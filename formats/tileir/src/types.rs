@@ -17,6 +17,10 @@ base::entity! {
     pub struct ConstantId = "#";
 }
 
+/// A reference to a global by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symbol(pub StringId);
+
 /// In the shape or strides of a tensor view: known only when the kernel runs.
 pub const DYNAMIC: i64 = i64::MIN;
 

@@ -1,0 +1,219 @@
+//! Attributes that say what they are: a tag and a payload, nested in arrays and dictionaries.
+
+use super::cursor::{Context, Cursor};
+use super::error::{ReadError, Result};
+use super::reader::Tables;
+use super::{MAX_DEPTH, attribute_tag as tag};
+use crate::types::{Attribute, ConstantId, Dictionary, StringId, Type, TypeId};
+use base::Scalar;
+
+impl Tables<'_> {
+    pub(super) fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
+        self.nested_attribute(cursor, 0)
+    }
+
+    fn nested_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        if depth > MAX_DEPTH {
+            return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
+        }
+        let number = cursor.varint().says(cursor, "failed to read AttributeTag for self-contained attribute.")?;
+        Ok(match u64::from(number as u8) {
+            tag::INTEGER => self.integer(cursor)?,
+            tag::FLOAT => self.float(cursor)?,
+            tag::BOOL => Attribute::Bool(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0),
+            tag::TYPE => Attribute::Type(self.types.read(cursor).says(cursor, "failed to get referenced type for TypeAttr")?),
+            tag::STRING => Attribute::String(self.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
+            tag::ARRAY => Attribute::Array(self.array(cursor, depth)?),
+            tag::DENSE => self.dense(cursor)?,
+            tag::DIV_BY => div_by(cursor)?,
+            tag::SAME_ELEMENTS => Attribute::SameElements(
+                checked_array(
+                    cursor.array(i64::from_le_bytes).says(cursor, "failed to read DenseI64ArrayAttr values."),
+                    cursor,
+                    |value| *value == i64::MIN || *value == i64::MAX,
+                )
+                .says(cursor, "failed to read DenseI64ArrayAttr for SameElementsAttr")?,
+            ),
+            tag::DICTIONARY => Attribute::Dictionary(self.nested_dictionary(cursor, depth)?),
+            tag::OPTIMIZATION_HINTS => Attribute::OptimizationHints(self.hints_at(cursor, depth)?),
+            tag::BOUNDED => bounded(cursor)?,
+            _ => return Err(cursor.error(format!("unsupported AttributeTag {number} for self-contained attribute"))),
+        })
+    }
+
+    pub(super) fn array(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Attribute]>> {
+        let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
+        let mut elements = Vec::new();
+        for i in 0..count {
+            let element =
+                self.nested_attribute(cursor, depth + 1).context(cursor, || format!("failed to parse ArrayAttr element {i}"))?;
+            let typed = matches!(
+                element,
+                Attribute::Integer { .. }
+                    | Attribute::Float { .. }
+                    | Attribute::Bool(_)
+                    | Attribute::String(_)
+                    | Attribute::Dense { .. }
+            );
+            if !typed {
+                return Err(cursor.error("ArrayAttr contains non-TypedAttr elements or is null"));
+            }
+            elements.push(element);
+        }
+        Ok(elements.into())
+    }
+
+    /// The untagged dictionary of an op's hints; every value is a dictionary.
+    pub(super) fn hints(&mut self, cursor: &mut Cursor<'_>) -> Result<Dictionary> {
+        self.hints_at(cursor, 0)
+    }
+
+    fn hints_at(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+        let entries = self.nested_dictionary(cursor, depth)?;
+        if let Some((key, _)) = entries.iter().find(|(_, value)| !matches!(value, Attribute::Dictionary(_))) {
+            let message = format!(
+                "expected dictionary attribute for optimization_hints entry `{}` got another kind of value",
+                self.strings.text(*key)
+            );
+            return Err(cursor.error(message).then(cursor.offset(), "failed to parse OptimizationHintsAttr"));
+        }
+        Ok(entries)
+    }
+
+    fn nested_dictionary(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+        let count = cursor.count().says(cursor, "failed to read size for DictionaryAttr")?;
+        let mut entries: Vec<(StringId, Attribute)> = Vec::new();
+        for i in 0..count {
+            let key = self.strings.read(cursor).context(cursor, || format!("failed to read key for DictionaryAttr element {i}"))?;
+            if self.strings.text(key).is_empty() {
+                return Err(cursor.error(format!("invalid empty attribute name for DictionaryAttr element {i}")));
+            }
+            let value = self.nested_attribute(cursor, depth + 1);
+            let strings = &self.strings;
+            let value = value.context(cursor, || format!("failed to parse DictionaryAttr value for key {}", strings.text(key)))?;
+            entries.push((key, value));
+        }
+        // A dictionary has no order; the reference keeps and prints it sorted.
+        entries.sort_by(|(a, _), (b, _)| self.strings.text(*a).cmp(self.strings.text(*b)));
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let key = self.strings.text(pair[0].0);
+            return Err(cursor.error(format!("failed to parse DictionaryAttr, duplicate key found: \"{key}\"")));
+        }
+        Ok(entries.into())
+    }
+
+    fn integer(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
+        const MESSAGE: &str = "failed to read valid IntegerType for IntegerAttr";
+        let ty = self.types.read(cursor).says(cursor, MESSAGE)?;
+        let Type::Scalar(scalar) = self.types.arena[ty] else { return Err(cursor.error(MESSAGE)) };
+        if !scalar.is_int() {
+            return Err(cursor.error(MESSAGE));
+        }
+        if scalar == Scalar::I1 {
+            let byte = cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")?;
+            return Ok(Attribute::Integer { ty, bits: u64::from(byte != 0) });
+        }
+        Ok(Attribute::Integer { ty, bits: inline_integer(cursor, scalar.bits())? })
+    }
+
+    fn float(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
+        const MESSAGE: &str = "failed to read valid FloatType for FloatAttr";
+        let ty = self.types.read(cursor).says(cursor, MESSAGE)?;
+        let Type::Scalar(scalar) = self.types.arena[ty] else { return Err(cursor.error(MESSAGE)) };
+        if !scalar.is_float() {
+            return Err(cursor.error(MESSAGE));
+        }
+        let width = if scalar == Scalar::TF32 { 19 } else { scalar.bits() };
+        let bits = if width <= 8 {
+            let byte = cursor.byte().says(cursor, "failed to read byte for APInt (<= 8 bits).")?;
+            if u32::from(byte) >> width != 0 {
+                return Err(cursor.error(format!("value {byte} does not fit in {width} bits.")));
+            }
+            u64::from(byte)
+        } else {
+            let value = cursor.signed_varint().says(cursor, "failed to read signed varint for APInt (<= 64 bits).")?;
+            fits(cursor, value, width)?
+        };
+        Ok(Attribute::Float { ty, bits: if scalar == Scalar::TF32 { bits << 13 } else { bits } })
+    }
+
+    fn dense(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
+        const MESSAGE: &str = "failed to read valid MLIR Type for self-contained DenseElementsAttr";
+        let ty = self.types.read(cursor).says(cursor, MESSAGE)?;
+        if !matches!(self.types.arena[ty], Type::Tile { .. }) {
+            return Err(cursor.error(MESSAGE));
+        }
+        let data = self.constant(cursor, ty)?;
+        Ok(Attribute::Dense { ty, data })
+    }
+
+    /// A reference to constant data of type `ty`.
+    pub(super) fn constant(&mut self, cursor: &mut Cursor<'_>, ty: TypeId) -> Result<ConstantId> {
+        let index = cursor.varint().says(cursor, "failed to read constant index")?;
+        if index >= self.constants.len() {
+            return Err(cursor.error(format!("constant index {index} out of bounds")));
+        }
+        self.constant_at(index, ty)
+    }
+
+    pub(super) fn constant_at(&mut self, index: u64, ty: TypeId) -> Result<ConstantId> {
+        let tile = self.types.element(ty).and_then(|(element, shape)| Some((element.scalar()?, shape)));
+        let Some((scalar, shape)) = tile else {
+            let ty = &self.types.arena[ty];
+            let got = if ty.tile().is_some() { "a tile of pointers" } else { "<<NULL TYPE>>" };
+            return Err(ReadError::at(0, format!("expect Cuda Tile integer or float type but got: {got}")));
+        };
+        let elements = shape.iter().product::<i64>() as usize;
+        self.constants.get(index, |data, cursor| {
+            crate::module::check_constant_size(data, scalar, elements).map_err(|message| cursor.error(message))
+        })
+    }
+}
+
+/// An integer written as its bits.
+pub(super) fn inline_integer(cursor: &mut Cursor<'_>, width: u32) -> Result<u64> {
+    let value = cursor.varint().context(cursor, || format!("failed to read VarInt for inline integer (width={width})"))?;
+    fits(cursor, value, width)
+}
+
+fn fits(cursor: &Cursor<'_>, value: u64, width: u32) -> Result<u64> {
+    if width < 64 && value >> width != 0 {
+        return Err(cursor.error(format!("value {value} does not fit in {width} bits")));
+    }
+    Ok(value)
+}
+
+/// An array in which the reference does not take the smallest and largest value.
+pub(super) fn checked_array<T: std::fmt::Display>(
+    values: Result<Box<[T]>>,
+    cursor: &Cursor<'_>,
+    refused: impl Fn(&T) -> bool,
+) -> Result<Box<[T]>> {
+    let values = values?;
+    match values.iter().find(|value| refused(value)) {
+        Some(value) => Err(cursor.error(format!("array contains unsupported value {value}"))),
+        None => Ok(values),
+    }
+}
+
+fn div_by(cursor: &mut Cursor<'_>) -> Result<Attribute> {
+    let divisor = cursor.varint().says(cursor, "failed to read divisor for DivByAttr")?;
+    let flags = cursor.byte().says(cursor, "failed to read flags byte for DivByAttr")?;
+    let every = optional(cursor, flags & 1 != 0, "failed to read value for 'every' in DivByAttr")?;
+    let along = optional(cursor, flags & 2 != 0, "failed to read value for 'along' in DivByAttr")?;
+    Ok(Attribute::DivBy { divisor, every, along })
+}
+
+fn bounded(cursor: &mut Cursor<'_>) -> Result<Attribute> {
+    let flags = cursor.byte().says(cursor, "failed to read flags byte for BoundedAttr")?;
+    let lower = optional(cursor, flags & 1 != 0, "failed to read lower bound for BoundedAttr")?;
+    let upper = optional(cursor, flags & 2 != 0, "failed to read upper bound for BoundedAttr")?;
+    Ok(Attribute::Bounded { lower, upper })
+}
+
+fn optional(cursor: &mut Cursor<'_>, present: bool, message: &str) -> Result<Option<i64>> {
+    if !present {
+        return Ok(None);
+    }
+    Ok(Some(cursor.signed_varint().says(cursor, message)? as i64))
+}

@@ -1,0 +1,116 @@
+//! A position in a stretch of bytes, and the primitives of the format.
+
+use super::error::{ReadError, Result};
+
+#[derive(Clone, Debug)]
+pub(super) struct Cursor<'a> {
+    data: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(data: &'a [u8]) -> Self {
+        Cursor { data, offset: 0 }
+    }
+    pub(super) fn offset(&self) -> usize {
+        self.offset
+    }
+    pub(super) fn remaining(&self) -> usize {
+        self.data.len() - self.offset
+    }
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.data[self.offset..]
+    }
+    pub(super) fn error(&self, message: impl std::fmt::Display) -> ReadError {
+        ReadError::at(self.offset, message)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8> {
+        Ok(self.bytes(1)?[0])
+    }
+    pub(super) fn bytes(&mut self, length: u64) -> Result<&'a [u8]> {
+        if length > self.remaining() as u64 {
+            return Err(ReadError::silent());
+        }
+        let start = self.offset;
+        self.offset += length as usize;
+        Ok(&self.data[start..self.offset])
+    }
+    pub(super) fn little_endian<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.bytes(N as u64)?.try_into().expect("as many bytes as asked for"))
+    }
+
+    /// Unsigned LEB128 of at most ten bytes; longer than necessary is allowed.
+    pub(super) fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(ReadError::silent())
+    }
+    /// A count, which the reference bounds.
+    pub(super) fn count(&mut self) -> Result<u64> {
+        const MAX: u64 = u32::MAX as u64 - 1;
+        let value = self.varint()?;
+        if value > MAX {
+            let message =
+                format!("varint value exceeds maximum supported capacity. (expected value less than {MAX}, got {value}).");
+            return Err(self.error(message));
+        }
+        Ok(value)
+    }
+    pub(super) fn signed_varint(&mut self) -> Result<u64> {
+        let value = self.varint()?;
+        Ok((value >> 1) ^ (value & 1).wrapping_neg())
+    }
+
+    /// A counted array of little-endian integers.
+    pub(super) fn array<T, const N: usize>(&mut self, decode: fn([u8; N]) -> T) -> Result<Box<[T]>> {
+        let count = self.varint()?;
+        if count > u64::from(u32::MAX) - 1 {
+            return Err(self.error(format!("array size in bytecode ({count}) exceeds maximum supported capacity")));
+        }
+        if count > self.remaining() as u64 {
+            // The reference reads what is there before it fails, which shows in the offset it reports.
+            self.offset = self.data.len() - self.remaining() % N;
+            return Err(ReadError::silent());
+        }
+        let mut items = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            items.push(decode(self.little_endian()?));
+        }
+        Ok(items.into_boxed_slice())
+    }
+
+    /// Skips to a multiple of `alignment` from the start of the stretch.
+    pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
+        if alignment < 2 {
+            return Ok(());
+        }
+        if self.remaining() == 0 {
+            return Err(ReadError::silent());
+        }
+        let past = self.offset as u64 % alignment;
+        self.bytes((alignment - past) % alignment)?;
+        Ok(())
+    }
+}
+
+/// Adds the words of the next level to a failure.
+pub(super) trait Context<T> {
+    fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T>;
+    fn says(self, cursor: &Cursor<'_>, message: &str) -> Result<T>;
+}
+
+impl<T> Context<T> for Result<T> {
+    fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T> {
+        self.map_err(|error| error.then(cursor.offset, message()))
+    }
+    fn says(self, cursor: &Cursor<'_>, message: &str) -> Result<T> {
+        self.map_err(|error| error.then(cursor.offset, message))
+    }
+}

@@ -1,0 +1,535 @@
+//! Functions: the table, and the ops of a body.
+//!
+//! Nesting depth is the file's choice, so blocks that are being read are on a stack of [`Frame`]s and not on ours.
+
+use super::attributes::checked_array;
+use super::cursor::{Context, Cursor};
+use super::debug::Locations;
+use super::error::{ReadError, Result};
+use super::reader::Tables;
+use crate::enums::Visibility;
+use crate::fields::{FieldValue, Shape};
+use crate::module::Function;
+use crate::ops::{FieldInfo, Layout, Op, Opcode};
+use crate::types::{Attribute, Dictionary, Type, TypeId};
+use crate::version::Version;
+use base::ir::{self, Block, Operation, Region, Value};
+use base::{Body, Loc};
+use smallvec::SmallVec;
+
+pub(super) struct FunctionRecord<'a> {
+    name: u64,
+    signature: u64,
+    flags: u8,
+    loc: u64,
+    hints: Option<Attribute>,
+    body: &'a [u8],
+}
+
+const PRIVATE: u8 = 1;
+const KERNEL: u8 = 2;
+const HINTS: u8 = 4;
+
+impl<'a> Tables<'a> {
+    pub(super) fn function_table(&mut self, payload: &'a [u8]) -> Result<Vec<FunctionRecord<'a>>> {
+        let mut cursor = Cursor::new(payload);
+        let count = cursor.varint()?;
+        if count > payload.len() as u64 {
+            return Err(cursor.error(format!("number of functions ({count}) exceeds payload size ({})", payload.len())));
+        }
+        (0..count).map(|_| self.function_record(&mut cursor)).collect()
+    }
+
+    fn function_record(&mut self, cursor: &mut Cursor<'a>) -> Result<FunctionRecord<'a>> {
+        let name = cursor.varint()?;
+        let signature = cursor.varint()?;
+        let flags = cursor.byte()?;
+        let loc = cursor.varint()?;
+        // Files of earlier versions may have anything in the other bits.
+        if flags & !(PRIVATE | KERNEL | HINTS) != 0 && self.version >= Version::V13_4 {
+            return Err(cursor.error(format!("function entry has unrecognized flag bits (0x{:X});", flags & !7)));
+        }
+        let hints = (flags & KERNEL != 0 && flags & HINTS != 0).then(|| self.attribute(cursor)).transpose()?;
+        let length = cursor.varint()?;
+        let rest = cursor.remaining();
+        let body = cursor
+            .bytes(length)
+            .context(cursor, || format!("function body length {length} exceeds remaining bytecode data ({rest} bytes)"))?;
+        Ok(FunctionRecord { name, signature, flags, loc, hints, body })
+    }
+
+    pub(super) fn function(&mut self, record: FunctionRecord<'a>, file: &Cursor<'_>) -> Result<Function> {
+        let index = record.name;
+        let name = self.strings.get(index).context(file, || format!("failed to get function name string at index {index}"))?;
+        let label = self.strings.text(name).to_string();
+        if label.is_empty() {
+            return Err(file.error(format!("function name at index {index} is empty")));
+        }
+        let signature = record.signature;
+        if signature >= self.types.len() {
+            return Err(file.error(format!("function signature index {signature} out of bounds for function '{label}'")));
+        }
+        let ty = self
+            .types
+            .get(signature)
+            .context(file, || format!("failed to parse type at index {signature} for function '{label}"))?;
+        let Type::Function { inputs, .. } = &self.types.arena[ty] else {
+            let got = self.types.text(ty);
+            return Err(file.error(format!(
+                "function signature index {signature} does not refer to a function type for function '{label}', got type: '{got}'"
+            )));
+        };
+        let inputs = inputs.clone();
+        let mut locations = self.debug.locations(record.loc);
+        let loc = self
+            .debug
+            .next(&mut locations, &mut self.strings)
+            .context(file, || format!("failed to read function location for '{label}'"))?;
+        let hints = self.entry_hints(&record).ok_or_else(|| {
+            file.error(match record.flags & KERNEL {
+                0 => format!("un-expected non-entry function '{label}'"),
+                _ => format!("invalid optimization hints attribute for function '{label}'"),
+            })
+        })?;
+        self.parameters = self
+            .parameters
+            .checked_sub(inputs.len())
+            .ok_or_else(|| file.error("the functions have more parameters than the file has bytes"))?;
+        let mut body = Body::default();
+        let region = body.new_region();
+        let block = body.new_block(region);
+        let values = inputs.iter().map(|ty| body.add_argument(block, *ty)).collect();
+        let reader = BodyReader { tables: self, cursor: Cursor::new(record.body), body, locations, values };
+        let body = reader.run(block).context(file, || format!("failed to parse function body for function '{label}'"))?;
+        let visibility = if record.flags & PRIVATE != 0 { Visibility::Private } else { Visibility::Public };
+        Ok(Function { name, ty, visibility, hints, body, region, loc })
+    }
+
+    /// The hints of an entry; none when the record is of another kind or the attribute is.
+    fn entry_hints(&self, record: &FunctionRecord<'_>) -> Option<Option<Dictionary>> {
+        if record.flags & KERNEL == 0 {
+            return None;
+        }
+        match &record.hints {
+            None => Some(None),
+            Some(Attribute::OptimizationHints(entries)) => Some(Some(entries.clone())),
+            Some(_) => None,
+        }
+    }
+}
+
+struct BodyReader<'t, 'a> {
+    tables: &'t mut Tables<'a>,
+    cursor: Cursor<'a>,
+    body: Body<Op, TypeId>,
+    locations: Locations,
+    /// What an operand number means at this point.
+    values: Vec<Value>,
+}
+
+/// An op whose regions are being read. The op itself is already in its block, so ids follow program order.
+struct Frame {
+    op: ir::Op,
+    /// How many of its results have a number for later ops; a 13.1 print has a token that has none.
+    numbered: usize,
+    regions: SmallVec<[Region; 2]>,
+    /// How many of the regions were begun, and how many blocks the current one has.
+    begun: usize,
+    blocks: u64,
+    block: Block,
+    block_number: u64,
+    /// Ops of the block, and which is next.
+    ops: u64,
+    op_number: u64,
+    /// How many values there were before the block.
+    values: usize,
+}
+
+/// All of an op but its regions.
+struct Head {
+    opcode: Opcode,
+    fields: SmallVec<[FieldValue; 8]>,
+    results: SmallVec<[TypeId; 2]>,
+    numbered: usize,
+    loc: Loc,
+}
+
+impl BodyReader<'_, '_> {
+    fn run(mut self, entry: Block) -> Result<Body<Op, TypeId>> {
+        let mut stack: Vec<Frame> = Vec::new();
+        loop {
+            let step = match stack.is_empty() {
+                true if self.cursor.remaining() == 0 => return Ok(self.body),
+                true => self.op(entry, &mut stack),
+                false => self.step(&mut stack),
+            };
+            step.map_err(|error| self.unwind(error, &stack))?;
+        }
+    }
+
+    /// Reads the next op of the innermost block, or leaves the block, region and op that are complete.
+    fn step(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
+        let frame = stack.last_mut().expect("there is a block to go on with");
+        if frame.op_number < frame.ops {
+            let block = frame.block;
+            return self.op(block, stack);
+        }
+        self.end_block(stack)
+    }
+
+    /// The reference's account of where it was, outwards.
+    fn unwind(&self, mut error: ReadError, stack: &[Frame]) -> ReadError {
+        let at = self.cursor.offset();
+        for frame in stack.iter().rev() {
+            if frame.blocks > 0 {
+                if frame.op_number < frame.ops {
+                    error = error.then(at, format!("failed to parse operation {} in block.", frame.op_number));
+                }
+                error = error.then(at, format!("failed to parse block {} in region.", frame.block_number));
+            }
+            error = error.then(at, format!("failed to parse region {}", frame.begun - 1));
+        }
+        error
+    }
+
+    fn op(&mut self, into: Block, stack: &mut Vec<Frame>) -> Result<()> {
+        let head = self.op_head()?;
+        let info = head.opcode.info();
+        let expected = info.regions();
+        if expected > 0 {
+            let count = self.cursor.count().says(&self.cursor, "failed to read number of regions to parse.")?;
+            if count != expected as u64 {
+                let name = info.mnemonic;
+                return Err(self.cursor.error(format!("cuda_tile.{name} op expected {expected} regions, got {count}")));
+            }
+        }
+        let regions: SmallVec<[Region; 2]> = (0..expected).map(|_| self.body.new_region()).collect();
+        let op = self.append(into, head.opcode, head.fields, &regions, head.results, head.loc)?;
+        if expected == 0 {
+            self.leave(op, head.numbered, stack);
+            return Ok(());
+        }
+        let (numbered, values) = (head.numbered, self.values.len());
+        let (begun, blocks, block, block_number, ops, op_number) = (0, 0, into, 0, 0, 0);
+        stack.push(Frame { op, numbered, regions, begun, blocks, block, block_number, ops, op_number, values });
+        self.region(stack)
+    }
+
+    /// Adds an op to its block.
+    fn append(
+        &mut self,
+        into: Block,
+        opcode: Opcode,
+        fields: SmallVec<[FieldValue; 8]>,
+        regions: &[Region],
+        results: SmallVec<[TypeId; 2]>,
+        loc: Loc,
+    ) -> Result<ir::Op> {
+        let mut regions = regions.iter();
+        let mut fields = fields.into_iter();
+        let mut infos = opcode.info().fields.iter();
+        let kind = Op::from_fields(opcode, &mut || match infos.next()?.shape {
+            Shape::Region => regions.next().map(|region| FieldValue::Region(*region)),
+            _ => fields.next(),
+        });
+        let mut kind = kind.ok_or_else(|| self.cursor.error("an op was decoded into fields that it does not have"))?;
+        if let Op::LoadViewTko { inbounds, index, .. } | Op::StoreViewTko { inbounds, index, .. } = &mut kind
+            && inbounds.len() == index.len()
+            && !inbounds.contains(&true)
+        {
+            // No promise for any dimension is no promise.
+            *inbounds = Box::default();
+        }
+        Ok(self.body.append(into, kind, results, loc))
+    }
+
+    /// An op is complete: its results get numbers, and the block goes on.
+    fn leave(&mut self, op: ir::Op, numbered: usize, stack: &mut [Frame]) {
+        self.values.extend(self.body.ops[op].results.iter().take(numbered));
+        if let Some(frame) = stack.last_mut() {
+            frame.op_number += 1;
+        }
+    }
+
+    /// Begins the next region of the innermost op, or ends the op when it has all.
+    fn region(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
+        loop {
+            let frame = stack.last_mut().expect("an op with regions is on the stack");
+            if frame.begun == frame.regions.len() {
+                let frame = stack.pop().expect("an op with regions is on the stack");
+                self.leave(frame.op, frame.numbered, stack);
+                return Ok(());
+            }
+            (frame.begun, frame.blocks, frame.block_number) = (frame.begun + 1, 0, 0);
+            frame.blocks = self.cursor.varint().says(&self.cursor, "failed to read region block count")?;
+            if frame.blocks > 0 {
+                return self.block(stack);
+            }
+        }
+    }
+
+    fn block(&mut self, stack: &mut [Frame]) -> Result<()> {
+        let frame = stack.last_mut().expect("an op with regions is on the stack");
+        let region = frame.regions[frame.begun - 1];
+        frame.block = self.body.new_block(region);
+        (frame.ops, frame.op_number, frame.values) = (0, 0, self.values.len());
+        let args = self.cursor.varint().says(&self.cursor, "failed to read block argument count.")?;
+        for i in 0..args {
+            let ty = self.tables.types.read(&mut self.cursor);
+            let ty = ty.context(&self.cursor, || format!("failed to read block argument type: {i}"))?;
+            self.values.push(self.body.add_argument(frame.block, ty));
+        }
+        frame.ops = self.cursor.varint().says(&self.cursor, "failed to read block operation count.")?;
+        Ok(())
+    }
+
+    fn end_block(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
+        let frame = stack.last_mut().expect("an op with regions is on the stack");
+        const INVALID: &str = "invalid block structure: block is expected to have a terminator operation, but";
+        match self.body.blocks[frame.block].ops.last() {
+            None => return Err(self.cursor.error(format!("{INVALID} it is empty"))),
+            Some(op) if !self.body.ops[*op].kind.is_terminator() => {
+                let name = self.body.ops[*op].kind.mnemonic();
+                let message = format!("{INVALID} the last operation 'cuda_tile.{name}' is not a terminator.");
+                return Err(self.cursor.error(message));
+            }
+            Some(_) => {}
+        }
+        self.values.truncate(frame.values);
+        frame.block_number += 1;
+        if frame.block_number < frame.blocks { self.block(stack) } else { self.region(stack) }
+    }
+
+    /// Reads all of an op but its regions.
+    fn op_head(&mut self) -> Result<Head> {
+        let number = self.cursor.varint().says(&self.cursor, "failed to read operation opcode.")?;
+        let version = self.tables.version;
+        let shown = number as u32;
+        let opcode = Opcode::from_number(u64::from(shown));
+        let last = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode)).max().unwrap_or_default();
+        if opcode.is_some_and(|opcode| opcode.info().since > version) || shown > last {
+            return Err(self.cursor.error(format!("unsupported opcode {shown} for bytecode version {version}")));
+        }
+        let loc = self.tables.debug.next(&mut self.locations, &mut self.tables.strings);
+        let loc = loc.says(&self.cursor, "failed to read operation location.")?;
+        let Some(opcode) = opcode else {
+            return Err(self.cursor.error(format!("unknown or unimplemented opcode: {shown}")));
+        };
+        let (results, numbered) = self.results(opcode)?;
+        let info = opcode.info();
+        let mut flags = 0;
+        if info.flags_since().is_some_and(|since| since <= version) {
+            flags = self.cursor.varint().says(&self.cursor, "failed to read flags field")?;
+        }
+        let mut bits: SmallVec<[Option<bool>; 8]> = SmallVec::from_elem(None, info.fields.len());
+        for (bit, (field, _)) in info.flag_fields().enumerate() {
+            bits[field] = Some(flags >> bit & 1 != 0);
+        }
+        let mut fields = SmallVec::new();
+        let mut operands = Operands::Uncounted { seen: 0 };
+        for (i, field) in info.fields.iter().enumerate() {
+            if field.shape == Shape::Region {
+                continue;
+            }
+            if field.since > version
+                && let Some(default) = Op::field_default(opcode, field.name)
+            {
+                fields.push(default);
+                continue;
+            }
+            let value = if field.shape.is_operand() {
+                self.operand_field(opcode, field, bits[i], &mut operands)?
+            } else {
+                self.attribute_field(field, bits[i], results.first().copied())?
+            };
+            fields.push(value);
+        }
+        if let Operands::Counted { left, .. } = operands
+            && left > 0
+        {
+            return Err(ReadError::plain(format!("'cuda_tile.{}' op has {left} operands too many", info.mnemonic)));
+        }
+        Ok(Head { opcode, fields, results, numbered, loc })
+    }
+
+    fn results(&mut self, opcode: Opcode) -> Result<(SmallVec<[TypeId; 2]>, usize)> {
+        let info = opcode.info();
+        let class = info.class;
+        let mut count = info.results.len() as u64;
+        if matches!(info.layout, Layout::Counted | Layout::Segments | Layout::CountedResults) {
+            count = self.cursor.count().context(&self.cursor, || format!("failed to read number of result types for {class}"))?;
+        }
+        let mut types = SmallVec::new();
+        if opcode == Opcode::PrintTko {
+            // The token came with 13.2. Older prints get one that nothing can refer to.
+            let expected = u64::from(self.tables.version >= Version::V13_2);
+            for _ in 0..expected {
+                types.push(self.result_type(0, class)?);
+            }
+            if count != expected {
+                return Err(self
+                    .cursor
+                    .error(format!("result count mismatch for {class}: expected {expected} compatible results but got {count}")));
+            }
+            if expected == 0 {
+                types.push(self.tables.types.intern(Type::Token));
+            }
+            return Ok((types, expected as usize));
+        }
+        for i in 0..count {
+            types.push(self.result_type(i, class)?);
+        }
+        let count = types.len();
+        Ok((types, count))
+    }
+
+    fn result_type(&mut self, index: u64, class: &str) -> Result<TypeId> {
+        let ty = self.tables.types.read(&mut self.cursor);
+        ty.context(&self.cursor, || format!("failed to get result type {index} for {class}"))
+    }
+
+    fn operand_field(&mut self, opcode: Opcode, field: &FieldInfo, bit: Option<bool>, state: &mut Operands) -> Result<FieldValue> {
+        let info = opcode.info();
+        if let (Layout::Counted | Layout::CountedOperands, Operands::Uncounted { .. }) = (info.layout, &*state) {
+            let left = self.cursor.count().says(&self.cursor, "failed to read operand count")?;
+            *state = Operands::Counted { left, seen: 0 };
+        }
+        // Ops with segments name the segment in their messages, others count operands.
+        let segmented = info.layout == Layout::Segments || info.flag_fields().any(|(_, field)| field.shape.is_operand());
+        match field.shape {
+            Shape::OptionalOperand => {
+                let present = bit.unwrap_or_else(|| state.left() > 0);
+                let value = present.then(|| self.operand(field, segmented, 0, state)).transpose()?;
+                Ok(FieldValue::OptionalOperand(value))
+            }
+            Shape::Operands => {
+                let count = match info.layout {
+                    Layout::Segments => self.cursor.varint().context(&self.cursor, || {
+                        let (name, op) = (field.wire_name, info.mnemonic);
+                        format!("failed to read actual size for variadic ODS segment '{name}' of op 'cuda_tile.{op}'")
+                    })? as u32 as i32 as i64 as u64,
+                    _ => state.left(),
+                };
+                let mut values = Vec::new();
+                // A count with the top bit set is negative to the reference, which then reads nothing.
+                for element in 0..(count as i64).max(0) as u64 {
+                    values.push(self.operand(field, segmented, element, state)?);
+                }
+                Ok(FieldValue::Operands(values.into()))
+            }
+            _ => Ok(FieldValue::Operand(self.operand(field, segmented, 0, state)?)),
+        }
+    }
+
+    fn operand(&mut self, field: &FieldInfo, segmented: bool, element: u64, state: &mut Operands) -> Result<Value> {
+        let number = state.take().ok_or_else(|| self.cursor.error("an operation has fewer operands than it needs"))?;
+        let place = || match segmented {
+            true => format!("for {} segment, element {element}", field.wire_name),
+            false => format!("for operand {number}"),
+        };
+        let index = self.cursor.varint().context(&self.cursor, || match segmented {
+            true => format!("failed to read operand index {}", place()),
+            false => format!("failed to read operand index {number}"),
+        })?;
+        let known = self.values.len();
+        let value = usize::try_from(index).ok().and_then(|index| self.values.get(index)).copied();
+        value.ok_or_else(|| self.cursor.error(format!("operand index {index} out of bounds (size={known}) {}", place())))
+    }
+
+    fn attribute_field(&mut self, field: &FieldInfo, bit: Option<bool>, result: Option<TypeId>) -> Result<FieldValue> {
+        let value = match (field.shape, bit) {
+            (Shape::Flag, bit) => return Ok(FieldValue::Flag(bit.unwrap_or(false))),
+            (Shape::OptionalEnum(_), Some(false)) => return Ok(FieldValue::OptionalEnum(None)),
+            (Shape::OptionalDictionary, Some(false)) => return Ok(FieldValue::OptionalDictionary(None)),
+            (shape, _) => self.attribute_value(shape, result),
+        };
+        let optional = if bit.is_some() { "optional " } else { "" };
+        value.context(&self.cursor, || format!("failed to parse {optional}attribute '{}'", field.wire_name))
+    }
+
+    fn attribute_value(&mut self, shape: Shape, result: Option<TypeId>) -> Result<FieldValue> {
+        let cursor = &mut self.cursor;
+        Ok(match shape {
+            Shape::Enum(names) => FieldValue::Enum(enumeration(cursor, names)?),
+            Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names)?)),
+            Shape::Byte(_) => {
+                FieldValue::Enum(u8::from(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0))
+            }
+            Shape::Int32 => FieldValue::Int(i64::from(super::attributes::inline_integer(cursor, 32)? as u32 as i32)),
+            Shape::Int64 => FieldValue::Int(super::attributes::inline_integer(cursor, 64)? as i64),
+            Shape::String => FieldValue::String(self.tables.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
+            Shape::Symbol => {
+                let name = self.tables.strings.read(cursor).says(cursor, "failed to read string for FlatSymbolRefAttr.")?;
+                if self.tables.strings.text(name).is_empty() {
+                    return Err(cursor.error("empty symbol reference is invalid"));
+                }
+                FieldValue::String(name)
+            }
+            Shape::Constant => match result {
+                Some(ty) => FieldValue::Constant(self.tables.constant(cursor, ty)?),
+                None => return Err(cursor.error("a constant has no type")),
+            },
+            Shape::Attribute => {
+                let attribute = self.tables.attribute(cursor);
+                let attribute =
+                    attribute.says(cursor, "failed to parse self-contained attribute for AssumePredicateAttrInterface")?;
+                let predicate =
+                    matches!(attribute, Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. });
+                if !predicate {
+                    return Err(cursor.error("failed to cast parsed attribute to AssumePredicateAttrInterface"));
+                }
+                FieldValue::Attribute(attribute)
+            }
+            Shape::Attributes => FieldValue::Attributes(self.tables.array(cursor, 0)?),
+            Shape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.hints(cursor)?))),
+            Shape::Bools => {
+                let bytes = cursor.array(|[byte]: [u8; 1]| byte != 0);
+                FieldValue::Bools(bytes.says(cursor, "failed to read DenseBoolArrayAttr values.")?)
+            }
+            Shape::Ints => {
+                let values = cursor.array(i32::from_le_bytes).says(cursor, "failed to read DenseI32ArrayAttr values.");
+                FieldValue::Ints(checked_array(values, cursor, |value| *value == i32::MIN || *value == i32::MAX)?)
+            }
+            Shape::Flag | Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::Region => {
+                return Err(cursor.error("a field has no payload of its own"));
+            }
+        })
+    }
+}
+
+/// How many operands an op still has, where they are counted together.
+enum Operands {
+    Uncounted { seen: u64 },
+    Counted { left: u64, seen: u64 },
+}
+
+impl Operands {
+    fn left(&self) -> u64 {
+        match self {
+            Operands::Uncounted { .. } => 0,
+            Operands::Counted { left, .. } => *left,
+        }
+    }
+    /// The number of the next operand; none when the count says there is none.
+    fn take(&mut self) -> Option<u64> {
+        match self {
+            Operands::Uncounted { seen } => {
+                *seen += 1;
+                Some(*seen - 1)
+            }
+            Operands::Counted { left, seen } => {
+                *left = left.checked_sub(1)?;
+                *seen += 1;
+                Some(*seen - 1)
+            }
+        }
+    }
+}
+
+fn enumeration(cursor: &mut Cursor<'_>, names: &[&str]) -> Result<u8> {
+    let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32;
+    if number as usize >= names.len() {
+        return Err(cursor.error(format!("invalid integer value for enum type: {number}")));
+    }
+    Ok(number as u8)
+}

@@ -1,0 +1,69 @@
+//! NVIDIA's bytecode container, versions 13.1 to 13.4: reading and writing.
+//!
+//! A file is the magic, the version, and sections that may come in any order; the string and the function section are
+//! mandatory. Tables hold offsets, so types and debug records are decoded when they are referred to and a broken record that
+//! nothing uses does no harm. What is refused is refused in the words of NVIDIA's reader ([`error`]), because people's tools
+//! parse them.
+//!
+//! Beyond the reference's own rules the reader refuses, to stay linear in time and memory: types of rank above
+//! [`MAX_RANK`], attributes nested deeper than [`MAX_DEPTH`], strings or type records that overlap so often that they are
+//! together larger than [`EXPANSION`] times the file, and more entry parameters than the file has bytes.
+
+mod attributes;
+mod cursor;
+mod debug;
+mod error;
+mod function;
+mod reader;
+mod tables;
+mod types;
+mod writer;
+
+pub use error::{CONCLUSION, ReadError};
+pub use reader::{Read, read};
+
+pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
+pub const MAX_RANK: usize = 64;
+pub const MAX_DEPTH: usize = 64;
+/// Debug scopes and call sites nest as deep as inlining did.
+pub const MAX_DEBUG_DEPTH: usize = 256;
+pub const EXPANSION: usize = 4;
+
+/// What a writer puts between a section's header and its aligned payload; readers ignore it.
+const PADDING: u8 = 0xCB;
+
+mod section {
+    pub(super) const END: u8 = 0;
+    pub(super) const STRING: u8 = 1;
+    pub(super) const FUNCTION: u8 = 2;
+    pub(super) const DEBUG: u8 = 3;
+    pub(super) const CONSTANT: u8 = 4;
+    pub(super) const TYPE: u8 = 5;
+    pub(super) const GLOBAL: u8 = 6;
+    pub(super) const PRODUCER: u8 = 7;
+    pub(super) const COUNT: u8 = 8;
+}
+
+mod attribute_tag {
+    pub(super) const INTEGER: u64 = 1;
+    pub(super) const FLOAT: u64 = 2;
+    pub(super) const BOOL: u64 = 3;
+    pub(super) const TYPE: u64 = 4;
+    pub(super) const STRING: u64 = 5;
+    pub(super) const ARRAY: u64 = 6;
+    pub(super) const DENSE: u64 = 7;
+    pub(super) const DIV_BY: u64 = 8;
+    pub(super) const SAME_ELEMENTS: u64 = 9;
+    pub(super) const DICTIONARY: u64 = 10;
+    pub(super) const OPTIMIZATION_HINTS: u64 = 11;
+    pub(super) const BOUNDED: u64 = 12;
+}
+
+mod debug_tag {
+    pub(super) const COMPILE_UNIT: u64 = 1;
+    pub(super) const FILE: u64 = 2;
+    pub(super) const LEXICAL_BLOCK: u64 = 3;
+    pub(super) const LOC: u64 = 4;
+    pub(super) const SUBPROGRAM: u64 = 5;
+    pub(super) const CALL_SITE: u64 = 6;
+}

@@ -1,0 +1,261 @@
+//! The file: header, sections, function table, globals.
+
+use super::cursor::{Context, Cursor};
+use super::debug::Debug;
+use super::error::{ReadError, Result};
+use super::function::FunctionRecord;
+use super::tables::{Constants, Strings, check_fits};
+use super::types::Types;
+use super::{MAGIC, section};
+use crate::enums::{Visibility, WireEnum};
+use crate::module::{Global, Module};
+use crate::types::Type;
+use crate::version::Version;
+use base::{DebugInfo, Loc};
+
+/// A program and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    pub module: Module,
+    pub debug: DebugInfo,
+}
+
+/// What the parts of a file refer to.
+pub(super) struct Tables<'a> {
+    pub(super) version: Version,
+    pub(super) strings: Strings<'a>,
+    pub(super) types: Types<'a>,
+    pub(super) constants: Constants<'a>,
+    pub(super) debug: Debug<'a>,
+    /// How many entry parameters may still be made; more than the file has bytes cannot be meant.
+    pub(super) parameters: usize,
+}
+
+/// Reads a file and verifies the program.
+pub fn read(bytes: &[u8]) -> Result<Read> {
+    let read = decode(bytes)?;
+    crate::verify::verify(&read.module, &read.debug).map_err(|failure| ReadError {
+        lines: vec![failure.message, "verification failed for deserialized cuda_tile::ModuleOp".into()],
+        position: read.debug.position(failure.loc).map(|(file, line, column)| (file.to_string(), line, column)),
+        concluded: true,
+    })?;
+    Ok(read)
+}
+
+fn decode(bytes: &[u8]) -> Result<Read> {
+    let mut cursor = Cursor::new(bytes);
+    let (version, version_tag) = header(&mut cursor, bytes)?;
+    let sections = sections(&mut cursor)?;
+    // The offset in the messages of this level is that of the end of the file.
+    let at = |error: ReadError, message: &str| error.then(cursor.offset(), message);
+
+    let Some(strings) = sections[section::STRING as usize] else {
+        return Err(cursor.error("string section is mandatory"));
+    };
+    let strings = Strings::new(strings, bytes.len()).map_err(|error| at(error, "failed to parse string section"))?;
+    let no_types = Types::new(None, version, bytes.len())?;
+    let mut tables = Tables {
+        version,
+        strings,
+        types: no_types,
+        constants: Constants::default(),
+        debug: Debug::default(),
+        parameters: bytes.len(),
+    };
+    let producer = sections[section::PRODUCER as usize]
+        .map(|payload| producer(payload, &mut tables))
+        .transpose()
+        .map_err(|error| at(error, "failed to parse producer section"))?;
+    tables.types = Types::new(sections[section::TYPE as usize], version, bytes.len())
+        .map_err(|error| at(error, "failed to parse type section"))?;
+    if let Some(payload) = sections[section::CONSTANT as usize] {
+        tables.constants = Constants::new(payload).map_err(|error| at(error, "failed to parse constant section"))?;
+    }
+    let globals = match sections[section::GLOBAL as usize] {
+        Some(payload) => globals(payload, version).map_err(|error| at(error, "failed to parse global section"))?,
+        None => Vec::new(),
+    };
+    let Some(payload) = sections[section::FUNCTION as usize] else {
+        return Err(cursor.error("function section is mandatory"));
+    };
+    let functions = tables.function_table(payload).map_err(|error| at(error, "failed to parse function section"))?;
+    if let Some(payload) = sections[section::DEBUG as usize] {
+        tables.debug = Debug::new(payload).map_err(|error| at(error, "failed to parse debug section"))?;
+    }
+
+    let globals = globals
+        .into_iter()
+        .map(|record| tables.global(record, &cursor))
+        .collect::<Result<Vec<_>>>()
+        .map_err(|error| at(error, "failed to create global from bytecode"))?;
+    let functions = functions
+        .into_iter()
+        .map(|record: FunctionRecord<'_>| tables.function(record, &cursor))
+        .collect::<Result<Vec<_>>>()
+        .map_err(|error| at(error, "failed to create function from bytecode"))?;
+    if let Some(index) = tables.strings.not_utf8 {
+        return Err(ReadError::plain(format!("string {index} is not UTF-8 text")));
+    }
+    let module = Module {
+        version,
+        version_tag,
+        producer,
+        strings: tables.strings.arena,
+        types: tables.types.arena,
+        constants: tables.constants.arena,
+        globals,
+        functions,
+    };
+    Ok(Read { module, debug: tables.debug.info })
+}
+
+fn header(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(Version, u16)> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(not_bytecode(bytes));
+    }
+    cursor.bytes(MAGIC.len() as u64)?;
+    let (Ok(major), Ok(minor)) = (cursor.byte(), cursor.byte()) else {
+        return Err(ReadError::plain(format!("the file ends after {} bytes, inside its header", bytes.len())));
+    };
+    let Some(version) = Version::new(major, minor) else {
+        return Err(ReadError::alone(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
+    };
+    let version_tag = cursor.little_endian().says(cursor, "failed to parse bytecode header")?;
+    Ok((version, u16::from_le_bytes(version_tag)))
+}
+
+/// What the file looks like instead. The reference knows only ordinary MLIR bytecode.
+fn not_bytecode(bytes: &[u8]) -> ReadError {
+    if bytes.starts_with(b"ML\xefR") {
+        return ReadError::alone(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
+    }
+    ReadError::silent()
+}
+
+/// The payloads by section number; a later section replaces an earlier one of the same kind.
+fn sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; section::COUNT as usize]> {
+    let mut payloads = [None; section::COUNT as usize];
+    loop {
+        let header = section_header(cursor).says(cursor, "failed to parse section header")?;
+        if header.id == section::END {
+            if cursor.remaining() != 0 {
+                return Err(cursor.error("end section is not the last section"));
+            }
+            return Ok(payloads);
+        }
+        let required = match header.id {
+            section::STRING | section::TYPE => 4,
+            section::CONSTANT | section::DEBUG | section::FUNCTION => 8,
+            _ => 1,
+        };
+        if required > 1 && header.alignment.is_none_or(|alignment| alignment % required != 0) {
+            let got = match header.alignment {
+                Some(alignment) => format!("has alignment of {alignment}"),
+                None => "has no alignment flag set".into(),
+            };
+            let id = header.id;
+            return Err(cursor.error(format!("section {id} must have alignment that is a multiple of {required} bytes, but {got}")));
+        }
+        if header.length > cursor.remaining() as u64 {
+            let (length, rest) = (header.length, cursor.remaining());
+            return Err(cursor.error(format!("section length {length} exceeds remaining bytecode data. {rest}")));
+        }
+        payloads[header.id as usize] = Some(cursor.bytes(header.length)?);
+    }
+}
+
+struct SectionHeader {
+    id: u8,
+    length: u64,
+    alignment: Option<u64>,
+}
+
+fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
+    let first = cursor.byte().says(cursor, "unexpected end of data while reading section header")?;
+    let (id, aligned) = (first & 0x7F, first & 0x80 != 0);
+    if id == section::END {
+        if aligned {
+            return Err(cursor.error("end section should not have alignment flag set"));
+        }
+        return Ok(SectionHeader { id, length: 0, alignment: None });
+    }
+    if id >= section::COUNT {
+        return Err(cursor.error(format!("unknown section ID: {id}")));
+    }
+    let length = cursor.varint().says(cursor, "failed to read section length")?;
+    if length > cursor.remaining() as u64 {
+        let rest = cursor.remaining();
+        return Err(cursor.error(format!("section length {length} exceeds remaining data size {rest}")));
+    }
+    let mut alignment = None;
+    if aligned {
+        let value = cursor.varint()?;
+        if !value.is_power_of_two() {
+            return Err(cursor.error(format!("invalid alignment value: {value}")));
+        }
+        cursor.align(value)?;
+        alignment = Some(value);
+    }
+    Ok(SectionHeader { id, length, alignment })
+}
+
+fn producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
+    let mut cursor = Cursor::new(payload);
+    let index = cursor.varint().says(&cursor, "failed to read producer string index")?;
+    tables.strings.get(index).context(&cursor, || format!("failed to get producer string at index {index}"))
+}
+
+struct GlobalRecord {
+    name: u64,
+    ty: u64,
+    value: u64,
+    alignment: u64,
+    visibility: u64,
+    constant: u64,
+}
+
+fn globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
+    let mut cursor = Cursor::new(payload);
+    let c = &mut cursor;
+    let count = c.varint().says(c, "failed to read number of global.")?;
+    let extended = version >= Version::V13_3;
+    check_fits(c, count, if extended { 6 } else { 4 }, "globals")?;
+    let mut records = Vec::new();
+    for _ in 0..count {
+        records.push(GlobalRecord {
+            name: c.varint().says(c, "failed to read global symbol name string.")?,
+            ty: c.varint().says(c, "failed to read global value type")?,
+            value: c.varint().says(c, "failed to read global value constant index")?,
+            alignment: c.varint().says(c, "failed to read global alignment")?,
+            visibility: if extended { c.varint().says(c, "failed to read global symbol visibility")? } else { 0 },
+            constant: if extended { c.varint().says(c, "failed to read global constant flag")? } else { 0 },
+        });
+    }
+    Ok(records)
+}
+
+impl Tables<'_> {
+    fn global(&mut self, record: GlobalRecord, file: &Cursor<'_>) -> Result<Global> {
+        if record.value >= self.constants.len() {
+            return Err(file.error("global value constant index out of bounds"));
+        }
+        let index = record.name;
+        let name =
+            self.strings.get(index).context(file, || format!("failed to get global symbol name string for index {index}"))?;
+        if self.strings.text(name).is_empty() {
+            return Err(file.error(format!("global symbol name at index {index} is empty")));
+        }
+        let ty = self.types.get(record.ty).map_err(|error| match error.lines.is_empty() {
+            true => ReadError::at(0, "provided type is null"),
+            false => error.then(0, "provided type is null"),
+        })?;
+        if !matches!(self.types.arena[ty], Type::Tile { .. }) {
+            return Err(ReadError::at(0, "expect Cuda Tile integer or float type but got: <<NULL TYPE>>"));
+        }
+        let value = self.constant_at(record.value, ty)?;
+        let visibility = u8::try_from(record.visibility).ok().and_then(Visibility::from_number);
+        let visibility = visibility.ok_or_else(|| file.error(format!("invalid symbol visibility value: {}", record.visibility)))?;
+        let (alignment, constant) = (record.alignment, record.constant != 0);
+        Ok(Global { name, ty, value, alignment, visibility, constant, loc: Loc::UNKNOWN })
+    }
+}

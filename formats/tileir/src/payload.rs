@@ -1,0 +1,25 @@
+//! Tile IR as the content of a stage file, `.tile`.
+
+use crate::module::Module;
+use crate::{text, verify};
+use base::diag::{Diagnostic, Result};
+use base::{Envelope, Payload};
+
+impl Payload for Module {
+    const FORMAT: &'static str = "tileir";
+    const VERSION: u32 = 1;
+
+    fn verify(&self, envelope: &Envelope) -> Result<()> {
+        verify::references(self, &envelope.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
+        verify::verify(self, &envelope.debug)
+            .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&envelope.debug, failure.loc))
+    }
+
+    fn print(&self, envelope: &Envelope) -> String {
+        text::header(self) + &text::print(self, Some(&envelope.debug))
+    }
+
+    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
+        text::parse(text, name, first_line, &mut envelope.debug)
+    }
+}

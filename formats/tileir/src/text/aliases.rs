@@ -1,0 +1,204 @@
+//! The debug form: every location and scope has a short name, defined after the program.
+//!
+//! Names are given in the order of nesting depth, then kind, then first use, which is the reference's.
+
+use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Item {
+    Loc(Loc),
+    /// The place in a file that a location with a scope contains.
+    Place(Name, u32, u32),
+    Scope(Scope),
+}
+
+pub(super) struct Aliases<'a> {
+    debug: &'a DebugInfo,
+    /// In order of first use, with nesting depth.
+    order: Vec<(Item, usize)>,
+    seen: HashMap<Item, usize>,
+    scope_depth: Vec<usize>,
+    loc_depth: Vec<usize>,
+    names: HashMap<Item, String>,
+}
+
+impl<'a> Aliases<'a> {
+    pub(super) fn new(debug: &'a DebugInfo) -> Self {
+        // What a record refers to comes before it, so one pass in order is enough.
+        let mut scope_depth: Vec<usize> = Vec::new();
+        for scope in debug.scopes.values() {
+            let depth = scope_parts(scope).map(|part| scope_depth[part.0 as usize] + 1).max().unwrap_or(0);
+            scope_depth.push(depth);
+        }
+        let mut loc_depth: Vec<usize> = Vec::new();
+        for loc in debug.locs.values() {
+            let depth = match loc {
+                LocData::Source { scope: Some(scope), .. } => scope_depth[scope.0 as usize] + 1,
+                _ => loc_parts(loc).map(|part| loc_depth[part.0 as usize] + 1).max().unwrap_or(0),
+            };
+            loc_depth.push(depth);
+        }
+        Aliases { debug, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
+    }
+
+    /// Notes that a location is used.
+    pub(super) fn visit(&mut self, loc: Loc) {
+        let mut pending = vec![Item::Loc(loc)];
+        while let Some(item) = pending.pop() {
+            if self.seen.contains_key(&item) {
+                continue;
+            }
+            self.seen.insert(item, self.order.len());
+            let depth = match item {
+                Item::Loc(loc) => self.loc_depth[loc.0 as usize],
+                Item::Place(..) => 0,
+                Item::Scope(scope) => self.scope_depth[scope.0 as usize],
+            };
+            self.order.push((item, depth));
+            let first = pending.len();
+            match item {
+                Item::Loc(loc) => match &self.debug.locs[loc] {
+                    LocData::Source { file, line, column, scope: Some(scope) } => {
+                        pending.extend([Item::Place(*file, *line, *column), Item::Scope(*scope)]);
+                    }
+                    other => pending.extend(loc_parts(other).map(Item::Loc)),
+                },
+                Item::Scope(scope) => pending.extend(scope_parts(&self.debug.scopes[scope]).map(Item::Scope)),
+                Item::Place(..) => {}
+            }
+            pending[first..].reverse();
+        }
+    }
+
+    /// Gives names to everything that was visited.
+    pub(super) fn assign(&mut self) {
+        let kind = |item: Item| match item {
+            Item::Loc(_) | Item::Place(..) => "loc",
+            Item::Scope(scope) => scope_kind(&self.debug.scopes[scope]),
+        };
+        self.order.sort_by_key(|(item, depth)| (*depth, kind(*item)));
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for (item, _) in &self.order {
+            let kind = kind(*item);
+            let count = counts.entry(kind).or_default();
+            let name = if *count == 0 { format!("#{kind}") } else { format!("#{kind}{count}") };
+            self.names.insert(*item, name);
+            *count += 1;
+        }
+    }
+
+    pub(super) fn write_use(&self, out: &mut String, loc: Loc) {
+        let _ = write!(out, " loc({})", self.name(Item::Loc(loc)));
+    }
+
+    fn name(&self, item: Item) -> &str {
+        self.names.get(&item).map_or("unknown", String::as_str)
+    }
+
+    pub(super) fn write_definitions(&self, out: &mut String) {
+        for (item, _) in &self.order {
+            let _ = write!(out, "{} = ", self.name(*item));
+            match item {
+                Item::Place(file, line, column) => self.write_place(out, *file, *line, *column),
+                Item::Loc(loc) => self.write_loc(out, &self.debug.locs[*loc]),
+                Item::Scope(scope) => self.write_scope(out, &self.debug.scopes[*scope]),
+            }
+            out.push('\n');
+        }
+    }
+
+    fn write_place(&self, out: &mut String, file: Name, line: u32, column: u32) {
+        out.push_str("loc(");
+        self.write_name(out, file);
+        let _ = write!(out, ":{line}:{column})");
+    }
+
+    fn write_loc(&self, out: &mut String, loc: &LocData) {
+        let name = |loc: &Loc| self.name(Item::Loc(*loc)).to_string();
+        match loc {
+            LocData::Unknown => out.push_str("loc(unknown)"),
+            LocData::Source { file, line, column, scope: None } => self.write_place(out, *file, *line, *column),
+            LocData::Source { file, line, column, scope: Some(scope) } => {
+                let (place, scope) = (self.name(Item::Place(*file, *line, *column)), self.name(Item::Scope(*scope)));
+                let _ = write!(out, "#cuda_tile.di_loc<{place} in {scope}>");
+            }
+            LocData::CallSite { callee, caller } => {
+                let _ = write!(out, "loc(callsite({} at {}))", name(callee), name(caller));
+            }
+            LocData::Fused(parts) => {
+                let _ = write!(out, "loc(fused[{}])", parts.iter().map(name).collect::<Vec<_>>().join(", "));
+            }
+        }
+    }
+
+    fn write_scope(&self, out: &mut String, scope: &ScopeData) {
+        let name = |scope: &Scope| self.name(Item::Scope(*scope)).to_string();
+        match scope {
+            ScopeData::File { name, directory } => {
+                out.push_str("#cuda_tile.di_file<");
+                self.write_name(out, *name);
+                out.push_str(" in ");
+                self.write_name(out, *directory);
+                out.push('>');
+            }
+            ScopeData::CompileUnit { file } => {
+                let _ = write!(out, "#cuda_tile.di_compile_unit<file = {}>", name(file));
+            }
+            ScopeData::LexicalBlock { scope, file, line, column } => {
+                let (scope, file) = (name(scope), name(file));
+                let _ = write!(out, "#cuda_tile.di_lexical_block<scope = {scope}, file = {file}, line = {line}");
+                write_unless_zero(out, "column", *column);
+                out.push('>');
+            }
+            ScopeData::Subprogram { file, line, name: short, linkage_name, compile_unit, scope_line } => {
+                let _ = write!(out, "#cuda_tile.di_subprogram<file = {}, line = {line}, name = ", name(file));
+                self.write_name(out, *short);
+                out.push_str(", linkageName = ");
+                self.write_name(out, *linkage_name);
+                let _ = write!(out, ", compileUnit = {}", name(compile_unit));
+                write_unless_zero(out, "scopeLine", *scope_line);
+                out.push('>');
+            }
+        }
+    }
+
+    fn write_name(&self, out: &mut String, name: Name) {
+        super::attributes::write_string(out, &self.debug.names[name]);
+    }
+}
+
+fn write_unless_zero(out: &mut String, name: &str, value: u32) {
+    if value != 0 {
+        let _ = write!(out, ", {name} = {value}");
+    }
+}
+
+fn loc_parts(loc: &LocData) -> impl Iterator<Item = Loc> + '_ {
+    let (pair, rest): ([Option<Loc>; 2], &[Loc]) = match loc {
+        LocData::CallSite { callee, caller } => ([Some(*callee), Some(*caller)], &[]),
+        LocData::Fused(parts) => ([None, None], parts),
+        LocData::Unknown | LocData::Source { .. } => ([None, None], &[]),
+    };
+    pair.into_iter().flatten().chain(rest.iter().copied())
+}
+
+fn scope_parts(scope: &ScopeData) -> impl Iterator<Item = Scope> + use<> {
+    let parts = match scope {
+        ScopeData::File { .. } => [None, None],
+        ScopeData::CompileUnit { file } => [Some(*file), None],
+        ScopeData::Subprogram { file, compile_unit, .. } => [Some(*file), Some(*compile_unit)],
+        ScopeData::LexicalBlock { scope, file, .. } => [Some(*scope), Some(*file)],
+    };
+    parts.into_iter().flatten()
+}
+
+fn scope_kind(scope: &ScopeData) -> &'static str {
+    match scope {
+        ScopeData::File { .. } => "di_file",
+        ScopeData::CompileUnit { .. } => "di_compile_unit",
+        ScopeData::Subprogram { .. } => "di_subprogram",
+        ScopeData::LexicalBlock { .. } => "di_lexical_block",
+    }
+}

@@ -1,0 +1,204 @@
+//! Attributes, strings and constant data as text.
+
+use super::numbers::float_text;
+use super::types::{TypeText, separated, write_type};
+use crate::module::Module;
+use crate::types::{Attribute, ConstantId, Dictionary, Type, TypeId};
+use base::Scalar;
+use std::fmt::Write as _;
+
+/// Constants with more elements than this are printed as one hexadecimal string.
+const HEX_ABOVE: usize = 100;
+
+/// Where an attribute stands decides whether its type is written after it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Typed {
+    Always,
+    /// Not for i64 and f64, which are what a number without a type is.
+    UnlessDefault,
+    Never,
+}
+
+pub(super) fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    escape(out, text);
+    out.push('"');
+}
+
+fn escape(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' if byte != b'"' => out.push(byte as char),
+            _ => {
+                let _ = write!(out, "\\{byte:02X}");
+            }
+        }
+    }
+}
+
+/// `@name`, in quotes when it is no identifier.
+pub(super) fn write_symbol(out: &mut String, name: &str) {
+    out.push('@');
+    let mut bytes = name.bytes();
+    let plain = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
+    if plain { out.push_str(name) } else { write_string(out, name) }
+}
+
+pub(super) fn write_hints(out: &mut String, module: &Module, hints: &Dictionary) {
+    out.push('<');
+    separated(out, hints, ", ", |out, (key, value)| {
+        out.push_str(module.string(*key));
+        out.push_str(" = {");
+        let entries: &[_] = match value {
+            Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => entries,
+            _ => &[],
+        };
+        separated(out, entries, ", ", |out, (key, value)| {
+            out.push_str(module.string(*key));
+            out.push_str(" = ");
+            write_attribute(out, module, value, Typed::Never);
+        });
+        out.push('}');
+    });
+    out.push('>');
+}
+
+/// The predicate of `assume`, without the dialect's name.
+pub(super) fn write_predicate(out: &mut String, predicate: &Attribute) {
+    let bound = |bound: &Option<i64>| bound.map_or("?".to_string(), |value| value.to_string());
+    match predicate {
+        Attribute::DivBy { divisor, every, along } => {
+            let _ = write!(out, "div_by<{divisor}");
+            if let Some(every) = every {
+                let _ = write!(out, ", every {every} along {}", along.unwrap_or_default());
+            }
+            out.push('>');
+        }
+        Attribute::SameElements(values) => {
+            out.push_str("same_elements<[");
+            separated(out, values, ", ", |out, value| write!(out, "{value}").expect("strings take all text"));
+            out.push_str("]>");
+        }
+        Attribute::Bounded { lower, upper } => {
+            let _ = write!(out, "bounded<{}, {}>", bound(lower), bound(upper));
+        }
+        _ => {}
+    }
+}
+
+/// Depth is bounded by the reader, so this may recurse.
+pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Attribute, typed: Typed) {
+    let scalar = |ty: &TypeId| match module.ty(*ty) {
+        Type::Scalar(scalar) => *scalar,
+        _ => Scalar::I64,
+    };
+    match attribute {
+        Attribute::Integer { ty, bits } if scalar(ty) == Scalar::I1 => out.push_str(if *bits != 0 { "true" } else { "false" }),
+        Attribute::Integer { ty, bits } => {
+            let _ = write!(out, "{}", scalar(ty).sign_extend(*bits));
+            write_scalar_type(out, scalar(ty), Scalar::I64, typed);
+        }
+        Attribute::Float { ty, bits } => {
+            out.push_str(&float_text(scalar(ty), *bits));
+            write_scalar_type(out, scalar(ty), Scalar::F64, typed);
+        }
+        Attribute::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        Attribute::Type(ty) => write_type(out, &module.types, *ty, TypeText::Full),
+        Attribute::String(text) => write_string(out, module.string(*text)),
+        Attribute::Array(elements) => write_array(out, module, elements),
+        Attribute::Dense { ty, data } => {
+            out.push_str("dense<");
+            write_elements(out, module, *data, *ty);
+            out.push('>');
+            if typed != Typed::Never {
+                out.push_str(" : ");
+                write_type(out, &module.types, *ty, TypeText::Full);
+            }
+        }
+        Attribute::Dictionary(entries) => {
+            out.push('{');
+            separated(out, entries, ", ", |out, (key, value)| {
+                write_key(out, module.string(*key));
+                out.push_str(" = ");
+                write_attribute(out, module, value, Typed::UnlessDefault);
+            });
+            out.push('}');
+        }
+        Attribute::OptimizationHints(entries) => {
+            out.push_str("#cuda_tile.optimization_hints");
+            write_hints(out, module, entries);
+        }
+        Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. } => {
+            out.push_str("#cuda_tile.");
+            write_predicate(out, attribute);
+        }
+    }
+}
+
+fn write_key(out: &mut String, key: &str) {
+    let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
+    if plain && !key.starts_with(|c: char| c.is_ascii_digit()) { out.push_str(key) } else { write_string(out, key) }
+}
+
+pub(super) fn write_array(out: &mut String, module: &Module, elements: &[Attribute]) {
+    out.push('[');
+    separated(out, elements, ", ", |out, element| write_attribute(out, module, element, Typed::UnlessDefault));
+    out.push(']');
+}
+
+fn write_scalar_type(out: &mut String, scalar: Scalar, default: Scalar, typed: Typed) {
+    if typed == Typed::Always || (typed == Typed::UnlessDefault && scalar != default) {
+        let _ = write!(out, " : {scalar}");
+    }
+}
+
+/// `<f32: 1.0>`: element type and elements of a constant.
+pub(super) fn write_constant(out: &mut String, module: &Module, data: ConstantId, ty: TypeId) {
+    let (element, _) = module.tile(ty);
+    let _ = write!(out, "<{}: ", element.scalar().map_or("?", Scalar::name));
+    write_elements(out, module, data, ty);
+    out.push('>');
+}
+
+fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeId) {
+    let (element, shape) = module.tile(ty);
+    let Some(scalar) = element.scalar() else { return };
+    let one = |out: &mut String, bits: u64| match scalar {
+        Scalar::I1 => out.push_str(if bits != 0 { "true" } else { "false" }),
+        _ if scalar.is_int() => write!(out, "{}", scalar.sign_extend(bits)).expect("strings take all text"),
+        _ => out.push_str(&float_text(scalar, bits)),
+    };
+    if let Some(bits) = module.splat(data, ty) {
+        return one(out, bits);
+    }
+    let elements = module.elements(data, ty);
+    if elements.len() > HEX_ABOVE {
+        out.push_str("\"0x");
+        for byte in &module.constants[data].data {
+            let _ = write!(out, "{byte:02X}");
+        }
+        return out.push('"');
+    }
+    for (index, bits) in elements.enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        // A bracket opens or closes for every dimension that begins or ends here.
+        let (begins, ends) = brackets(index, shape);
+        out.extend(std::iter::repeat_n('[', begins));
+        one(out, bits);
+        out.extend(std::iter::repeat_n(']', ends));
+    }
+}
+
+fn brackets(index: usize, shape: &[i64]) -> (usize, usize) {
+    let (mut begins, mut ends, mut size) = (0, 0, 1);
+    for dim in shape.iter().rev() {
+        size *= *dim as usize;
+        begins += usize::from(index.is_multiple_of(size));
+        ends += usize::from((index + 1).is_multiple_of(size));
+    }
+    (begins, ends)
+}

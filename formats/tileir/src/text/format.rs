@@ -1,0 +1,128 @@
+//! The text form of an op as the op table gives it, taken apart once.
+//!
+//! `{name}` is a field, `{name:type}` the type of an operand or result (`:one` the first of several, `:splat` the common type of
+//! all or else each). `(name?…)` is there when the field is, `(name!value?…)` when the enumeration is not `value`. `{loop}` and
+//! `{window}` are the parts of loops and tensor views that follow no pattern. All else is literal; a parser skips its spaces.
+
+use crate::fields::Shape;
+use crate::ops::{OpInfo, Opcode};
+use std::sync::OnceLock;
+
+/// An operand or a result, by position in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    Field(usize),
+    /// A result, or from there on all.
+    Result(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Types {
+    Each,
+    One,
+    Splat,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Literal(&'static str),
+    Field(usize),
+    Types(Slot, Types),
+    Group { slot: Slot, unless: Option<u8>, pieces: Vec<Piece> },
+    Loop,
+    Window,
+}
+
+/// The pieces of an op's text form after its mnemonic.
+pub fn pieces(opcode: Opcode) -> &'static [Piece] {
+    static ALL: OnceLock<Vec<(Opcode, Vec<Piece>)>> = OnceLock::new();
+    let all = ALL.get_or_init(|| Opcode::ALL.iter().map(|opcode| (*opcode, split(opcode.info(), opcode.info().format))).collect());
+    let at = all.binary_search_by_key(&opcode, |(opcode, _)| *opcode).expect("the table has all opcodes, in order");
+    &all[at].1
+}
+
+fn split(info: &OpInfo, text: &'static str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('{') {
+            let (name, after) = inner.split_once('}').expect("braces of a text form are balanced");
+            pieces.push(reference(info, name));
+            rest = after;
+        } else if let Some((head, body, after)) = group(rest) {
+            let (name, unless) = head.split_once('!').map_or((head, None), |(name, value)| (name, Some(value)));
+            let slot = slot(info, name);
+            let unless = unless.map(|value| number_of(info, slot, value));
+            pieces.push(Piece::Group { slot, unless, pieces: split(info, body) });
+            rest = after;
+        } else {
+            let end = rest[1..].find(['{', '(']).map_or(rest.len(), |at| at + 1);
+            pieces.push(Piece::Literal(&rest[..end]));
+            rest = &rest[end..];
+        }
+    }
+    pieces
+}
+
+/// `(head?body)after`; a parenthesis that begins no group is literal.
+fn group(text: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
+    let inner = text.strip_prefix('(')?;
+    let head_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '!'))?;
+    let body = inner[head_end..].strip_prefix('?')?;
+    let mut depth = 1;
+    for (at, c) in body.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some((&inner[..head_end], &body[..at], &body[at + 1..]));
+        }
+    }
+    None
+}
+
+fn reference(info: &OpInfo, text: &str) -> Piece {
+    match text.split_once(':') {
+        None if text == "loop" => Piece::Loop,
+        None if text == "window" => Piece::Window,
+        None => match slot(info, text) {
+            Slot::Field(field) => Piece::Field(field),
+            Slot::Result(_) => panic!("{} prints no results after its name", info.mnemonic),
+        },
+        Some((name, "type")) => Piece::Types(slot(info, name), Types::Each),
+        Some((name, "one")) => Piece::Types(slot(info, name), Types::One),
+        Some((name, _)) => Piece::Types(slot(info, name), Types::Splat),
+    }
+}
+
+fn slot(info: &OpInfo, name: &str) -> Slot {
+    let field = info.fields.iter().position(|field| field.name == name).map(Slot::Field);
+    let result = info.results.iter().position(|result| result.field == name).map(Slot::Result);
+    field.or(result).unwrap_or_else(|| panic!("{} has neither field nor result '{name}'", info.mnemonic))
+}
+
+fn number_of(info: &OpInfo, slot: Slot, value: &str) -> u8 {
+    let Slot::Field(field) = slot else { panic!("{} compares a result", info.mnemonic) };
+    let Shape::Enum(names) = info.fields[field].shape else { panic!("{} compares what is no enumeration", info.mnemonic) };
+    names.iter().position(|name| *name == value).expect("a text form names a variant of the enumeration") as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_the_table_is_well_made() {
+        for opcode in Opcode::ALL {
+            let pieces = pieces(*opcode);
+            assert!(!pieces.is_empty(), "{opcode:?} has a text form");
+        }
+    }
+
+    #[test]
+    fn opcodes_are_in_order() {
+        assert!(Opcode::ALL.is_sorted());
+    }
+}

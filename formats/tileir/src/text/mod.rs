@@ -1,0 +1,27 @@
+//! The readable form of Tile IR: what NVIDIA's disassembler prints, byte for byte, and how it is read back.
+
+mod aliases;
+mod attributes;
+pub mod format;
+mod names;
+pub mod numbers;
+mod print;
+pub mod types;
+
+pub use print::print;
+
+use crate::module::Module;
+
+/// What the disassembly does not say about a program, as a comment before it.
+pub fn header(module: &Module) -> String {
+    let mut line = format!("//!tileir version {} tag {}", module.version, module.version_tag);
+    if let Some(producer) = module.producer {
+        line.push_str(" producer ");
+        attributes::write_string(&mut line, module.string(producer));
+    }
+    line + "\n"
+}
+
+pub fn parse(_text: &str, _name: &str, _first_line: u32, _debug: &mut base::DebugInfo) -> base::diag::Result<Module> {
+    Err(base::Diagnostic::unsupported("TI010", "the text form of Tile IR cannot be read back yet"))
+}

@@ -1,0 +1,210 @@
+//! Floats as text. What is printed reads back to the same bits: six digits if they are enough, else as many as the format can
+//! need, else the bits in hexadecimal.
+
+use base::Scalar;
+use base::arith::Rounding;
+use base::float;
+
+/// A value as decimal digits, most significant first, times a power of ten.
+struct Decimal {
+    negative: bool,
+    digits: Vec<u8>,
+    exponent: i32,
+}
+
+/// Bits of a value as the reference prints them.
+pub fn float_text(scalar: Scalar, bits: u64) -> String {
+    let value = float::decode(scalar, bits);
+    if value.is_finite() {
+        let short = scientific(&Decimal::of(value, 6), 6);
+        if parse_float(scalar, &short) == Some(bits) {
+            return short;
+        }
+        let digits = 2 + precision(scalar) as usize * 59 / 196;
+        let long = natural(&Decimal::of(value, digits), digits);
+        if long.contains('.') {
+            return long;
+        }
+    }
+    format!("0x{:X}", if scalar == Scalar::TF32 { bits >> 13 } else { bits })
+}
+
+/// The bits that a float written in decimal or hexadecimal stands for.
+pub fn parse_float(scalar: Scalar, text: &str) -> Option<u64> {
+    if let Some(hex) = text.strip_prefix("0x") {
+        let bits = u64::from_str_radix(hex, 16).ok()?;
+        let width = if scalar == Scalar::TF32 { 19 } else { scalar.bits() };
+        let shift = if scalar == Scalar::TF32 { 13 } else { 0 };
+        return (width == 64 || bits >> width == 0).then_some(bits << shift);
+    }
+    let value: f64 = text.parse().ok()?;
+    Some(match scalar {
+        Scalar::F64 => value.to_bits(),
+        Scalar::F32 => u64::from(text.parse::<f32>().ok()?.to_bits()),
+        _ => float::encode(scalar, value, Rounding::NearestEven, float::Overflow::Ieee),
+    })
+}
+
+fn precision(scalar: Scalar) -> u32 {
+    let mantissa = scalar.float_format().map_or(0, |format| format.mantissa_bits);
+    if scalar == Scalar::TF32 { 11 } else { mantissa + 1 }
+}
+
+/// Adds one in the last place; returns how many places were dropped.
+fn increment(digits: &mut Vec<u8>) -> i32 {
+    let length = digits.len();
+    while digits.last() == Some(&b'9') {
+        digits.pop();
+    }
+    match digits.last_mut() {
+        Some(digit) => *digit += 1,
+        None => {
+            digits.push(b'1');
+            return length as i32;
+        }
+    }
+    (length - digits.len()) as i32
+}
+
+/// A finite value as an odd integer times a power of two.
+fn odd_mantissa(value: f64) -> (u64, i32) {
+    let bits = value.to_bits();
+    let (fraction, exponent) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7FF) as i32);
+    let (mantissa, exponent) = if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) };
+    match mantissa {
+        0 => (0, 0),
+        _ => (mantissa >> mantissa.trailing_zeros(), exponent + mantissa.trailing_zeros() as i32),
+    }
+}
+
+impl Decimal {
+    /// The value with about `limit` digits, without trailing zeros.
+    ///
+    /// As in the reference, digits beyond a number of bits that holds `limit` digits are cut off first, and only what is left
+    /// is rounded, half away from zero.
+    fn of(value: f64, limit: usize) -> Decimal {
+        let negative = value.is_sign_negative();
+        let (mantissa, exponent) = odd_mantissa(value.abs());
+        if mantissa == 0 {
+            return Decimal { negative, digits: vec![b'0'], exponent: 0 };
+        }
+        // The value as an integer times a power of ten; Rust prints all its digits.
+        let places = (-exponent).max(0) as usize;
+        let mut digits: Vec<u8> = format!("{:.places$}", value.abs()).bytes().filter(u8::is_ascii_digit).collect();
+        let leading = digits.iter().take_while(|digit| **digit == b'0').count();
+        digits.drain(..leading);
+        let mut exponent_of_ten = -(places as i32);
+
+        let bits = match exponent {
+            0.. => 64 - mantissa.leading_zeros() as usize + exponent as usize,
+            _ => ((mantissa as f64).log2() + places as f64 * 5f64.log2()).floor() as usize + 1,
+        };
+        let needed = (limit * 196 + 58) / 59;
+        let cut = bits.saturating_sub(needed) * 59 / 196;
+        digits.truncate(digits.len() - cut);
+        exponent_of_ten += cut as i32;
+        if digits.len() > limit {
+            exponent_of_ten += (digits.len() - limit) as i32;
+            let round_up = digits[limit] >= b'5';
+            digits.truncate(limit);
+            if round_up {
+                exponent_of_ten += increment(&mut digits);
+            }
+        }
+        while digits.len() > 1 && digits.last() == Some(&b'0') {
+            digits.pop();
+            exponent_of_ten += 1;
+        }
+        Decimal { negative, digits, exponent: exponent_of_ten }
+    }
+
+    fn is_zero(&self) -> bool {
+        self.digits.iter().all(|digit| *digit == b'0')
+    }
+    fn text(&self, from: usize, to: usize) -> &str {
+        std::str::from_utf8(&self.digits[from..to]).expect("digits are ASCII")
+    }
+    fn sign(&self) -> &'static str {
+        if self.negative { "-" } else { "" }
+    }
+}
+
+/// `d.dddddde+xx` with `places` digits after the point.
+fn scientific(decimal: &Decimal, places: usize) -> String {
+    let count = decimal.digits.len();
+    let exponent = if decimal.is_zero() { 0 } else { decimal.exponent + count as i32 - 1 };
+    // The last place is never used: the reference pads six digits with a zero.
+    let fraction = decimal.text(1, count);
+    format!("{}{}.{fraction:0<places$}e{exponent:+03}", decimal.sign(), decimal.text(0, 1))
+}
+
+/// Plain where that takes at most three zeros of padding, else `d.dddE-x`.
+fn natural(decimal: &Decimal, precision: usize) -> String {
+    const PADDING: i32 = 3;
+    if decimal.is_zero() {
+        return format!("{}0", decimal.sign());
+    }
+    let count = decimal.digits.len();
+    let leading = decimal.exponent + count as i32 - 1;
+    let padded = if decimal.exponent >= 0 {
+        decimal.exponent > PADDING || count + decimal.exponent as usize > precision
+    } else {
+        leading < 0 && -leading > PADDING
+    };
+    let sign = decimal.sign();
+    if padded {
+        let fraction = if count == 1 { "0" } else { decimal.text(1, count) };
+        return format!("{sign}{}.{fraction}E{leading:+}", decimal.text(0, 1));
+    }
+    if decimal.exponent >= 0 {
+        return format!("{sign}{}{}", decimal.text(0, count), "0".repeat(decimal.exponent as usize));
+    }
+    if leading >= 0 {
+        let whole = leading as usize + 1;
+        return format!("{sign}{}.{}", decimal.text(0, whole), decimal.text(whole, count));
+    }
+    format!("{sign}0.{}{}", "0".repeat((-leading) as usize - 1), decimal.text(0, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn f32_text(value: f32) -> String {
+        float_text(Scalar::F32, u64::from(value.to_bits()))
+    }
+
+    #[test]
+    fn six_digits_when_they_are_enough() {
+        assert_eq!(f32_text(0.0), "0.000000e+00");
+        assert_eq!(f32_text(-0.0), "-0.000000e+00");
+        assert_eq!(f32_text(-1e30), "-1.000000e+30");
+        assert_eq!(f32_text(2.5), "2.500000e+00");
+        assert_eq!(float_text(Scalar::F8E8M0FNU, 0), "5.877470e-39");
+    }
+
+    #[test]
+    fn more_digits_when_needed() {
+        assert_eq!(f32_text(1e-5), "9.99999974E-6");
+        assert_eq!(f32_text(-0.0634920672), "-0.0634920672");
+        assert_eq!(f32_text(3.3650794), "3.3650794");
+    }
+
+    #[test]
+    fn bits_when_there_are_no_digits() {
+        assert_eq!(f32_text(f32::NEG_INFINITY), "0xFF800000");
+        assert_eq!(float_text(Scalar::F64, f64::NAN.to_bits()), "0x7FF8000000000000");
+    }
+
+    #[test]
+    fn text_reads_back_to_the_same_bits() {
+        for scalar in Scalar::ALL.into_iter().filter(|scalar| scalar.is_float()) {
+            let step = (scalar.mask() / 977).max(1);
+            let shift = if scalar == Scalar::TF32 { 13 } else { 0 };
+            for bits in (0..=977).map(|i| (i * step & scalar.mask()) >> shift << shift) {
+                let text = float_text(scalar, bits);
+                assert_eq!(parse_float(scalar, &text), Some(bits), "{scalar} {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Types as text.
+
+use crate::enums::WireEnum;
+use crate::types::{DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
+use base::Arena;
+use base::memory::Padding;
+use std::fmt::Write as _;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypeText {
+    /// As in the disassembly: `tile<8xf32>`.
+    Short,
+    /// As in messages, where the outermost type names its dialect: `!cuda_tile.tile<8xf32>`.
+    Full,
+}
+
+pub fn type_text(types: &Arena<TypeId, Type>, id: TypeId, form: TypeText) -> String {
+    let mut out = String::new();
+    write_type(&mut out, types, id, form);
+    out
+}
+
+pub fn write_type(out: &mut String, types: &Arena<TypeId, Type>, id: TypeId, form: TypeText) {
+    let ty = &types[id];
+    if form == TypeText::Full && !matches!(ty, Type::Scalar(_) | Type::Function { .. }) {
+        out.push_str("!cuda_tile.");
+    }
+    match ty {
+        Type::Scalar(scalar) => out.push_str(scalar.name()),
+        Type::Ptr(pointer) => write_pointer(out, *pointer),
+        Type::Tile { element, shape } => {
+            out.push_str("tile<");
+            write_dims(out, shape);
+            match element {
+                Element::Scalar(scalar) => out.push_str(scalar.name()),
+                Element::Ptr(pointer) => write_pointer(out, *pointer),
+            }
+            out.push('>');
+        }
+        Type::TensorView { element, shape, strides, space } => {
+            out.push_str("tensor_view<");
+            write_dims(out, shape);
+            out.push_str(element.name());
+            if !shape.is_empty() {
+                out.push_str(", strides=[");
+                separated(out, strides, ",", |out, stride| write_dim(out, *stride));
+                out.push(']');
+            }
+            write_space(out, *space);
+            out.push('>');
+        }
+        Type::PartitionView { tile, tensor, dim_map, padding } => {
+            write_view_start(out, "partition_view", tile);
+            write_padding(out, *padding);
+            write_type(out, types, *tensor, TypeText::Short);
+            write_dim_map(out, dim_map);
+        }
+        Type::StridedView { tile, traversal, tensor, dim_map, padding } => {
+            write_view_start(out, "strided_view", tile);
+            out.push_str("traversal_strides=[");
+            separated(out, traversal, ",", |out, stride| write!(out, "{stride}").expect("strings take all text"));
+            out.push_str("], ");
+            write_padding(out, *padding);
+            write_type(out, types, *tensor, TypeText::Short);
+            write_dim_map(out, dim_map);
+        }
+        Type::GatherScatterView { tile, tensor, sparse_dim, padding } => {
+            write_view_start(out, "gather_scatter_view", tile);
+            write_padding(out, *padding);
+            write_type(out, types, *tensor, TypeText::Short);
+            let _ = write!(out, ", sparse_dim={sparse_dim}>");
+        }
+        Type::Function { inputs, results } => write_function(out, types, inputs, results),
+        Type::Token => out.push_str("token"),
+    }
+}
+
+fn write_function(out: &mut String, types: &Arena<TypeId, Type>, inputs: &[TypeId], results: &[TypeId]) {
+    out.push('(');
+    separated(out, inputs, ", ", |out, input| write_type(out, types, *input, TypeText::Full));
+    out.push_str(") -> ");
+    let single = matches!(results, [result] if !matches!(types[*result], Type::Function { .. }));
+    if !single {
+        out.push('(');
+    }
+    separated(out, results, ", ", |out, result| write_type(out, types, *result, TypeText::Full));
+    if !single {
+        out.push(')');
+    }
+}
+
+fn write_pointer(out: &mut String, pointer: Pointer) {
+    let _ = write!(out, "ptr<{}", pointer.pointee);
+    write_space(out, pointer.space);
+    out.push('>');
+}
+
+fn write_space(out: &mut String, space: PointerSpace) {
+    if space == PointerSpace::None {
+        out.push_str(", <none>");
+    }
+}
+
+fn write_dim(out: &mut String, dim: i64) {
+    if dim == DYNAMIC {
+        out.push('?');
+    } else {
+        let _ = write!(out, "{dim}");
+    }
+}
+
+fn write_dims(out: &mut String, dims: &[i64]) {
+    for dim in dims {
+        write_dim(out, *dim);
+        out.push('x');
+    }
+}
+
+fn write_view_start(out: &mut String, name: &str, tile: &[i32]) {
+    let _ = write!(out, "{name}<tile=(");
+    separated(out, tile, "x", |out, dim| write!(out, "{dim}").expect("strings take all text"));
+    out.push_str("), ");
+}
+
+fn write_padding(out: &mut String, padding: Option<Padding>) {
+    if let Some(padding) = padding {
+        let _ = write!(out, "padding_value = {}, ", padding.spelling());
+    }
+}
+
+fn write_dim_map(out: &mut String, dim_map: &[i32]) {
+    if !dim_map.iter().copied().eq(0..dim_map.len() as i32) {
+        out.push_str(", dim_map=[");
+        separated(out, dim_map, ", ", |out, dim| write!(out, "{dim}").expect("strings take all text"));
+        out.push(']');
+    }
+    out.push('>');
+}
+
+pub(crate) fn separated<T>(out: &mut String, items: &[T], separator: &str, mut each: impl FnMut(&mut String, &T)) {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push_str(separator);
+        }
+        each(out, item);
+    }
+}

@@ -1,0 +1,27 @@
+//! `tile-read`: Tile IR bytecode, or its text, to `.tile`.
+
+use common::About;
+
+const ABOUT: About = About {
+    name: "tile-read",
+    summary: "Reads Tile IR bytecode 13.1 to 13.4, or its text, verifies it and writes a .tile file",
+    examples: &[
+        ("tile-read k.tileirbc -o k.tile", "bytecode to .tile"),
+        ("tile-read k.mlir | tile-lower-aa", "the text that tile-dump prints, on to the next stage"),
+        ("tile-read k.tileirbc --format=text", "the .tile as text, which reads back without loss"),
+    ],
+    passes: &[],
+};
+
+#[derive(clap::Args)]
+struct Options {}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, _| {
+        let input = session.input()?;
+        input.refuse_cut()?;
+        let producer = session.producer();
+        let file = session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer))?;
+        session.write(&file)
+    })
+}
