@@ -4,12 +4,16 @@ mod barrier;
 mod decode;
 mod exec;
 mod fault;
+mod fragment;
 mod lanes;
 mod launch;
 mod machine;
 mod memory;
+mod pending;
+mod product;
 mod program;
 mod shared;
+mod tensor_map;
 mod warp;
 
 use base::diag::{Diagnostic, Result};

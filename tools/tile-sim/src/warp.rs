@@ -1,5 +1,6 @@
 //! A warp: registers, and the groups of lanes that are at different places.
 
+use crate::exec::copy::Copies;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::program::{Program, Slot};
 
@@ -62,6 +63,9 @@ pub(crate) struct Warp {
     pub(crate) local: Vec<u8>,
     /// The cluster barrier's generation at which this warp arrived.
     pub(crate) cluster_ticket: Option<u64>,
+    pub(crate) copies: Copies,
+    /// Bulk groups that were committed.
+    pub(crate) bulk_groups: u32,
 }
 
 impl Warp {

@@ -4,10 +4,12 @@
 
 mod arith;
 mod builder;
+mod bulk;
 mod compare;
 mod control;
 mod convert;
 mod float;
+mod matrix;
 mod memory;
 
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
@@ -76,6 +78,12 @@ impl Builder<'_> {
             return Ok(Some(op));
         }
         if let Some(op) = self.control(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.asynchronous(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.matrix(instruction)? {
             return Ok(Some(op));
         }
         self.memory(instruction)
