@@ -17,7 +17,10 @@ pub(crate) struct Pending {
 
 pub(crate) enum Action {
     /// `cp.async` copies, and the arrival after them.
-    Copies { copies: Vec<Copy>, barrier: (usize, u32) },
+    Copies {
+        copies: Vec<Copy>,
+        barrier: (usize, u32),
+    },
     Load(Load),
     Store(Store),
 }

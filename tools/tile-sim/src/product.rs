@@ -12,8 +12,14 @@ use base::float::{Overflow, decode, encode};
 pub(crate) enum Kind {
     Float(Scalar),
     /// Six-bit floats and the like: exponent and mantissa bits, bias.
-    Small { exponent: u32, mantissa: u32 },
-    Int { bits: u32, signed: bool },
+    Small {
+        exponent: u32,
+        mantissa: u32,
+    },
+    Int {
+        bits: u32,
+        signed: bool,
+    },
 }
 
 impl Kind {

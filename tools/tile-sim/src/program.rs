@@ -249,21 +249,59 @@ pub(crate) enum Op {
     ClusterBarrier {
         arrive: bool,
     },
-    Mbarrier { op: MbarrierOp, address: Address, operand: Slot, dst: Option<Slot> },
-    MapToCta { dst: Slot, address: Slot, rank: Slot },
-    CtaRank { dst: Slot, address: Slot },
-    CopyAsync { bytes: u32, to: Address, from: Address, read: Option<Slot> },
+    Mbarrier {
+        op: MbarrierOp,
+        address: Address,
+        operand: Slot,
+        dst: Option<Slot>,
+    },
+    MapToCta {
+        dst: Slot,
+        address: Slot,
+        rank: Slot,
+    },
+    CtaRank {
+        dst: Slot,
+        address: Slot,
+    },
+    CopyAsync {
+        bytes: u32,
+        to: Address,
+        from: Address,
+        read: Option<Slot>,
+    },
     CopyCommit,
     /// Until at most so many groups are open; `None` waits for all copies.
-    CopyWait { left: Option<u32> },
-    CopyArrive { address: Address, increment: bool },
+    CopyWait {
+        left: Option<u32>,
+    },
+    CopyArrive {
+        address: Address,
+        increment: bool,
+    },
     Bulk(Box<BulkOp>),
     BulkCommit,
-    LoadMatrix { shape: MatrixShape, transposed: bool, dst: Box<[Slot]>, address: Address },
-    StoreMatrix { shape: MatrixShape, transposed: bool, src: Box<[Slot]>, address: Address },
-    MoveMatrix { dst: Slot, src: Slot },
+    LoadMatrix {
+        shape: MatrixShape,
+        transposed: bool,
+        dst: Box<[Slot]>,
+        address: Address,
+    },
+    StoreMatrix {
+        shape: MatrixShape,
+        transposed: bool,
+        src: Box<[Slot]>,
+        address: Address,
+    },
+    MoveMatrix {
+        dst: Slot,
+        src: Slot,
+    },
     Mma(Box<MmaOp>),
-    BulkWait { left: u32, read: bool },
+    BulkWait {
+        left: u32,
+        read: bool,
+    },
 }
 
 /// A matrix of `ldmatrix` and `stmatrix`.

@@ -122,7 +122,12 @@ impl TensorMap {
             let end = (self.dims[0] as i64 - start).clamp(first.into(), self.extent[0].into()) as u32;
             let (first, end) = if inside { (first, end) } else { (0, 0) };
             address = address.wrapping_add((start.wrapping_add(first.into()) as u64).wrapping_mul(self.element.into()));
-            Row { offset: row * self.extent[0] * self.element, skip: first * self.element, bytes: (end - first) * self.element, address }
+            Row {
+                offset: row * self.extent[0] * self.element,
+                skip: first * self.element,
+                bytes: (end - first) * self.element,
+                address,
+            }
         })
     }
 }
@@ -143,7 +148,16 @@ mod tests {
     use super::*;
 
     fn encode(flags: u64, dims: [u64; 2], stride: u64, extent: [u64; 2]) -> Vec<u8> {
-        let words = [0x1000, flags | (stride >> 4) << 32, 0, 0, (dims[0] - 1) | (dims[1] - 1) << 32, 0, (extent[0] - 1) << 56, extent[1] - 1];
+        let words = [
+            0x1000,
+            flags | (stride >> 4) << 32,
+            0,
+            0,
+            (dims[0] - 1) | (dims[1] - 1) << 32,
+            0,
+            (extent[0] - 1) << 56,
+            extent[1] - 1,
+        ];
         words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect()
     }
 

@@ -106,8 +106,20 @@ impl Builder<'_> {
         only(
             instruction,
             &[
-                "sync", "aligned", &shape_word, "row", "col", "satfinite", "kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4",
-                "kind::mxf4nvf4", "block_scale", "scale_vec::1X", "scale_vec::2X", "scale_vec::4X",
+                "sync",
+                "aligned",
+                &shape_word,
+                "row",
+                "col",
+                "satfinite",
+                "kind::f8f6f4",
+                "kind::mxf8f6f4",
+                "kind::mxf4",
+                "kind::mxf4nvf4",
+                "block_scale",
+                "scale_vec::1X",
+                "scale_vec::2X",
+                "scale_vec::4X",
             ],
         )?;
         let types: Vec<Type> = instruction.types().collect();
@@ -128,7 +140,13 @@ impl Builder<'_> {
         }
         let (mut scale_a, mut scale_b) = (None, None);
         if instruction.has("block_scale") {
-            let count = if instruction.has("scale_vec::4X") { 4 } else if instruction.has("scale_vec::2X") { 2 } else { 1 };
+            let count = if instruction.has("scale_vec::4X") {
+                4
+            } else if instruction.has("scale_vec::2X") {
+                2
+            } else {
+                1
+            };
             let kind = types.get(4).and_then(|&ty| operand_kind(ty)).ok_or(()).map_err(wrong)?;
             scale_a = Some(self.scale(instruction, 4, kind, count)?);
             scale_b = Some(self.scale(instruction, 6, kind, count)?);
@@ -136,7 +154,14 @@ impl Builder<'_> {
         Ok(MmaOp { m, k, d, a, b, c, d_type, c_type, d_packed: is_packed(d_type), c_packed: is_packed(c_type), scale_a, scale_b })
     }
 
-    fn mma_operand(&mut self, instruction: &Instruction, index: usize, ty: Type, in_bytes: bool, elements: usize) -> Result<MmaOperand> {
+    fn mma_operand(
+        &mut self,
+        instruction: &Instruction,
+        index: usize,
+        ty: Type,
+        in_bytes: bool,
+        elements: usize,
+    ) -> Result<MmaOperand> {
         let Some(kind) = operand_kind(ty) else { return Err(unsupported(instruction, &format!("operands of type '.{ty}'"))) };
         let width = match ty {
             Type::E3m2 | Type::E2m3 => 6,

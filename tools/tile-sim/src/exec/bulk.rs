@@ -1,7 +1,7 @@
 //! The copy engine: bulk copies and tensor copies between global and shared memory.
 
-use super::memory::{CLUSTER_SHIFT, Place, combine, place, shared_place};
 use super::defined;
+use super::memory::{CLUSTER_SHIFT, Place, combine, place, shared_place};
 use crate::decode::SHARED_BASE;
 use crate::fault::{Fault, Result};
 use crate::lanes::lanes_of;
@@ -51,7 +51,15 @@ enum Target {
 }
 
 impl Machine<'_> {
-    pub(super) fn bulk(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, op: &BulkOp, line: u32) -> Result<()> {
+    pub(super) fn bulk(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        op: &BulkOp,
+        line: u32,
+    ) -> Result<()> {
         let mut seen: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
             // Lanes that ask for the same are served by one copy, as the machine instruction is one for the warp.

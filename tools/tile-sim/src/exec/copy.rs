@@ -33,9 +33,7 @@ impl Copies {
     /// Takes the copies that a lane waits for: all of its groups but the last `left`, or also the one that is open.
     fn take(&mut self, mask: u32, left: Option<u32>) -> Vec<Copy> {
         let committed = self.committed;
-        let due = |copy: &Copy| {
-            mask >> copy.lane & 1 == 1 && left.is_none_or(|left| copy.group + left < committed[copy.lane])
-        };
+        let due = |copy: &Copy| mask >> copy.lane & 1 == 1 && left.is_none_or(|left| copy.group + left < committed[copy.lane]);
         let (taken, rest) = std::mem::take(&mut self.open).into_iter().partition(due);
         self.open = rest;
         taken
@@ -127,7 +125,13 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
     /// The late part of it.
-    pub(crate) fn copies_arrive(&mut self, cluster: &mut Cluster, copies: &[Copy], barrier: (usize, u32), warp: usize) -> Result<()> {
+    pub(crate) fn copies_arrive(
+        &mut self,
+        cluster: &mut Cluster,
+        copies: &[Copy],
+        barrier: (usize, u32),
+        warp: usize,
+    ) -> Result<()> {
         self.finish(cluster, copies, warp)?;
         cluster.arrive(barrier, 1)
     }

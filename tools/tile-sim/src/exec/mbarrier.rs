@@ -30,7 +30,10 @@ impl Mbarrier {
         self.pending += 1;
     }
     fn describe(&self) -> String {
-        format!("{} of {} arrivals and {} bytes outstanding, {} phases done", self.pending, self.expected, self.transactions, self.phase)
+        format!(
+            "{} of {} arrivals and {} bytes outstanding, {} phases done",
+            self.pending, self.expected, self.transactions, self.phase
+        )
     }
 }
 

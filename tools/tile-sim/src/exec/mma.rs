@@ -60,9 +60,8 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
 
 /// The elements of an accumulator's register.
 fn places(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
-    (0..if packed { 2 } else { 1 }).map(move |part| {
-        (part, if packed { fragment::c_packed(lane, index, part) } else { fragment::c(lane, index) })
-    })
+    (0..if packed { 2 } else { 1 })
+        .map(move |part| (part, if packed { fragment::c_packed(lane, index, part) } else { fragment::c(lane, index) }))
 }
 
 fn read(
