@@ -91,7 +91,9 @@ fn files_keep_program_order() {
 #[test]
 fn facts_are_derived_again() {
     let text = |fact: &str| {
-        format!("{HEAD}func \"k\"(%0: i32) () @0 {{\n%a = assume(value: %0, fact: div_by(divisor: 8)) : i32\nreturn\n}}\nfact {fact}\n")
+        format!(
+            "{HEAD}func \"k\"(%0: i32) () @0 {{\n%a = assume(value: %0, fact: div_by(divisor: 8)) : i32\nreturn\n}}\nfact {fact}\n"
+        )
     };
     let file = File::<Module>::read(text("(value: %a, divisor: 4)").as_bytes(), "case").unwrap();
     assert_eq!(file.payload.functions[0].attrs.facts[0].value, base::Value(1));

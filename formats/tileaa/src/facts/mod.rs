@@ -43,13 +43,8 @@ const PATIENCE: (u32, u32) = (2, 12);
 impl<'a> Facts<'a> {
     pub fn of(function: &'a Function) -> Facts<'a> {
         let count = function.body.values.len();
-        let mut deriver = Deriver {
-            function,
-            infos: vec![None; count],
-            changes: vec![0; count],
-            nesting: Nesting::of(function),
-            changed: false,
-        };
+        let mut deriver =
+            Deriver { function, infos: vec![None; count], changes: vec![0; count], nesting: Nesting::of(function), changed: false };
         for &param in function.params() {
             deriver.infos[param.0 as usize] = deriver.unknown(param);
         }

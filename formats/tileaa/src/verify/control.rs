@@ -104,9 +104,7 @@ impl Regions<'_> {
         let results = |target: OpId| &body.ops[target].results[..];
         let receiver = target.map(|target| (target, &body.ops[target].kind));
         match &body.ops[op].kind {
-            Op::Core(Core::Return {}) => {
-                require(!self.nesting.combines[op.0 as usize], || "a reduction cannot be left".into())
-            }
+            Op::Core(Core::Return {}) => require(!self.nesting.combines[op.0 as usize], || "a reduction cannot be left".into()),
             Op::Core(Core::Yield { values }) => match receiver {
                 Some((target, Op::Core(Core::If { .. }))) => self.flow("yielded values", values, results(target)),
                 Some((_, Op::Reduce { body: region, .. } | Op::Scan { body: region, .. })) => {
