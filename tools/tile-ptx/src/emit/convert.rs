@@ -199,13 +199,24 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(bits, ir.f32())
     }
 
-    fn int_to_float(&self, x: IntValue<'c>, from: Scalar, to: Scalar, signedness: Signedness, rounding: Rounding) -> FloatValue<'c> {
+    fn int_to_float(
+        &self,
+        x: IntValue<'c>,
+        from: Scalar,
+        to: Scalar,
+        signedness: Signedness,
+        rounding: Rounding,
+    ) -> FloatValue<'c> {
         let ir = self.ir;
         let signed = signedness == Signedness::Signed;
         let ty = ir.scalar(to).into_float_type();
         let exact = from.bits() < if to == Scalar::F64 { 53 } else { 24 };
         if exact || matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full) {
-            let build = if signed { inkwell::builder::Builder::build_signed_int_to_float } else { inkwell::builder::Builder::build_unsigned_int_to_float };
+            let build = if signed {
+                inkwell::builder::Builder::build_signed_int_to_float
+            } else {
+                inkwell::builder::Builder::build_unsigned_int_to_float
+            };
             return build(&ir.builder, x, ty, "").expect("integers convert");
         }
         let name = |scalar: Scalar, letter: char| format!("{letter}{}", scalar.bits());
