@@ -2,6 +2,7 @@
 
 mod barrier;
 mod decode;
+mod descriptor;
 mod exec;
 mod fault;
 mod fragment;
@@ -13,6 +14,7 @@ mod pending;
 mod product;
 mod program;
 mod shared;
+mod slots;
 mod tensor_map;
 mod warp;
 

@@ -298,6 +298,10 @@ pub(crate) enum Op {
         src: Slot,
     },
     Mma(Box<MmaOp>),
+    WgmmaFence,
+    Wgmma(Box<WgmmaOp>),
+    WgmmaCommit,
+    WgmmaWait { left: u32 },
     BulkWait {
         left: u32,
         read: bool,
@@ -325,6 +329,46 @@ pub(crate) struct MmaOp {
     pub(crate) c_packed: bool,
     pub(crate) scale_a: Option<ScaleOp>,
     pub(crate) scale_b: Option<ScaleOp>,
+}
+
+/// A product of a warp group.
+pub(crate) struct WgmmaOp {
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) d: Box<[Slot]>,
+    pub(crate) a: WgmmaA,
+    pub(crate) b: Slot,
+    pub(crate) accumulate: Slot,
+    pub(crate) d_type: Accumulator,
+    pub(crate) a_kind: Kind,
+    pub(crate) b_kind: Kind,
+    pub(crate) a_table: Vec<f64>,
+    pub(crate) b_table: Vec<f64>,
+    /// Bytes of an element.
+    pub(crate) element: u32,
+    pub(crate) negate_a: bool,
+    pub(crate) negate_b: bool,
+    pub(crate) transpose_a: bool,
+    pub(crate) transpose_b: bool,
+    /// Registers that belong to the product while it is under way.
+    pub(crate) registers: Box<[Slot]>,
+}
+
+pub(crate) enum WgmmaA {
+    Shared(Slot),
+    Registers(Box<[Slot]>),
+}
+
+impl WgmmaOp {
+    pub(crate) fn registers(&self) -> &[Slot] {
+        &self.registers
+    }
+    pub(crate) fn a_value(&self, bits: u64) -> f64 {
+        self.a_table.get(bits as usize).copied().unwrap_or_else(|| self.a_kind.value(bits))
+    }
+    pub(crate) fn b_value(&self, bits: u64) -> f64 {
+        self.b_table.get(bits as usize).copied().unwrap_or_else(|| self.b_kind.value(bits))
+    }
 }
 
 pub(crate) struct MmaOperand {

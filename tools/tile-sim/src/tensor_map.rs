@@ -16,6 +16,8 @@ pub(crate) struct TensorMap {
     /// The box, in elements.
     pub(crate) extent: [u32; 5],
     pub(crate) swizzle: Swizzle,
+    /// Loads round elements to tf32.
+    pub(crate) tf32: bool,
 }
 
 /// How the rows of a box are spread over shared memory, to keep its banks busy. The pattern is one of the address.
@@ -97,6 +99,7 @@ impl TensorMap {
             strides: std::array::from_fn(|index| if index == 0 { element.into() } else { stride[index - 1] }),
             extent: std::array::from_fn(|index| if index < rank { extent(index) } else { 1 }),
             swizzle,
+            tf32: bits(16, 1) == 1,
         })
     }
 

@@ -10,6 +10,9 @@ use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkOp, Side, Slot, Space};
 use crate::tensor_map::{Swizzle, TensorMap};
 use crate::warp::Warp;
+use base::Scalar;
+use base::arith::Rounding;
+use base::float::{Overflow, encode};
 use ptx::Type;
 
 /// A copy into shared memory.
@@ -189,6 +192,9 @@ impl Machine<'_> {
                         let start = (row.offset + row.skip) as usize;
                         let part = self.global.bytes(row.address, row.bytes as usize)?;
                         data[start..start + row.bytes as usize].copy_from_slice(part);
+                        if map.tf32 {
+                            round_to_tf32(&mut data[start..start + row.bytes as usize]);
+                        }
                     }
                 }
             }
@@ -280,6 +286,14 @@ fn place_of_map(address: u64) -> Result<Place> {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
     }
     place(&Cluster::none(), 0, Space::Generic, address)
+}
+
+fn round_to_tf32(data: &mut [u8]) {
+    for element in data.chunks_exact_mut(4) {
+        let value = f32::from_le_bytes([element[0], element[1], element[2], element[3]]);
+        let bits = encode(Scalar::TF32, value.into(), Rounding::NearestEven, Overflow::Ieee) as u32;
+        element.copy_from_slice(&bits.to_le_bytes());
+    }
 }
 
 fn write(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element: u32) {

@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::fragment;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::product::{Accumulator, multiply};
-use crate::program::{MmaOp, MmaOperand, ScaleOp, Slot};
+use crate::program::{MmaOp, MmaOperand, ScaleOp};
 use crate::warp::Warp;
 
 /// The product of a warp; `n` is 8 in all shapes.
@@ -117,9 +117,4 @@ fn scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> 
 /// The accumulator of a register: how it is read and written.
 pub(crate) fn is_packed(ty: Accumulator) -> bool {
     matches!(ty, Accumulator::Float(base::Scalar::F16))
-}
-
-/// All registers of a product, for what has to know who uses them.
-pub(crate) fn slots(op: &MmaOp) -> impl Iterator<Item = Slot> + '_ {
-    op.d.iter().chain(op.a.slots.iter()).chain(op.b.slots.iter()).chain(op.c.iter()).copied()
 }

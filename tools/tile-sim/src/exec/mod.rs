@@ -8,6 +8,7 @@ mod mbarrier;
 mod memory;
 pub(crate) mod mma;
 mod print;
+pub(crate) mod wgmma;
 
 pub(crate) use mbarrier::Mbarrier;
 
@@ -51,6 +52,9 @@ impl Machine<'_> {
             if mask == 0 {
                 return Ok(Flow::Next);
             }
+        }
+        if warp.any_in_flight() {
+            check_in_flight(warp, &instr.op)?;
         }
         match &instr.op {
             Op::Lane { f, dst, src } => {
@@ -140,6 +144,13 @@ impl Machine<'_> {
             }
             Op::MoveMatrix { dst, src } => return matrix::move_matrix(warp, mask, *dst, *src),
             Op::Mma(op) => return mma::mma(warp, mask, op),
+            Op::Wgmma(op) => {
+                let pc = warp.splits[split].pc;
+                return self.wgmma(cluster, cta, warp, mask, pc, op);
+            }
+            Op::WgmmaFence => {}
+            Op::WgmmaCommit => self.wgmma_commit(warp),
+            Op::WgmmaWait { left } => self.wgmma_wait(cluster, cta, warp, *left)?,
             op => return collective::execute(warp, mask, op),
         }
         Ok(Flow::Next)
@@ -174,6 +185,18 @@ pub(crate) fn defined(warp: &Warp, slot: Slot, mask: u32, what: &str) -> Result<
         return Ok(());
     }
     Err(Fault::new("SIM020", format!("{what} depends on a register or memory that nothing has set")).lanes(lanes))
+}
+
+/// A fault when an instruction uses a register that belongs to asynchronous work.
+#[cold]
+fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
+    let mut used = false;
+    op.for_each_slot(|slot| used |= warp.is_in_flight(slot));
+    // Products that follow one another may use the same registers.
+    if used && !matches!(op, Op::Wgmma(_)) {
+        return Err(Fault::new("SIM033", "a register of asynchronous work is used before the wait for it"));
+    }
+    Ok(())
 }
 
 /// The instruction waits until all of `needed` that still run are here.
