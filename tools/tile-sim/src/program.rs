@@ -301,7 +301,9 @@ pub(crate) enum Op {
     WgmmaFence,
     Wgmma(Box<WgmmaOp>),
     WgmmaCommit,
-    WgmmaWait { left: u32 },
+    WgmmaWait {
+        left: u32,
+    },
     BulkWait {
         left: u32,
         read: bool,

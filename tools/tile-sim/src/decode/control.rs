@@ -100,7 +100,9 @@ impl Builder<'_> {
 
     /// Puts the body of a function where it is called.
     fn inline(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
-        let list = |arguments: bool| lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..]);
+        let list = |arguments: bool| {
+            lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..])
+        };
         let (results, arguments) = (list(false), list(true));
         if results.len() != function.returns.len() || arguments.len() != function.params.len() {
             return Err(unsupported(instruction, "a wrong number of arguments"));

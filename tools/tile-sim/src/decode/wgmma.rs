@@ -53,10 +53,15 @@ impl Builder<'_> {
             Some(operand) => self.value(operand, 1)?,
             None => self.constant(1),
         };
-        let numbers: Vec<i64> = instruction.operands.iter().skip(4).filter_map(|operand| match operand {
-            Operand::Integer(value) => Some(*value),
-            _ => None,
-        }).collect();
+        let numbers: Vec<i64> = instruction
+            .operands
+            .iter()
+            .skip(4)
+            .filter_map(|operand| match operand {
+                Operand::Integer(value) => Some(*value),
+                _ => None,
+            })
+            .collect();
         if numbers.len() + 4 < instruction.operands.len() {
             return Err(unsupported(instruction, "these immediates"));
         }

@@ -40,7 +40,15 @@ impl Products {
 }
 
 impl Machine<'_> {
-    pub(super) fn wgmma(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, op: &WgmmaOp) -> Result<Flow> {
+    pub(super) fn wgmma(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        pc: u32,
+        op: &WgmmaOp,
+    ) -> Result<Flow> {
         if let Some(flow) = whole_warp(warp, mask)? {
             return Ok(flow);
         }
