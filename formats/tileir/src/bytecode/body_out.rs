@@ -35,7 +35,11 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
 
 enum Step {
     /// The ops of a block from `at`; at its end the values are forgotten, save in the outermost block.
-    Ops { block: Block, at: usize, restore: Option<u32> },
+    Ops {
+        block: Block,
+        at: usize,
+        restore: Option<u32>,
+    },
     Region(Region),
     Block(Block),
     /// Gives numbers to the results of an op whose regions are written.
