@@ -4,14 +4,11 @@
 
 mod arith;
 mod builder;
-mod bulk;
 mod compare;
 mod control;
 mod convert;
 mod float;
-mod matrix;
 mod memory;
-mod wgmma;
 
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
 
@@ -44,7 +41,7 @@ pub(crate) fn decode(module: &Module, entry: Option<&str>) -> Result<Program> {
 }
 
 impl Builder<'_> {
-    pub(super) fn block(&mut self, statements: &[Statement]) -> Result<()> {
+    fn block(&mut self, statements: &[Statement]) -> Result<()> {
         self.enter(statements);
         for statement in statements {
             match statement {
@@ -79,15 +76,6 @@ impl Builder<'_> {
             return Ok(Some(op));
         }
         if let Some(op) = self.control(instruction)? {
-            return Ok(Some(op));
-        }
-        if let Some(op) = self.asynchronous(instruction)? {
-            return Ok(Some(op));
-        }
-        if let Some(op) = self.matrix(instruction)? {
-            return Ok(Some(op));
-        }
-        if let Some(op) = self.warp_group(instruction)? {
             return Ok(Some(op));
         }
         self.memory(instruction)

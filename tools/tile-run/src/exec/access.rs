@@ -1,0 +1,323 @@
+//! Loads, stores and atomics through pointers and views, as every format means them.
+
+use super::{Env, Results};
+use crate::check::Check;
+use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
+use crate::tile::{Tile, memory_bits};
+use crate::value::{Value, View, padding_bits};
+use crate::world::{Access, START, Token};
+use base::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
+use base::diag::Result;
+use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use base::tile::{Elem, ViewKind, element_count};
+use base::{Loc, Scalar, Value as Id};
+
+/// What all accesses have.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) loc: Loc,
+    pub(crate) token: Option<Id>,
+    pub(crate) ordering: MemoryOrdering,
+    pub(crate) scope: Option<MemoryScope>,
+}
+
+impl Env<'_> {
+    pub(crate) fn token(&self, id: Option<Id>) -> Token {
+        match id.map(|id| self.value(id)) {
+            Some(Value::Token(token)) => *token,
+            None => START,
+            Some(other) => panic!("{other:?} is not a token"),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, manner: Manner) {
+        let Manner { loc, token, ordering, scope } = manner;
+        self.state.synchronised |= ordering != MemoryOrdering::Weak;
+        self.world.begin(Access { loc, after: self.token(token), ordering, scope });
+    }
+
+    fn read_element(&mut self, address: u64, ty: Scalar) -> Result<u64> {
+        let mut bytes = [0; 8];
+        let size = ty.bytes() as usize;
+        self.world.read(address, &mut bytes[..size])?;
+        let bits = u64::from_le_bytes(bytes);
+        Ok(if ty == Scalar::I1 { u64::from(bits != 0) } else { bits & ty.mask() })
+    }
+
+    fn write_element(&mut self, address: u64, ty: Scalar, bits: u64) -> Result<()> {
+        self.world.write(address, &bits.to_le_bytes()[..ty.bytes() as usize])
+    }
+}
+
+fn enabled(mask: Option<&Tile>, index: usize) -> bool {
+    mask.is_none_or(|mask| mask.lanes().get(index) & 1 == 1)
+}
+
+/// The longest run of enabled elements from `start` that lie one after the other.
+fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, bytes: u64) -> usize {
+    let follows = |i: usize| pointers[i] == pointers[start].wrapping_add((i - start) as u64 * bytes) && enabled(mask, i);
+    1 + (start + 1..pointers.len()).take_while(|i| follows(*i)).count()
+}
+
+fn addresses(pointers: &Tile) -> Vec<u64> {
+    let Lanes::W64(addresses) = pointers.lanes() else { panic!("pointers have 64 bits") };
+    addresses.clone()
+}
+
+/// Elements whose mask is false are those of `padding`, or zero.
+pub(crate) fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
+    let (ty, all) = (elem.carrier(), addresses(pointers));
+    let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, all.len()), |padding| padding.lanes().clone());
+    let mut i = 0;
+    while i < all.len() {
+        if !enabled(mask, i) {
+            i += 1;
+            continue;
+        }
+        let run = if ty.bits() >= 8 { run_length(&all, mask, i, ty.bytes().into()) } else { 1 };
+        if run == 1 {
+            lanes.set(i, env.read_element(all[i], ty)?);
+        } else {
+            let mut bytes = vec![0; run * ty.bytes() as usize];
+            env.world.read(all[i], &mut bytes)?;
+            let words = from_bytes(elem, &bytes);
+            (0..run).for_each(|k| lanes.set(i + k, words.get(k)));
+        }
+        i += run;
+    }
+    Ok(Tile::new(pointers.shape.clone(), elem, lanes))
+}
+
+pub(crate) fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
+    let (ty, all) = (value.carrier(), addresses(pointers));
+    let bytes = if ty.bits() >= 8 { to_bytes(value) } else { Vec::new() };
+    let mut i = 0;
+    while i < all.len() {
+        if !enabled(mask, i) {
+            i += 1;
+            continue;
+        }
+        let run = if ty.bits() >= 8 { run_length(&all, mask, i, ty.bytes().into()) } else { 1 };
+        match run {
+            1 => env.write_element(all[i], ty, value.lanes().get(i))?,
+            _ => env.world.write(all[i], &bytes[i * ty.bytes() as usize..(i + run) * ty.bytes() as usize])?,
+        }
+        i += run;
+    }
+    Ok(())
+}
+
+/// What an atomic makes of the old value.
+pub(crate) fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
+    let op = match mode {
+        AtomicMode::And => Binary::And,
+        AtomicMode::Or => Binary::Or,
+        AtomicMode::Xor => Binary::Xor,
+        AtomicMode::Add => Binary::AddI { overflow: Overflow::None },
+        AtomicMode::AddF => Binary::AddF { rounding: Rounding::NearestEven, ftz: false },
+        AtomicMode::Max => Binary::MaxI { signedness: Signedness::Signed },
+        AtomicMode::Min => Binary::MinI { signedness: Signedness::Signed },
+        AtomicMode::UMax => Binary::MaxI { signedness: Signedness::Unsigned },
+        AtomicMode::UMin => Binary::MinI { signedness: Signedness::Unsigned },
+        AtomicMode::Xchg => return operand,
+    };
+    op.eval(ty, old, operand)
+}
+
+/// Element by element in order; the result is the old values, zero where the mask is false.
+pub(crate) fn read_modify_write(
+    mode: AtomicMode,
+    pointers: &Tile,
+    operand: &Tile,
+    mask: Option<&Tile>,
+    env: &mut Env<'_>,
+) -> Result<Tile> {
+    let ty = operand.carrier();
+    let mut old = Lanes::splat(ty, 0, operand.count());
+    for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
+        let value = env.read_element(address, ty)?;
+        old.set(i, value);
+        env.write_element(address, ty, combine(mode, ty, value, operand.lanes().get(i)))?;
+    }
+    Ok(Tile::new(operand.shape.clone(), operand.elem, old))
+}
+
+/// Compares bits. The result is the old values, those of `compare` where the mask is false.
+pub(crate) fn compare_and_swap(
+    pointers: &Tile,
+    compare: &Tile,
+    value: &Tile,
+    mask: Option<&Tile>,
+    env: &mut Env<'_>,
+) -> Result<Tile> {
+    let ty = value.carrier();
+    let mut old = compare.lanes().clone();
+    for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
+        let found = env.read_element(address, ty)?;
+        old.set(i, found);
+        if found == compare.lanes().get(i) {
+            env.write_element(address, ty, value.lanes().get(i))?;
+        }
+    }
+    Ok(Tile::new(value.shape.clone(), value.elem, old))
+}
+
+/// One tile of a view: for each element its place in the tensor.
+struct Window<'a> {
+    view: &'a View,
+    /// Along each tile dimension, the tensor coordinate of each element, or none outside the tensor.
+    coordinates: Vec<Vec<Option<i64>>>,
+}
+
+impl Window<'_> {
+    /// `indices` has one tile for each dimension: the tile's number, or the rows of the sparse dimension. They are unsigned.
+    fn new<'a>(view: &'a View, indices: &[Tile]) -> Window<'a> {
+        let coordinates = (0..view.tile.len()).map(|t| {
+            let size = view.tensor.sizes[view.dim_map[t]];
+            let inside = |at: u128| (at < size.max(0) as u128).then_some(at as i64);
+            if view.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
+                return indices[t].lanes().iter().map(|row| inside(row.into())).collect();
+            }
+            let origin = u128::from(indices[t].first()) * u128::from(view.kind.step(&view.tile, t));
+            (0..view.tile[t]).map(|i| inside(origin + u128::from(i))).collect()
+        });
+        Window { view, coordinates: coordinates.collect() }
+    }
+
+    fn leaves_tensor(&self, t: usize) -> bool {
+        self.coordinates[t].iter().any(Option::is_none)
+    }
+
+    /// Calls `f` with each row of the tile along its last dimension: where it starts in the tile, and the element of the tensor
+    /// that its coordinate 0 would be, or none where the whole row is outside.
+    fn for_each_row(&self, mut f: impl FnMut(usize, Option<i64>) -> Result<()>) -> Result<()> {
+        let View { tensor, tile, dim_map, .. } = self.view;
+        let outer = tile.len() - 1;
+        let strides = row_strides(tile);
+        let mut result = Ok(());
+        for_each_index(&tile[..outer], |index| {
+            let place: usize = index.iter().zip(&strides).map(|(i, stride)| *i as usize * stride).sum();
+            let offset = index
+                .iter()
+                .enumerate()
+                .map(|(t, i)| self.coordinates[t][*i as usize].map(|at| at.wrapping_mul(tensor.strides[dim_map[t]])));
+            let offset = offset.sum::<Option<i64>>();
+            if result.is_ok() {
+                result = f(place, offset);
+            }
+        });
+        result
+    }
+
+    /// The elements of a row that exist, as runs that lie one after the other in memory: place in the row, element, length.
+    fn runs(&self, row: i64) -> Vec<(usize, i64, usize)> {
+        let last = self.view.tile.len() - 1;
+        let stride = self.view.tensor.strides[self.view.dim_map[last]];
+        let mut out: Vec<(usize, i64, usize)> = Vec::new();
+        for (i, at) in self.coordinates[last].iter().enumerate() {
+            let Some(element) = at.map(|at| row.wrapping_add(at.wrapping_mul(stride))) else { continue };
+            match out.last_mut() {
+                Some((place, first, length)) if *place + *length == i && *first + *length as i64 == element => *length += 1,
+                _ => out.push((i, element, 1)),
+            }
+        }
+        out
+    }
+
+    /// Where an element is: its byte, and whether it is the upper half of it.
+    fn address(&self, element: i64) -> (u64, bool) {
+        let tensor = &self.view.tensor;
+        let bits = i128::from(element) * i128::from(memory_bits(tensor.elem));
+        (tensor.base.wrapping_add((bits >> 3) as u64), bits & 7 != 0)
+    }
+
+    fn read(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<Lanes> {
+        let ty = self.view.tensor.elem;
+        let (address, upper) = self.address(element);
+        let skipped = usize::from(upper);
+        let mut bytes = vec![0; ((length + skipped) * memory_bits(ty) as usize).div_ceil(8)];
+        env.world.read(address, &mut bytes)?;
+        let lanes = from_bytes(Elem::Scalar(ty), &bytes);
+        Ok(if ty.bits() == 4 { lanes.gather(skipped..skipped + length) } else { lanes })
+    }
+
+    fn write(&self, element: i64, values: &Lanes, env: &mut Env<'_>) -> Result<()> {
+        let ty = self.view.tensor.elem;
+        let (address, upper) = self.address(element);
+        if ty.bits() != 4 {
+            let row = Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(ty), values.clone());
+            return env.world.write(address, &to_bytes(&row));
+        }
+        // Halves of a byte that belong to neighbours stay as they are.
+        for (i, value) in values.iter().enumerate() {
+            let half = i + usize::from(upper);
+            let (address, shift) = (address.wrapping_add(half as u64 / 2), half % 2 * 4);
+            let mut byte = [0];
+            env.world.read(address, &mut byte)?;
+            env.world.write(address, &[byte[0] & !(15 << shift) | (value as u8 & 15) << shift])?;
+        }
+        Ok(())
+    }
+}
+
+fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
+    fn copy<W: base::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
+        W::of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
+    }
+    base::each_lanes!(from, words => copy(to, at, words));
+}
+
+pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
+    let ty = view.tensor.elem;
+    let window = Window::new(view, indices);
+    let mut lanes = Lanes::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
+    window.for_each_row(|place, row| {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+            copy_lanes(&mut lanes, place + at, &window.read(element, length, env)?);
+        }
+        Ok(())
+    })?;
+    Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), lanes))
+}
+
+pub(crate) fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
+    let window = Window::new(view, indices);
+    window.for_each_row(|place, row| {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+            let values = tile.lanes().gather(place + at..place + at + length);
+            window.write(element, &values, env)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
+    let (window, ty) = (Window::new(view, indices), view.tensor.elem);
+    window.for_each_row(|place, row| {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+            for k in 0..length {
+                let (address, _) = window.address(element + k as i64);
+                let old = env.read_element(address, ty)?;
+                env.write_element(address, ty, combine(mode, ty, old, tile.lanes().get(place + at + k)))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Reports dimensions that are promised to stay inside the tensor and do not.
+pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
+    if !inbounds.contains(&true) || !env.world.checks(Check::Memory) {
+        return;
+    }
+    let window = Window::new(view, indices);
+    for dim in (0..inbounds.len()).filter(|t| inbounds[*t] && window.leaves_tensor(*t)) {
+        env.world.report(Check::Memory, loc, format!("dimension {dim} is promised to be in bounds, and is not"));
+    }
+}
+
+/// Ends an access and gives its tile, if any, and its token.
+pub(crate) fn ended(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
+    let token = Value::Token(env.world.end());
+    tile.map(Value::Tile).into_iter().chain([token]).collect()
+}

@@ -1,0 +1,42 @@
+//! Ops that show something to the world outside the kernel, as every format means them.
+
+use super::{Env, Results};
+use crate::check::{Check, assume};
+use crate::print;
+use crate::value::Value;
+use base::core_ops::Fact;
+use base::diag::{Diagnostic, Result};
+use base::{DebugInfo, Loc, Value as Id};
+use smallvec::smallvec;
+
+pub(crate) fn print(format: &str, args: &[Id], token: Option<Id>, env: &mut Env<'_>) -> Result<Results> {
+    let tiles: Vec<_> = args.iter().map(|id| env.tile(*id)).collect();
+    let text = print::format(format, &tiles)?;
+    env.state.printed.push_str(&text);
+    Ok(smallvec![Value::Token(env.token(token))])
+}
+
+/// For each false element the message, with the block and the element; then the kernel stops.
+pub(crate) fn assert(condition: Id, message: &str, debug: &DebugInfo, loc: Loc, env: &Env<'_>) -> Result<Results> {
+    let condition = env.tile(condition);
+    if condition.lanes().iter().all(|bits| bits & 1 == 1) {
+        return Ok(Results::new());
+    }
+    let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
+    let lines = print::failed_assert(condition, message, env.state.place.index);
+    let mut lines = lines.into_iter().map(|line| format!("{position}: {line}"));
+    let first = Diagnostic::invalid("RUN040", lines.next().expect("an element is false"));
+    Err(lines.take(20).fold(first, |error, line| error.note(line)))
+}
+
+/// The value itself; whether the fact holds matters to the checker only.
+pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
+    let passed = env.value(value).clone();
+    if env.world.checks(Check::Assume)
+        && let (Value::Tile(tile), Some(fact)) = (&passed, fact())
+        && let Some(violation) = assume::violation(&fact, tile)
+    {
+        env.world.report(Check::Assume, loc, format!("an assumption does not hold: {violation}"));
+    }
+    Ok(smallvec![passed])
+}

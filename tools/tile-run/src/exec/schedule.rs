@@ -1,0 +1,127 @@
+//! Which block runs when.
+//!
+//! Blocks that cannot wait for each other run at the same time, in groups of a fixed size, each on the memory as it was before
+//! its group. Where a program has atomics or ordered accesses, blocks run one after another on one memory; one that goes round
+//! a loop in which it made such an access lets the others run. Neither depends on the machine.
+
+use super::{Env, Machine, Place, Program, State, Status};
+use crate::memory::Memory;
+use crate::trace::Trace;
+use crate::value::Value;
+use crate::world::{Alone, Shared, World};
+use base::Region;
+use base::diag::{Diagnostic, Result};
+use rayon::prelude::*;
+use std::collections::VecDeque;
+
+/// Blocks that run on the same state of memory.
+const GROUP: u64 = 64;
+/// Turns in which every block waits and memory does not change, before that counts as waiting forever.
+const IDLE_ROUNDS: u32 = 1000;
+
+/// A kernel with its arguments and grid.
+pub(crate) struct Job<'a, P> {
+    pub(crate) program: &'a P,
+    pub(crate) region: Region,
+    pub(crate) arguments: Vec<Value>,
+    pub(crate) grid: [u32; 3],
+    pub(crate) trace: Option<Trace>,
+}
+
+impl<P: Program> Job<'_, P> {
+    fn blocks(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    fn state(&self, block: u64) -> State {
+        State::new(Place::new(block, self.grid), self.program.body().values.len(), self.trace.clone())
+    }
+
+    /// Runs blocks at the same time. `print` gets what they print, in block order.
+    pub(crate) fn together(&self, memory: &mut Memory, print: &mut dyn FnMut(&str)) -> Result<()> {
+        let mut first = 0;
+        while first < self.blocks() {
+            let group = first..self.blocks().min(first + GROUP);
+            let base = &*memory;
+            let done: Vec<_> = group.clone().into_par_iter().map(|block| self.alone(block, base)).collect();
+            for outcome in done {
+                let (printed, writes, result) = outcome;
+                print(&printed);
+                result?;
+                for (address, bytes) in writes {
+                    memory.write(address, &bytes)?;
+                }
+            }
+            first = group.end;
+        }
+        Ok(())
+    }
+
+    fn alone(&self, block: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
+        let (mut world, mut state) = (Alone::new(memory), self.state(block));
+        world.enter(block);
+        let mut env = Env { state: &mut state, world: &mut world };
+        let mut machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
+        let result = loop {
+            match machine.run(&mut env) {
+                Ok(Status::Waiting) => {}
+                Ok(Status::Done(_)) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        (state.printed, world.memory.into_writes(), result)
+    }
+
+    /// Runs blocks in turns in one world; `changes` counts the changes of its memory.
+    pub(crate) fn in_turns<W: World>(&self, world: &mut W, changes: fn(&W) -> u64, print: &mut dyn FnMut(&str)) -> Result<()> {
+        let mut waiting: VecDeque<(State, Machine<'_, P>)> = VecDeque::new();
+        let (mut next, mut idle, mut seen) = (0, 0, changes(world));
+        while next < self.blocks() || !waiting.is_empty() {
+            let turns = waiting.len();
+            for _ in 0..turns {
+                let (state, machine) = waiting.pop_front().expect("counted before");
+                waiting.extend(self.turn(state, machine, world, print)?);
+            }
+            if next < self.blocks() {
+                let mut state = self.state(next);
+                world.enter(next);
+                let arguments = self.arguments.iter().cloned();
+                let machine = Machine::new(self.program, self.region, arguments, &mut Env { state: &mut state, world });
+                waiting.extend(self.turn(state, machine, world, print)?);
+                next += 1;
+                continue;
+            }
+            let ended = waiting.len() < turns || changes(world) != seen;
+            idle = if ended { 0 } else { idle + 1 };
+            seen = changes(world);
+            if idle > IDLE_ROUNDS && !waiting.is_empty() {
+                let blocks: Vec<_> = waiting.iter().take(8).map(|(state, _)| state.place.linear.to_string()).collect();
+                let message = format!("blocks wait for something that never happens: {}", blocks.join(", "));
+                return Err(Diagnostic::invalid("RUN020", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a block run until it ends or waits.
+    fn turn<'p>(
+        &self,
+        mut state: State,
+        mut machine: Machine<'p, P>,
+        world: &mut dyn World,
+        print: &mut dyn FnMut(&str),
+    ) -> Result<Option<(State, Machine<'p, P>)>> {
+        world.enter(state.place.linear);
+        let status = machine.run(&mut Env { state: &mut state, world });
+        print(&std::mem::take(&mut state.printed));
+        Ok(match status? {
+            Status::Done(_) => None,
+            Status::Waiting => Some((state, machine)),
+        })
+    }
+}
+
+/// How often memory that blocks share has changed.
+pub(crate) fn changes(world: &Shared) -> u64 {
+    world.memory.changes
+}

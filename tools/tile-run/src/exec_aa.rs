@@ -1,0 +1,177 @@
+//! Executes `.aa`: the same whole tiles as Tile IR, with memory made explicit.
+
+use crate::exec::access::{self, Manner, ended};
+use crate::exec::combine::{self, Body as FoldBody};
+use crate::exec::{Control, Env, Program, Results};
+use crate::exec_core::{self, Context, Typed};
+use crate::tile::{Tile, product};
+use crate::value::Value;
+use base::arith::Signedness;
+use base::core_ops::Core;
+use base::diag::Result;
+use base::memory::{MemoryOrdering, Order};
+use base::tile::{Elem, MemRef, Shape};
+use base::{Body, DebugInfo, Loc, Op as OpId, Value as Id};
+use smallvec::smallvec;
+use std::collections::BTreeMap;
+use tileaa::{Function, Op, Type};
+
+pub(crate) struct AaProgram<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) debug: &'a DebugInfo,
+    pub(crate) globals: BTreeMap<String, u64>,
+}
+
+impl Typed for Type {
+    fn tile(&self) -> Option<(Elem, Shape)> {
+        Type::tile(self).map(|(elem, shape)| (elem, shape.clone()))
+    }
+    fn memref(&self) -> Option<&MemRef> {
+        if let Type::MemRef(memref) = self { Some(memref) } else { None }
+    }
+    fn view(&self) -> Option<&base::tile::View> {
+        if let Type::View(view) = self { Some(view) } else { None }
+    }
+}
+
+impl AaProgram<'_> {
+    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    pub(crate) fn synchronises(&self) -> bool {
+        self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
+            Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
+            Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
+                order.semantics != MemoryOrdering::Weak
+            }
+            Op::Core(Core::Alloca { shareable, .. }) => *shareable,
+            _ => false,
+        })
+    }
+
+    fn product(&self, kind: &Op, env: &Env<'_>) -> Option<Tile> {
+        let sign = |signed: bool| if signed { Signedness::Signed } else { Signedness::Unsigned };
+        Some(match *kind {
+            Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, .. } => {
+                let (a, b, acc) = (env.tile(lhs), env.tile(rhs), env.tile(acc));
+                match acc.carrier().is_int() {
+                    true => product::int_product(a, sign(signed_lhs), b, sign(signed_rhs), acc),
+                    false => product::float_product(a, b, acc),
+                }
+            }
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
+                product::scaled_product(env.tile(lhs), env.tile(rhs), env.tile(acc), env.tile(lhs_scale), env.tile(rhs_scale))
+            }
+            _ => return None,
+        })
+    }
+
+    fn view_access(&self, kind: &Op, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
+        let tiles = |ids: &[Id], env: &Env<'_>| -> Vec<Tile> { ids.iter().map(|id| env.tile(*id).clone()).collect() };
+        match kind {
+            Op::LoadView { view, index, token, order, in_bounds, .. } => {
+                env.begin(manner(loc, *token, order));
+                let (view, indices) = (env.view(*view), tiles(index, env));
+                access::check_bounds(&view, &indices, in_bounds, loc, env);
+                let loaded = access::load_view(&view, &indices, env)?;
+                Ok(ended(Some(loaded), env))
+            }
+            Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
+                env.begin(manner(loc, *token, order));
+                let (view, indices, tile) = (env.view(*view), tiles(index, env), env.tile(*tile).clone());
+                access::check_bounds(&view, &indices, in_bounds, loc, env);
+                access::store_view(&view, &indices, &tile, env)?;
+                Ok(ended(None, env))
+            }
+            Op::ReduceView { tile, view, index, token, order, mode } => {
+                env.begin(manner(loc, *token, order));
+                let (view, indices, tile) = (env.view(*view), tiles(index, env), env.tile(*tile).clone());
+                access::reduce_view(*mode, &view, &indices, &tile, env)?;
+                Ok(ended(None, env))
+            }
+            _ => unreachable!("called for view accesses only"),
+        }
+    }
+
+    fn pointer_access(&self, op: OpId, kind: &Op, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
+        let get = |id: &Id, env: &Env<'_>| env.tile(*id).clone();
+        let some = |id: &Option<Id>, env: &Env<'_>| id.map(|id| env.tile(id).clone());
+        match kind {
+            Op::Load { ptr, mask, other, token, order, .. } => {
+                env.begin(manner(loc, *token, order));
+                let (elem, _) = self.types(op)[0].tile().expect("the verifier holds that a load gives a tile");
+                let (mask, other) = (some(mask, env), some(other, env));
+                let loaded = access::load(&get(ptr, env), elem, mask.as_ref(), other.as_ref(), env)?;
+                Ok(ended(Some(loaded), env))
+            }
+            Op::Store { ptr, value, mask, token, order, .. } => {
+                env.begin(manner(loc, *token, order));
+                let mask = some(mask, env);
+                access::store(&get(ptr, env), &get(value, env), mask.as_ref(), env)?;
+                Ok(ended(None, env))
+            }
+            Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
+                env.begin(manner(loc, *token, order));
+                let mask = some(mask, env);
+                let old = access::read_modify_write(*mode, &get(ptr, env), &get(value, env), mask.as_ref(), env)?;
+                Ok(ended(Some(old), env))
+            }
+            Op::AtomicCas { ptr, compare, value, mask, token, order } => {
+                env.begin(manner(loc, *token, order));
+                let mask = some(mask, env);
+                let (ptr, compare, value) = (get(ptr, env), get(compare, env), get(value, env));
+                let old = access::compare_and_swap(&ptr, &compare, &value, mask.as_ref(), env)?;
+                Ok(ended(Some(old), env))
+            }
+            _ => unreachable!("called for pointer accesses only"),
+        }
+    }
+
+    fn types(&self, op: OpId) -> Vec<&Type> {
+        self.function.body.ops[op].results.iter().map(|id| self.function.body.ty(*id)).collect()
+    }
+}
+
+fn manner(loc: Loc, token: Option<Id>, order: &Order) -> Manner {
+    Manner { loc, token, ordering: order.semantics, scope: order.scope }
+}
+
+impl Program for AaProgram<'_> {
+    type Op = Op;
+    type Ty = Type;
+
+    fn body(&self) -> &Body<Op, Type> {
+        &self.function.body
+    }
+    fn debug(&self) -> &DebugInfo {
+        self.debug
+    }
+    fn control<'a>(&self, op: &'a Op) -> Control<'a> {
+        if let Op::Core(core) = op { exec_core::control(core) } else { Control::None }
+    }
+    fn is_elementwise(&self, op: &Op) -> bool {
+        matches!(op, Op::Core(core) if exec_core::is_elementwise(core))
+    }
+    fn computes(&self, op: &Op) -> bool {
+        op.is_pure()
+    }
+
+    fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
+        if let Some(product) = self.product(kind, env) {
+            return Ok(smallvec![Value::Tile(product)]);
+        }
+        match kind {
+            Op::Core(core) => {
+                let context = Context { types: self.types(op), loc, debug: self.debug, globals: &self.globals };
+                exec_core::execute(core, &context, env)
+            }
+            Op::Reduce { operands, dim, body, .. } => {
+                combine::reduce(FoldBody { program: self, region: *body }, *dim as usize, operands, env)
+            }
+            Op::Scan { operands, dim, reverse, body, .. } => {
+                combine::scan(FoldBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
+            }
+            Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(kind, loc, env),
+            _ => self.pointer_access(op, kind, loc, env),
+        }
+    }
+}

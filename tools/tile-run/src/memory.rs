@@ -1,0 +1,264 @@
+//! The simulated memory: segments at fixed addresses.
+//!
+//! Blocks that do not talk to each other each run on an [`Overlay`], which keeps their writes to itself; they are applied in
+//! block order. So the result does not depend on how many run at once, not even for a program with a race.
+
+use base::diag::{Diagnostic, Result};
+use std::collections::BTreeMap;
+
+/// Where memory allocated by blocks begins; each block has a range of its own, so addresses do not depend on scheduling.
+const LOCAL_BASE: u64 = 0x5000_0000_0000_0000;
+const LOCAL_RANGE: u64 = 1 << 36;
+/// Memory that one block may hold.
+const LOCAL_LIMIT: u64 = 1 << 28;
+const PAGE: u64 = 4096;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) name: String,
+    pub(crate) address: u64,
+    pub(crate) data: Vec<u8>,
+    /// Writing to it is a fault.
+    pub(crate) constant: bool,
+}
+
+impl Segment {
+    pub(crate) fn end(&self) -> u64 {
+        self.address + self.data.len() as u64
+    }
+}
+
+/// All segments, by address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    segments: BTreeMap<u64, Segment>,
+    /// Changes whenever the content does: how blocks that wait for each other forever are noticed.
+    pub(crate) changes: u64,
+}
+
+impl Memory {
+    pub(crate) fn add(&mut self, segment: Segment) {
+        self.segments.insert(segment.address, segment);
+    }
+    pub(crate) fn remove(&mut self, address: u64) {
+        self.segments.remove(&address);
+    }
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.values()
+    }
+    pub(crate) fn segment(&self, address: u64) -> Option<&Segment> {
+        self.segments.range(..=address).next_back().map(|(_, segment)| segment)
+    }
+
+    /// The segment that holds all of a range, and where in it.
+    pub(crate) fn find(&self, address: u64, length: usize) -> Result<(&Segment, usize)> {
+        match self.segment(address) {
+            Some(segment) if address.checked_add(length as u64).is_some_and(|end| end <= segment.end()) => {
+                Ok((segment, (address - segment.address) as usize))
+            }
+            near => Err(outside(address, length, near)),
+        }
+    }
+
+    pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        let (segment, at) = self.find(address, out.len())?;
+        out.copy_from_slice(&segment.data[at..at + out.len()]);
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        let (segment, at) = self.find(address, bytes.len())?;
+        if segment.constant {
+            return Err(constant(segment, address));
+        }
+        let start = segment.address;
+        let place = &mut self.segments.get_mut(&start).expect("just found").data[at..at + bytes.len()];
+        if place != bytes {
+            place.copy_from_slice(bytes);
+            self.changes += 1;
+        }
+        Ok(())
+    }
+}
+
+fn outside(address: u64, length: usize, near: Option<&Segment>) -> Box<Diagnostic> {
+    let message = match near {
+        Some(segment) if address < segment.end() + (1 << 32) => format!(
+            "an access of {length} bytes at byte {} of '{}', which has {}",
+            address - segment.address,
+            segment.name,
+            segment.data.len()
+        ),
+        _ => format!("an access of {length} bytes at address {address:#x}, where there is no memory"),
+    };
+    Diagnostic::invalid("RUN001", message)
+}
+
+fn constant(segment: &Segment, address: u64) -> Box<Diagnostic> {
+    Diagnostic::invalid("RUN002", format!("a write to byte {} of '{}', which is constant", address - segment.address, segment.name))
+}
+
+/// Memory that blocks allocate, which lives until the region that allocated it ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Locals {
+    next: u64,
+    stack: Vec<u64>,
+}
+
+impl Locals {
+    /// A new segment for a block; its address depends on the block and what it holds only.
+    pub(crate) fn allocate(&mut self, memory: &mut Memory, block: u64, bytes: u64, align: u64) -> Result<u64> {
+        let start = self.next.next_multiple_of(align.max(1));
+        let end = start.saturating_add(bytes.max(1));
+        if end > LOCAL_LIMIT {
+            return Err(Diagnostic::unsupported("RUN003", format!("a block allocates more than {LOCAL_LIMIT} bytes")));
+        }
+        let address = LOCAL_BASE + (block + 1) * LOCAL_RANGE + start;
+        self.next = end;
+        self.stack.push(address);
+        let name = format!("memory allocated by block {block}");
+        memory.add(Segment { name, address, data: vec![0; bytes as usize], constant: false });
+        Ok(address)
+    }
+    pub(crate) fn mark(&self) -> usize {
+        self.stack.len()
+    }
+    /// Frees what was allocated since the mark.
+    pub(crate) fn release(&mut self, memory: &mut Memory, mark: usize) {
+        for address in self.stack.drain(mark..) {
+            self.next = (address - LOCAL_BASE) % LOCAL_RANGE;
+            memory.remove(address);
+        }
+    }
+}
+
+/// One block's writes on top of memory that others read too.
+pub(crate) struct Overlay<'a> {
+    base: &'a Memory,
+    pages: BTreeMap<u64, Page>,
+    /// What this block allocated.
+    pub(crate) locals: Memory,
+}
+
+struct Page {
+    data: Box<[u8; PAGE as usize]>,
+    written: Box<[bool; PAGE as usize]>,
+}
+
+impl<'a> Overlay<'a> {
+    pub(crate) fn new(base: &'a Memory) -> Overlay<'a> {
+        Overlay { base, pages: BTreeMap::new(), locals: Memory::default() }
+    }
+
+    pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        if address >= LOCAL_BASE {
+            return self.locals.read(address, out);
+        }
+        self.base.read(address, out)?;
+        for_each_page(address, out.len(), |number, within, range| {
+            if let Some(page) = self.pages.get(&number) {
+                let (data, written) = (&page.data[within.clone()], &page.written[within]);
+                for (byte, (new, written)) in out[range].iter_mut().zip(data.iter().zip(written)) {
+                    if *written {
+                        *byte = *new;
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        if address >= LOCAL_BASE {
+            return self.locals.write(address, bytes);
+        }
+        let (segment, _) = self.base.find(address, bytes.len())?;
+        if segment.constant {
+            return Err(constant(segment, address));
+        }
+        for_each_page(address, bytes.len(), |number, within, range| {
+            let new = || Page { data: Box::new([0; PAGE as usize]), written: Box::new([false; PAGE as usize]) };
+            let page = self.pages.entry(number).or_insert_with(new);
+            page.data[within.clone()].copy_from_slice(&bytes[range]);
+            page.written[within].fill(true);
+        });
+        Ok(())
+    }
+
+    /// What was written, as runs of bytes in the order of their addresses.
+    pub(crate) fn into_writes(self) -> Vec<(u64, Vec<u8>)> {
+        let mut out = Vec::new();
+        for (number, page) in self.pages {
+            let mut at = 0;
+            for run in page.written.chunk_by(|a, b| a == b) {
+                if run[0] {
+                    out.push((number * PAGE + at as u64, page.data[at..at + run.len()].to_vec()));
+                }
+                at += run.len();
+            }
+        }
+        out
+    }
+}
+
+/// Calls `f` for each page a range touches: its number, the range within the page and the part of the bytes.
+fn for_each_page(address: u64, length: usize, mut f: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
+    let mut done = 0;
+    while done < length {
+        let at = address + done as u64;
+        let within = (at % PAGE) as usize;
+        let count = (PAGE as usize - within).min(length - done);
+        f(at / PAGE, within..within + count, done..done + count);
+        done += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Memory {
+        let mut memory = Memory::default();
+        memory.add(Segment { name: "a".into(), address: 4000, data: (0..200).collect(), constant: false });
+        memory
+    }
+
+    #[test]
+    fn an_overlay_shows_its_own_writes_only_to_itself() {
+        let mut memory = memory();
+        let mut overlay = Overlay::new(&memory);
+        overlay.write(4090, &[255; 10]).unwrap();
+        let mut seen = [0; 14];
+        overlay.read(4088, &mut seen).unwrap();
+        assert_eq!(seen, [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100, 101]);
+        let writes = overlay.into_writes();
+        assert_eq!(memory.segments().next().unwrap().data[90], 90);
+        for (address, bytes) in writes {
+            memory.write(address, &bytes).unwrap();
+        }
+        assert_eq!(
+            memory.segments().next().unwrap().data[88..101],
+            [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100]
+        );
+    }
+
+    #[test]
+    fn nothing_is_read_or_written_outside() {
+        let mut memory = memory();
+        assert_eq!(memory.read(4199, &mut [0; 2]).unwrap_err().code, "RUN001");
+        assert_eq!(memory.write(3999, &[0]).unwrap_err().code, "RUN001");
+        assert_eq!(memory.read(u64::MAX, &mut [0; 2]).unwrap_err().code, "RUN001");
+    }
+
+    #[test]
+    fn allocations_are_released_in_the_order_of_a_stack() {
+        let (mut memory, mut locals) = (Memory::default(), Locals::default());
+        let first = locals.allocate(&mut memory, 3, 100, 16).unwrap();
+        let mark = locals.mark();
+        let second = locals.allocate(&mut memory, 3, 8, 64).unwrap();
+        assert!(second >= first + 100 && second.is_multiple_of(64));
+        locals.release(&mut memory, mark);
+        assert!(memory.read(second, &mut [0]).is_err() && memory.read(first, &mut [0]).is_ok());
+        assert_eq!(locals.allocate(&mut memory, 3, 8, 64).unwrap(), second);
+    }
+}

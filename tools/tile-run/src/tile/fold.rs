@@ -1,0 +1,96 @@
+//! Reductions and scans along one dimension, over any body.
+//!
+//! A reduction combines neighbours pairwise, then neighbouring results, and so on: a fixed order that an associative body allows
+//! and in which errors grow slowly. A scan runs in order. Identities are not folded in; extents are at least 1.
+
+use super::Tile;
+use base::arith::{Lanes, Word};
+use base::diag::Result;
+use base::each_lanes;
+use base::tile::{Elem, Shape, element_count};
+
+/// Computes the body for many elements at once. It is given and gives one-dimensional tiles: for each operand the elements and
+/// the accumulators, alternating.
+pub(crate) type Body<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
+
+/// A shape seen as (outer, along, inner) around the dimension.
+#[derive(Clone, Copy)]
+struct Around {
+    outer: usize,
+    along: usize,
+    inner: usize,
+}
+
+impl Around {
+    fn new(shape: &[u32], dim: usize) -> Around {
+        Around { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
+    }
+    /// The runs of elements whose places along the dimension are `places`.
+    fn pick(self, lanes: &Lanes, places: impl Iterator<Item = usize> + Clone) -> Lanes {
+        fn copy<W: Word>(words: &[W], around: Around, places: impl Iterator<Item = usize> + Clone) -> Lanes {
+            let mut out = Vec::new();
+            for block in words.chunks_exact(around.along * around.inner) {
+                for place in places.clone() {
+                    out.extend_from_slice(&block[place * around.inner..][..around.inner]);
+                }
+            }
+            W::lanes(out)
+        }
+        each_lanes!(lanes, words => copy(words, self, places))
+    }
+}
+
+fn flat(elem: Elem, lanes: Lanes) -> Tile {
+    Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
+}
+
+pub(crate) fn reduce(operands: &[Tile], dim: usize, body: Body<'_>) -> Result<Vec<Tile>> {
+    let mut around = Around::new(&operands[0].shape, dim);
+    let mut shape = operands[0].shape.clone();
+    shape.remove(dim);
+    let mut all: Vec<Tile> = operands.to_vec();
+    while around.along > 1 {
+        let pairs = around.along / 2;
+        let mut arguments = Vec::with_capacity(all.len() * 2);
+        for tile in &all {
+            arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(|pair| 2 * pair + 1))));
+            arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(|pair| 2 * pair))));
+        }
+        all = body(arguments)?;
+        around.along = pairs;
+    }
+    Ok(all.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
+}
+
+pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
+    let around = Around::new(&operands[0].shape, dim);
+    let slice = |place: usize| -> Vec<Tile> {
+        operands.iter().map(|tile| flat(tile.elem, around.pick(tile.lanes(), std::iter::once(place)))).collect()
+    };
+    let mut results: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut running: Option<Vec<Tile>> = None;
+    for step in 0..around.along {
+        let place = if reverse { around.along - 1 - step } else { step };
+        let elements = slice(place);
+        let now = match running {
+            None => elements,
+            Some(before) => body(elements.into_iter().zip(before).flat_map(|(element, sum)| [element, sum]).collect())?,
+        };
+        for (result, tile) in results.iter_mut().zip(&now) {
+            write_slice(result, tile.lanes(), around, place);
+        }
+        running = Some(now);
+    }
+    Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+}
+
+fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, place: usize) {
+    fn copy<W: Word>(to: &mut [W], from: &Lanes, around: Around, place: usize) {
+        let from = W::of(from).expect("a body's results have the types of its operands");
+        for block in 0..around.outer {
+            let start = (block * around.along + place) * around.inner;
+            to[start..start + around.inner].copy_from_slice(&from[block * around.inner..][..around.inner]);
+        }
+    }
+    each_lanes!(to, words => copy(words, from, around, place));
+}
