@@ -22,6 +22,11 @@ pub fn decode(ty: Scalar, bits: u64) -> f64 {
         Scalar::F64 => f64::from_bits(bits),
         Scalar::F32 | Scalar::TF32 => f32::from_bits(bits as u32).into(),
         Scalar::BF16 => f32::from_bits((bits as u32) << 16).into(),
+        // The exponent is moved by a multiplication, which is exact and makes subnormals right too.
+        Scalar::F16 if bits & 0x7c00 != 0x7c00 => {
+            let magnitude = f32::from_bits((bits as u32 & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
+            f64::from(f32::from_bits(magnitude.to_bits() | (bits as u32 & 0x8000) << 16))
+        }
         _ => decode_small(ty.float_format().expect("a float type"), bits & ty.mask()),
     }
 }

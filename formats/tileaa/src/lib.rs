@@ -16,6 +16,7 @@
 
 pub mod facts;
 pub mod module;
+pub mod nesting;
 pub mod ops;
 pub mod types;
 mod verify;

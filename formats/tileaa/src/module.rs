@@ -1,5 +1,6 @@
 //! Modules and functions of `.aa`, and the binding to the file envelope.
 
+use crate::facts::Known;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
@@ -15,6 +16,8 @@ pub struct FunctionAttrs {
     /// Hints of the author per target name or `default`, in source order; resolved by `tile-lower-as`.
     pub hints: Vec<Hint>,
     pub private: bool,
+    /// What is known of the values; lines of their own in the text form.
+    pub facts: Vec<Known>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +39,21 @@ pub struct Module {
     pub functions: Vec<Function>,
 }
 
+/// The function with its ids in program order, in its table of facts too.
+pub fn in_order(mut function: Function) -> Function {
+    let mut facts = std::mem::take(&mut function.attrs.facts);
+    let (mut ordered, values) = base::text::compact_with_map(&function);
+    facts.retain_mut(|known| match values.get(known.value.0 as usize) {
+        Some(Some(value)) => {
+            known.value = *value;
+            true
+        }
+        _ => false,
+    });
+    ordered.attrs.facts = facts;
+    ordered
+}
+
 impl Payload for Module {
     const FORMAT: &'static str = "tileaa";
     const VERSION: u32 = 1;
@@ -46,7 +64,11 @@ impl Payload for Module {
 
     fn print(&self, _: &Envelope) -> String {
         let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
-        let functions = self.functions.iter().map(print_function);
+        let functions = self.functions.iter().map(|function| {
+            let attrs = FunctionAttrs { facts: Vec::new(), ..function.attrs.clone() };
+            let facts = function.attrs.facts.iter().map(|known| format!("fact {}\n", to_text(known)));
+            print_function(&Function { attrs, ..function.clone() }) + &facts.collect::<String>()
+        });
         globals.chain(functions).collect()
     }
 
@@ -57,8 +79,11 @@ impl Payload for Module {
             if reader.eat("global") {
                 module.globals.push(reader.value()?);
             } else {
-                let function: Function = read_function(&mut reader, &envelope.debug)?;
-                module.functions.push(base::text::compact(&function));
+                let mut function: Function = read_function(&mut reader, &envelope.debug)?;
+                while reader.eat("fact") {
+                    function.attrs.facts.push(reader.value()?);
+                }
+                module.functions.push(in_order(function));
             }
         }
         Ok(module)

@@ -35,6 +35,8 @@ func "sample"(%0: ptr<f32>, %1: i32, %2: i1) (hints: [(target: "sm_90", spec: (o
   %21 = global_address(name: "table") : ptr<i32>
   return
 }
+fact (value: %3, divisor: 16)
+fact (value: %11, range: <0, 2147483646>)
 "#;
 
 #[test]
@@ -83,4 +85,20 @@ fn files_keep_program_order() {
     assert_eq!(error.code, "AA003");
     file.payload.functions[0] = base::text::compact(&file.payload.functions[0]);
     file.write(base::envelope::Form::Binary).unwrap();
+}
+
+/// A table may say less than what can be derived, never more.
+#[test]
+fn facts_are_derived_again() {
+    let text = |fact: &str| {
+        format!(
+            "{HEAD}func \"k\"(%0: i32) () @0 {{\n%a = assume(value: %0, fact: div_by(divisor: 8)) : i32\nreturn\n}}\nfact {fact}\n"
+        )
+    };
+    let file = File::<Module>::read(text("(value: %a, divisor: 4)").as_bytes(), "case").unwrap();
+    assert_eq!(file.payload.functions[0].attrs.facts[0].value, base::Value(1));
+    let error = File::<Module>::read(text("(value: %a, divisor: 16)").as_bytes(), "case").unwrap_err();
+    assert_eq!(error.code, "AA008");
+    let error = File::<Module>::read(text("(value: %0, range: <0, 5>)").as_bytes(), "case").unwrap_err();
+    assert_eq!(error.code, "AA008");
 }

@@ -36,6 +36,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn int(&self, bits: u32) -> IntType<'c> {
         match bits {
             1 => self.context.bool_type(),
+            4 => self.context.custom_width_int_type(std::num::NonZeroU32::new(4).expect("not zero")).expect("a small width"),
             8 => self.context.i8_type(),
             16 => self.context.i16_type(),
             32 => self.context.i32_type(),
@@ -60,7 +61,6 @@ impl<'c> Ir<'c> {
             Scalar::F32 | Scalar::TF32 => self.context.f32_type().into(),
             Scalar::F64 => self.context.f64_type().into(),
             Scalar::I1 => self.context.bool_type().into(),
-            Scalar::I4 | Scalar::F4E2M1FN => self.context.i8_type().into(),
             other => self.int(other.bits()).into(),
         }
     }

@@ -5,6 +5,7 @@ mod emit;
 mod finish;
 mod ir;
 mod kernel;
+mod libdevice;
 mod optimize;
 
 use base::File;
@@ -28,6 +29,7 @@ pub fn generate(input: &File<sched::Module>, producer: &str, emit: Emit) -> Resu
     let context = Context::create();
     let machine = optimize::machine(target, envelope.options.opt_level())?;
     let module = kernel::emit_module(&context, &input.payload, envelope, &machine)?;
+    libdevice::link(&module)?;
     optimize::run(&module, &machine, envelope.options.opt_level())?;
     match emit {
         Emit::LlvmIr => Ok(module.print_to_string().to_string()),

@@ -11,8 +11,11 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 
 /// Run at O1 and above.
-const PASSES: &str = "always-inline,function(sroa,early-cse<memssa>,instcombine,simplifycfg,loop-mssa(licm),gvn,infer-address-spaces,\
-separate-const-offset-from-gep,early-cse,nary-reassociate,instcombine,simplifycfg,dce),globaldce";
+const PASSES: &str = "nvvm-reflect,always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,infer-address-spaces,\
+separate-const-offset-from-gep,early-cse,nary-reassociate,instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
+
+/// Run at O0: libdevice asks by a pass which target it is for, and has no functions to call.
+const UNOPTIMIZED: &str = "nvvm-reflect,always-inline,function(simplifycfg),globaldce";
 
 pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
@@ -38,7 +41,7 @@ pub(crate) fn run(module: &Module<'_>, machine: &TargetMachine, opt_level: u32) 
     module
         .verify()
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
-    let passes = if opt_level == 0 { "always-inline,globaldce" } else { PASSES };
+    let passes = if opt_level == 0 { UNOPTIMIZED } else { PASSES };
     module
         .run_passes(passes, machine, PassBuilderOptions::create())
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM's passes failed: {}", error.to_string())))

@@ -5,13 +5,15 @@
 //! that `--schedule-seed` gives another one.
 
 use crate::barrier::{Barrier, ClusterBarrier};
-use crate::exec::Flow;
+use crate::exec::{Flow, Mbarrier};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP};
 use crate::memory::Global;
+use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::shared::Shared;
 use crate::warp::{Split, Warp};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Instructions of a warp's turn.
 const TURN: u32 = 200;
@@ -44,6 +46,8 @@ pub(crate) struct Machine<'p> {
     /// How often each instruction was executed.
     pub(crate) executed: Vec<u64>,
     pub(crate) total: u64,
+    /// Waits at mbarriers that found the phase not done.
+    pub(crate) failed_waits: u64,
     grid: [u32; 3],
     random: u64,
 }
@@ -51,6 +55,8 @@ pub(crate) struct Machine<'p> {
 pub(crate) struct Cluster {
     pub(crate) ctas: Vec<Cta>,
     pub(crate) barrier: ClusterBarrier,
+    /// Asynchronous work that is under way, the oldest first.
+    pub(crate) pending: VecDeque<Pending>,
     id: [u32; 3],
 }
 
@@ -58,6 +64,7 @@ pub(crate) struct Cta {
     pub(crate) rank: u32,
     pub(crate) shared: Shared,
     pub(crate) barriers: [Barrier; 16],
+    pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
     pub(crate) warps: Vec<Warp>,
     /// Per warp, when it last fenced between the generic and the async proxy.
     pub(crate) fenced: Vec<u32>,
@@ -67,7 +74,7 @@ impl<'p> Machine<'p> {
     pub(crate) fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
         let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
         let executed = vec![0; program.code.len()];
-        Machine { program, options, global, params, printed: Vec::new(), executed, total: 0, grid, random }
+        Machine { program, options, global, params, printed: Vec::new(), executed, total: 0, failed_waits: 0, grid, random }
     }
 
     /// Runs the whole grid.
@@ -90,7 +97,14 @@ impl<'p> Machine<'p> {
             for cluster in &mut running {
                 progress |= self.round(cluster)?;
             }
+            for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
+                // Nobody waits for what is left, but memory gets it.
+                while self.deliver(cluster)? {}
+            }
             running.retain(|cluster| !cluster.is_done());
+            for cluster in &mut running {
+                progress |= !progress && self.deliver(cluster)?;
+            }
             if progress || running.is_empty() {
                 continue;
             }
@@ -137,11 +151,12 @@ impl<'p> Machine<'p> {
                 rank,
                 shared: Shared::new(self.program.shared_bytes),
                 barriers: Default::default(),
+                mbarriers: BTreeMap::new(),
                 fenced: vec![0; warps.len()],
                 warps,
             }
         });
-        Cluster { ctas: ctas.collect(), barrier: ClusterBarrier::default(), id }
+        Cluster { ctas: ctas.collect(), id, ..Cluster::none() }
     }
 
     fn special(&self, special: Special, warp: usize, place: &Place) -> Lanes {
@@ -284,6 +299,10 @@ struct Place {
 }
 
 impl Cluster {
+    /// A cluster without CTAs.
+    pub(crate) fn none() -> Cluster {
+        Cluster { ctas: Vec::new(), barrier: ClusterBarrier::default(), pending: VecDeque::new(), id: [0; 3] }
+    }
     fn is_done(&self) -> bool {
         self.ctas.iter().all(|cta| cta.warps.iter().all(Warp::is_done))
     }

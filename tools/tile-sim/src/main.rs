@@ -2,14 +2,20 @@
 
 mod barrier;
 mod decode;
+mod descriptor;
 mod exec;
 mod fault;
+mod fragment;
 mod lanes;
 mod launch;
 mod machine;
 mod memory;
+mod pending;
+mod product;
 mod program;
 mod shared;
+mod slots;
+mod tensor_map;
 mod warp;
 
 use base::diag::{Diagnostic, Result};

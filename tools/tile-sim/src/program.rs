@@ -1,6 +1,7 @@
 //! A kernel as it is executed: names are slots, labels are indices, types are resolved.
 
 use crate::lanes::LaneFn;
+use crate::product::{Accumulator, Kind};
 
 /// Index of a register in a warp's file.
 pub(crate) type Slot = u32;
@@ -248,6 +249,184 @@ pub(crate) enum Op {
     ClusterBarrier {
         arrive: bool,
     },
+    Mbarrier {
+        op: MbarrierOp,
+        address: Address,
+        operand: Slot,
+        dst: Option<Slot>,
+    },
+    MapToCta {
+        dst: Slot,
+        address: Slot,
+        rank: Slot,
+    },
+    CtaRank {
+        dst: Slot,
+        address: Slot,
+    },
+    CopyAsync {
+        bytes: u32,
+        to: Address,
+        from: Address,
+        read: Option<Slot>,
+    },
+    CopyCommit,
+    /// Until at most so many groups are open; `None` waits for all copies.
+    CopyWait {
+        left: Option<u32>,
+    },
+    CopyArrive {
+        address: Address,
+        increment: bool,
+    },
+    Bulk(Box<BulkOp>),
+    BulkCommit,
+    LoadMatrix {
+        shape: MatrixShape,
+        transposed: bool,
+        dst: Box<[Slot]>,
+        address: Address,
+    },
+    StoreMatrix {
+        shape: MatrixShape,
+        transposed: bool,
+        src: Box<[Slot]>,
+        address: Address,
+    },
+    MoveMatrix {
+        dst: Slot,
+        src: Slot,
+    },
+    Mma(Box<MmaOp>),
+    WgmmaFence,
+    Wgmma(Box<WgmmaOp>),
+    WgmmaCommit,
+    WgmmaWait {
+        left: u32,
+    },
+    BulkWait {
+        left: u32,
+        read: bool,
+    },
+}
+
+/// A matrix of `ldmatrix` and `stmatrix`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MatrixShape {
+    M8n8,
+    M16n16,
+    M16n8,
+}
+
+pub(crate) struct MmaOp {
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) d: Box<[Slot]>,
+    pub(crate) a: MmaOperand,
+    pub(crate) b: MmaOperand,
+    pub(crate) c: Box<[Slot]>,
+    pub(crate) d_type: Accumulator,
+    pub(crate) c_type: Accumulator,
+    pub(crate) d_packed: bool,
+    pub(crate) c_packed: bool,
+    pub(crate) scale_a: Option<ScaleOp>,
+    pub(crate) scale_b: Option<ScaleOp>,
+}
+
+/// A product of a warp group.
+pub(crate) struct WgmmaOp {
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) d: Box<[Slot]>,
+    pub(crate) a: WgmmaA,
+    pub(crate) b: Slot,
+    pub(crate) accumulate: Slot,
+    pub(crate) d_type: Accumulator,
+    pub(crate) a_kind: Kind,
+    pub(crate) b_kind: Kind,
+    pub(crate) a_table: Vec<f64>,
+    pub(crate) b_table: Vec<f64>,
+    /// Bytes of an element.
+    pub(crate) element: u32,
+    pub(crate) negate_a: bool,
+    pub(crate) negate_b: bool,
+    pub(crate) transpose_a: bool,
+    pub(crate) transpose_b: bool,
+    /// Registers that belong to the product while it is under way.
+    pub(crate) registers: Box<[Slot]>,
+}
+
+pub(crate) enum WgmmaA {
+    Shared(Slot),
+    Registers(Box<[Slot]>),
+}
+
+impl WgmmaOp {
+    pub(crate) fn registers(&self) -> &[Slot] {
+        &self.registers
+    }
+    pub(crate) fn a_value(&self, bits: u64) -> f64 {
+        self.a_table.get(bits as usize).copied().unwrap_or_else(|| self.a_kind.value(bits))
+    }
+    pub(crate) fn b_value(&self, bits: u64) -> f64 {
+        self.b_table.get(bits as usize).copied().unwrap_or_else(|| self.b_kind.value(bits))
+    }
+}
+
+pub(crate) struct MmaOperand {
+    pub(crate) slots: Box<[Slot]>,
+    pub(crate) kind: Kind,
+    /// Bits of an element, of the place it lies in, and where in it.
+    pub(crate) width: u32,
+    pub(crate) container: u32,
+    pub(crate) shift: u32,
+    /// The values of all bit patterns, for small elements.
+    pub(crate) table: Vec<f64>,
+}
+
+pub(crate) struct ScaleOp {
+    pub(crate) slot: Slot,
+    pub(crate) byte: Slot,
+    pub(crate) thread: Slot,
+    pub(crate) kind: Kind,
+    pub(crate) count: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MbarrierOp {
+    Init,
+    Invalidate,
+    Arrive { drop: bool },
+    ArriveExpect,
+    Expect,
+    Complete,
+    Wait { parity: bool, blocking: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Global,
+    Shared,
+}
+
+/// A copy by the copy engine. A tensor copy has a map and coordinates on its global side, another one an address and a size.
+#[derive(Clone, Debug)]
+pub(crate) struct BulkOp {
+    pub(crate) tensor: bool,
+    pub(crate) to_side: Side,
+    pub(crate) from_side: Side,
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) map: Slot,
+    pub(crate) map_offset: i64,
+    pub(crate) coordinates: Box<[Slot]>,
+    pub(crate) bytes: Slot,
+    pub(crate) barrier: Option<Address>,
+    pub(crate) multicast: Slot,
+    pub(crate) is_multicast: bool,
+    /// `.cta_group::2`: the barrier may be the one of the pair's other CTA.
+    pub(crate) pair: bool,
+    pub(crate) reduce: Option<(AtomOp, ptx::Type)>,
 }
 
 /// Functions that exist without a body.

@@ -1,5 +1,7 @@
 //! A warp: registers, and the groups of lanes that are at different places.
 
+use crate::exec::copy::Copies;
+use crate::exec::wgmma::Products;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::program::{Program, Slot};
 
@@ -62,6 +64,13 @@ pub(crate) struct Warp {
     pub(crate) local: Vec<u8>,
     /// The cluster barrier's generation at which this warp arrived.
     pub(crate) cluster_ticket: Option<u64>,
+    pub(crate) copies: Copies,
+    pub(crate) products: Products,
+    /// Registers that belong to asynchronous work, and how many.
+    in_flight: Vec<bool>,
+    in_flight_count: usize,
+    /// Bulk groups that were committed.
+    pub(crate) bulk_groups: u32,
 }
 
 impl Warp {
@@ -70,6 +79,7 @@ impl Warp {
             index,
             regs: vec![[0; WARP]; program.slots as usize],
             undefined: vec![ALL; program.slots as usize],
+            in_flight: vec![false; program.slots as usize],
             ..Warp::default()
         };
         for &(slot, value) in &program.constants {
@@ -141,6 +151,17 @@ impl Warp {
     }
 
     // Registers.
+
+    pub(crate) fn any_in_flight(&self) -> bool {
+        self.in_flight_count > 0
+    }
+    pub(crate) fn is_in_flight(&self, slot: Slot) -> bool {
+        self.in_flight[slot as usize]
+    }
+    pub(crate) fn in_flight(&mut self, slot: Slot, now: bool) {
+        let before = std::mem::replace(&mut self.in_flight[slot as usize], now);
+        self.in_flight_count = self.in_flight_count + usize::from(now) - usize::from(before);
+    }
 
     #[inline]
     pub(crate) fn read(&self, slot: Slot) -> &Lanes {

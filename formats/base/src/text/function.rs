@@ -43,10 +43,18 @@ impl<O: Operation, T, A> Function<O, T, A> {
 
 /// The function with unreachable entities dropped and all ids in program order, as files have it.
 pub fn compact<O: Operation + Clone, T: Clone, A: Clone>(function: &Function<O, T, A>) -> Function<O, T, A> {
+    compact_with_map(function).0
+}
+
+/// As [`compact`], with the new id of each old value, for tables beside the body.
+pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
+    function: &Function<O, T, A>,
+) -> (Function<O, T, A>, Vec<Option<Value>>) {
     let mut compacter = Compacter { from: &function.body, to: Body::default(), values: vec![None; function.body.values.len()] };
     let region = compacter.to.new_region();
     compacter.region(function.region, region);
-    Function { name: function.name.clone(), attrs: function.attrs.clone(), loc: function.loc, region, body: compacter.to }
+    let (attrs, name) = (function.attrs.clone(), function.name.clone());
+    (Function { name, attrs, loc: function.loc, region, body: compacter.to }, compacter.values)
 }
 
 struct Compacter<'a, O, T> {

@@ -14,7 +14,7 @@ mod function;
 mod read;
 mod write;
 
-pub use function::{Function, Signature, compact, is_compact, print_function, read_function};
+pub use function::{Function, Signature, compact, compact_with_map, is_compact, print_function, read_function};
 pub use read::Reader;
 pub use write::to_text;
 

@@ -4,13 +4,14 @@
 
 use base::Scalar;
 use base::tile::{Elem, Shape};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// The largest divisor that is kept; that of zero.
 pub(super) const MOST: u64 = 1 << 62;
 
 /// How the elements of a tile lie along one dimension, looked at in groups that start at multiples of their length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisInfo {
     /// Within groups of this length each element is the one before plus one (for pointers: plus one pointee).
     pub contiguity: u64,

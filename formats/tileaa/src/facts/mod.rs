@@ -5,14 +5,18 @@
 //! are given up.
 
 mod info;
+mod table;
 mod transfer;
 
 pub use info::{AxisInfo, Info, full_range};
+pub(crate) use table::unfounded;
+pub use table::{Known, table};
 
+use crate::nesting::Nesting;
 use crate::{Function, Op, Type};
 use base::Value;
 use base::core_ops::Core;
-use base::ir::{Block, Op as OpId, Operation};
+use base::ir::{Op as OpId, Operation};
 use base::tile::{Elem, Shape};
 use transfer::Operand;
 
@@ -39,13 +43,8 @@ const PATIENCE: (u32, u32) = (2, 12);
 impl<'a> Facts<'a> {
     pub fn of(function: &'a Function) -> Facts<'a> {
         let count = function.body.values.len();
-        let mut deriver = Deriver {
-            function,
-            infos: vec![None; count],
-            changes: vec![0; count],
-            loops: enclosing_loops(function),
-            changed: false,
-        };
+        let mut deriver =
+            Deriver { function, infos: vec![None; count], changes: vec![0; count], nesting: Nesting::of(function), changed: false };
         for &param in function.params() {
             deriver.infos[param.0 as usize] = deriver.unknown(param);
         }
@@ -110,41 +109,11 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// For each op, the loop that `continue` beside it goes on with, the one that `break` leaves, and the op whose region it is in.
-#[derive(Clone, Copy, Default)]
-struct Around {
-    place: Option<OpId>,
-    continued: Option<OpId>,
-    broken: Option<OpId>,
-}
-
-fn enclosing_loops(function: &Function) -> Vec<Around> {
-    let body = &function.body;
-    let places = body.op_blocks();
-    let mut around = vec![Around::default(); body.blocks.len()];
-    let mut of_op = vec![Around::default(); body.ops.len()];
-    for op in body.walk(function.region) {
-        let outer = places[op.0 as usize].map_or(Around::default(), |block: Block| around[block.0 as usize]);
-        of_op[op.0 as usize] = outer;
-        let place = Some(op);
-        let inner = match body.ops[op].kind {
-            Op::Core(Core::For { .. }) => Around { place, continued: place, broken: None },
-            Op::Core(Core::Loop { .. }) => Around { place, continued: place, broken: place },
-            Op::Core(Core::If { .. }) => Around { place, ..outer },
-            _ => Around { place, continued: None, broken: None },
-        };
-        for region in body.ops[op].kind.regions() {
-            around[body.block_of(region).0 as usize] = inner;
-        }
-    }
-    of_op
-}
-
 struct Deriver<'a> {
     function: &'a Function,
     infos: Vec<Option<Info>>,
     changes: Vec<u32>,
-    loops: Vec<Around>,
+    nesting: Nesting,
     changed: bool,
 }
 
@@ -207,7 +176,7 @@ impl Deriver<'_> {
         let function = self.function;
         let node = &function.body.ops[op];
         let args = |region| &function.body.blocks[function.body.block_of(region)].args[..];
-        let around = self.loops[op.0 as usize];
+        let target = self.nesting.target[op.0 as usize].map(|target| &function.body.ops[target]);
         match &node.kind {
             Op::Core(Core::For { lower, upper, step, init, body, unsigned }) => {
                 self.index(args(*body)[0], *lower, *upper, *step, *unsigned);
@@ -216,24 +185,19 @@ impl Deriver<'_> {
             }
             Op::Core(Core::Loop { init, body }) => self.flow(init, args(*body)),
             Op::Core(Core::If { .. }) => {}
-            Op::Core(Core::Continue { values }) => match around.continued.map(|target| (target, &function.body.ops[target].kind)) {
+            Op::Core(Core::Continue { values }) => match target.map(|target| (target, &target.kind)) {
                 Some((target, Op::Core(Core::For { body, .. }))) => {
                     self.flow(values, &args(*body)[1..]);
-                    self.flow(values, &function.body.ops[target].results);
+                    self.flow(values, &target.results);
                 }
                 Some((_, Op::Core(Core::Loop { body, .. }))) => self.flow(values, args(*body)),
                 _ => {}
             },
-            Op::Core(Core::Break { values }) => {
-                if let Some(target) = around.broken {
-                    self.flow(values, &function.body.ops[target].results);
-                }
-            }
+            Op::Core(Core::Break { values }) => target.into_iter().for_each(|target| self.flow(values, &target.results)),
+            // What a reduction's body yields says nothing of its results.
             Op::Core(Core::Yield { values }) => {
-                if let Some(target) =
-                    around.place.filter(|place| matches!(function.body.ops[*place].kind, Op::Core(Core::If { .. })))
-                {
-                    self.flow(values, &function.body.ops[target].results);
+                if let Some(target) = target.filter(|target| matches!(target.kind, Op::Core(Core::If { .. }))) {
+                    self.flow(values, &target.results);
                 }
             }
             Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => {

@@ -1,49 +1,33 @@
 //! Regions, terminators, and the values that pass through them.
 
-use super::{described, is_conditional, require};
+use super::{described, require};
+use crate::nesting::Nesting;
 use crate::{Function, Op, Type};
 use base::core_ops::Core;
-use base::ir::{Block, Op as OpId, Operation, Region};
+use base::ir::{Op as OpId, Operation, Region};
 use base::{Loc, Value};
-
-/// What encloses a block, found from the outside in.
-#[derive(Clone, Copy, Default)]
-struct Around {
-    parent: Option<OpId>,
-    /// The loop that `continue` goes on with.
-    continued: Option<OpId>,
-    /// The loop that `break` leaves.
-    broken: Option<OpId>,
-    /// Inside a reduction or scan, which nothing may leave.
-    sealed: bool,
-}
 
 struct Regions<'a> {
     function: &'a Function,
-    around: Vec<Around>,
+    nesting: Nesting,
 }
 
 /// Checks all regions and terminators; structure and program order must hold.
 pub(super) fn regions(function: &Function) -> Result<(), (Loc, String)> {
     let body = &function.body;
-    let mut regions = Regions { function, around: vec![Around::default(); body.blocks.len()] };
-    let places = body.op_blocks();
-    let at = |op: OpId, message: String| (body.ops[op].loc, format!("{}: {message}", described(function, op)));
+    let regions = Regions { function, nesting: Nesting::of(function) };
     regions.terminated(function.region).map_err(|message| (function.loc, message))?;
-    // Program order has outer ops before inner ones.
     for (op, node) in body.ops.iter() {
-        let block = places[op.0 as usize].expect("a compact body has every op in a block");
-        let outer = regions.around[block.0 as usize];
-        if outer.sealed && !is_allowed_inside(&node.kind) {
-            return Err(at(op, "the body of a reduction or scan must be pure".into()));
+        let at = |message: String| (node.loc, format!("{}: {message}", described(function, op)));
+        if regions.nesting.combines[op.0 as usize] && !is_allowed_inside(&node.kind) {
+            return Err(at("the body of a reduction or scan must be pure".into()));
         }
-        let inside = regions.inside(op, outer);
-        for region in node.kind.regions() {
-            regions.terminated(region).map_err(|message| at(op, message))?;
-            regions.around[body.block_of(region).0 as usize] = inside;
-        }
-        regions.arguments(op).map_err(|message| at(op, message))?;
-        regions.terminator(op, block).map_err(|message| at(op, message))?;
+        node.kind.regions().iter().try_for_each(|region| regions.terminated(*region)).map_err(at)?;
+        regions.arguments(op).map_err(at)?;
+    }
+    // What they give values to is known to be sound by now.
+    for (op, node) in body.ops.iter() {
+        regions.terminator(op).map_err(|message| (node.loc, format!("{}: {message}", described(function, op))))?;
     }
     Ok(())
 }
@@ -55,16 +39,6 @@ fn is_allowed_inside(kind: &Op) -> bool {
 }
 
 impl Regions<'_> {
-    fn inside(&self, op: OpId, outer: Around) -> Around {
-        let parent = Some(op);
-        match &self.function.body.ops[op].kind {
-            Op::Core(Core::For { .. }) => Around { parent, continued: Some(op), broken: None, ..outer },
-            Op::Core(Core::Loop { .. }) => Around { parent, continued: Some(op), broken: Some(op), ..outer },
-            Op::Core(Core::If { .. }) => Around { parent, ..outer },
-            _ => Around { parent, continued: None, broken: None, sealed: true },
-        }
-    }
-
     fn terminated(&self, region: Region) -> super::Rule {
         let body = &self.function.body;
         let ended = match body.regions[region].blocks[..] {
@@ -124,24 +98,23 @@ impl Regions<'_> {
         }
     }
 
-    fn terminator(&self, op: OpId, block: Block) -> super::Rule {
+    fn terminator(&self, op: OpId) -> super::Rule {
         let body = &self.function.body;
-        let around = self.around[block.0 as usize];
+        let target = self.nesting.target[op.0 as usize];
         let results = |target: OpId| &body.ops[target].results[..];
+        let receiver = target.map(|target| (target, &body.ops[target].kind));
         match &body.ops[op].kind {
-            Op::Core(Core::Return {}) => require(!around.sealed, || "a reduction cannot be left".into()),
-            Op::Core(Core::Yield { values }) => match around.parent {
-                Some(parent) if is_conditional(&body.ops[parent].kind) => self.flow("yielded values", values, results(parent)),
-                Some(parent) => match &body.ops[parent].kind {
-                    Op::Reduce { body: region, .. } | Op::Scan { body: region, .. } => {
-                        let accumulators: Vec<Value> = self.args(*region).iter().skip(1).step_by(2).copied().collect();
-                        self.flow("yielded values", values, &accumulators)
-                    }
-                    _ => Err("only an if, reduce or scan is yielded to".into()),
-                },
+            Op::Core(Core::Return {}) => require(!self.nesting.combines[op.0 as usize], || "a reduction cannot be left".into()),
+            Op::Core(Core::Yield { values }) => match receiver {
+                Some((target, Op::Core(Core::If { .. }))) => self.flow("yielded values", values, results(target)),
+                Some((_, Op::Reduce { body: region, .. } | Op::Scan { body: region, .. })) => {
+                    let accumulators: Vec<Value> = self.args(*region).iter().skip(1).step_by(2).copied().collect();
+                    self.flow("yielded values", values, &accumulators)
+                }
+                Some(_) => Err("only an if, reduce or scan is yielded to".into()),
                 None => Err("a function is left by return".into()),
             },
-            Op::Core(Core::Continue { values }) => match around.continued.map(|target| (target, &body.ops[target].kind)) {
+            Op::Core(Core::Continue { values }) => match receiver {
                 Some((target, Op::Core(Core::For { body: region, .. }))) => {
                     self.flow("carried values", values, &self.args(*region)[1..])?;
                     self.flow("carried values", values, results(target))
@@ -149,7 +122,7 @@ impl Regions<'_> {
                 Some((_, Op::Core(Core::Loop { body: region, .. }))) => self.flow("carried values", values, self.args(*region)),
                 _ => Err("it is not in a loop".into()),
             },
-            Op::Core(Core::Break { values }) => match around.broken {
+            Op::Core(Core::Break { values }) => match target {
                 Some(target) => self.flow("values of break", values, results(target)),
                 None => Err("it is not in a loop that can be left".into()),
             },

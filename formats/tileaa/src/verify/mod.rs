@@ -9,6 +9,7 @@
 //! | AA005 | types are well formed: extents powers of two, at most 2^24 elements, views that fit their memref |
 //! | AA006 | every region is one block that ends in a terminator its op allows, with the values the op expects; bodies of reductions are pure |
 //! | AA007 | operands and results of every op have types that fit it |
+//! | AA008 | the table of facts claims nothing that cannot be derived |
 //!
 //! There is nothing in `.aa` that names a layout, thread, stage or target.
 
@@ -18,7 +19,6 @@ mod ops;
 mod types;
 
 use crate::{Function, Module, Op};
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
 use base::tile::Dense;
@@ -84,7 +84,10 @@ fn function(module: &Module, function: &Function, envelope: &Envelope) -> Result
             return refuse("AA007", op.loc, format!("{}: {message}", described(function, id)));
         }
     }
-    Ok(())
+    match crate::facts::unfounded(function, &function.attrs.facts) {
+        Some(value) => refuse("AA008", function.loc, format!("the table of facts claims more of {value} than can be derived")),
+        None => Ok(()),
+    }
 }
 
 fn one(module: &Module, function: &Function, id: OpId) -> Rule {
@@ -102,9 +105,4 @@ fn described(function: &Function, op: OpId) -> String {
         Some(result) => format!("{result} = {}", node.kind.mnemonic()),
         None => node.kind.mnemonic().into(),
     }
-}
-
-/// Ops that a `break`, `continue` or `return` may pass through on its way out.
-fn is_conditional(op: &Op) -> bool {
-    matches!(op, Op::Core(Core::If { .. }))
 }

@@ -10,17 +10,22 @@
 //! together larger than [`EXPANSION`] times the file, and more entry parameters than the file has bytes.
 
 mod attributes;
+mod attributes_out;
+mod body_out;
 mod cursor;
 mod debug;
+mod debug_out;
 mod error;
 mod function;
 mod reader;
 mod tables;
 mod types;
+mod types_out;
 mod writer;
 
 pub use error::{CONCLUSION, ReadError};
 pub use reader::{Read, read};
+pub use writer::write;
 
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
 pub const MAX_RANK: usize = 64;

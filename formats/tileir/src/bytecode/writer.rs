@@ -1,1 +1,176 @@
-//! Writing.
+//! Writing bytecode of a chosen version.
+//!
+//! Tables are written in the order of the module's arenas, so ids are indices. What a version lacks is refused by name; a
+//! location that bytecode has no record for (fused, or in no function's scope) is written as unknown.
+
+use super::attributes_out::write_attribute;
+use super::body_out::write_body;
+use super::debug_out::DebugWriter;
+use super::types_out;
+use super::{MAGIC, PADDING, section};
+use crate::enums::{Visibility, WireEnum};
+use crate::module::{Function, Module};
+use crate::types::{Attribute, StringId};
+use crate::version::Version;
+use base::DebugInfo;
+use base::diag::{Diagnostic, Result};
+use base::entity::Entity;
+use std::collections::HashMap;
+
+/// The bytes of a program that has been verified.
+pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec<u8>> {
+    let mut strings = StringTable::new(module);
+    let mut locations = DebugWriter::new(debug);
+    let functions = function_section(module, version, &mut locations)?;
+    let types = types_out::section(module, version)?;
+    let globals = global_section(module, version)?;
+
+    let mut out = MAGIC.to_vec();
+    out.extend([version.major(), version.minor()]);
+    out.extend(module.version_tag.to_le_bytes());
+    section_out(&mut out, section::FUNCTION, 8, &functions);
+    if !module.globals.is_empty() {
+        section_out(&mut out, section::GLOBAL, 1, &globals);
+    }
+    if !module.constants.is_empty() {
+        let records = module.constants.values().map(|constant| {
+            let mut record = Vec::with_capacity(constant.data.len() + 2);
+            varint(&mut record, constant.data.len() as u64);
+            record.extend(&constant.data);
+            record
+        });
+        section_out(&mut out, section::CONSTANT, 8, &table(records, 8));
+    }
+    if let Some(payload) = locations.section(&mut strings) {
+        section_out(&mut out, section::DEBUG, 8, &payload);
+    }
+    section_out(&mut out, section::TYPE, 4, &types);
+    if let Some(producer) = module.producer {
+        let mut payload = Vec::new();
+        varint(&mut payload, producer.index() as u64);
+        section_out(&mut out, section::PRODUCER, 1, &payload);
+    }
+    section_out(&mut out, section::STRING, 4, &table(strings.texts.iter().map(|text| text.as_bytes().to_vec()), 4));
+    out.push(section::END);
+    Ok(out)
+}
+
+/// What a version of the format lacks.
+pub(super) fn lacks(what: impl std::fmt::Display, since: Version, version: Version) -> Box<Diagnostic> {
+    Diagnostic::unsupported("TI005", format!("{what} needs bytecode {since}, and {version} was asked for"))
+}
+
+/// The module's strings, and after them those that only locations name.
+pub(super) struct StringTable<'a> {
+    texts: Vec<&'a str>,
+    by_text: HashMap<&'a str, u64>,
+}
+
+impl<'a> StringTable<'a> {
+    fn new(module: &'a Module) -> Self {
+        let texts: Vec<&str> = module.strings.values().map(String::as_str).collect();
+        let by_text = texts.iter().enumerate().map(|(index, text)| (*text, index as u64)).collect();
+        StringTable { texts, by_text }
+    }
+    pub(super) fn index(&mut self, text: &'a str) -> u64 {
+        *self.by_text.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            self.texts.len() as u64 - 1
+        })
+    }
+}
+
+pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(super) fn signed_varint(out: &mut Vec<u8>, value: i64) {
+    varint(out, (value as u64) << 1 ^ (value >> 63) as u64);
+}
+
+pub(super) fn string(out: &mut Vec<u8>, id: StringId) {
+    varint(out, id.index() as u64);
+}
+
+pub(super) fn pad(out: &mut Vec<u8>, alignment: usize) {
+    out.resize(out.len().next_multiple_of(alignment), PADDING);
+}
+
+fn section_out(out: &mut Vec<u8>, id: u8, alignment: usize, payload: &[u8]) {
+    out.push(if alignment > 1 { id | 0x80 } else { id });
+    varint(out, payload.len() as u64);
+    if alignment > 1 {
+        varint(out, alignment as u64);
+        pad(out, alignment);
+    }
+    out.extend(payload);
+}
+
+/// Count, padding, offsets of `width` bytes, data.
+pub(super) fn table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec<u8> {
+    let (mut offsets, mut data, mut count) = (Vec::<u8>::new(), Vec::<u8>::new(), 0);
+    for record in records {
+        offsets.extend(&(data.len() as u64).to_le_bytes()[..width]);
+        data.extend(record);
+        count += 1;
+    }
+    let mut out = Vec::new();
+    varint(&mut out, count);
+    pad(&mut out, width);
+    out.extend(offsets);
+    out.extend(data);
+    out
+}
+
+fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    varint(&mut out, module.globals.len() as u64);
+    for global in &module.globals {
+        string(&mut out, global.name);
+        varint(&mut out, global.ty.index() as u64);
+        varint(&mut out, global.value.index() as u64);
+        varint(&mut out, global.alignment);
+        if version >= Version::V13_3 {
+            varint(&mut out, global.visibility.number().into());
+            varint(&mut out, global.constant.into());
+        } else if global.constant || global.visibility == Visibility::Private {
+            let what = format!("global @{} with visibility or constness", module.string(global.name));
+            return Err(lacks(what, Version::V13_3, version));
+        }
+    }
+    Ok(out)
+}
+
+fn function_section(module: &Module, version: Version, locations: &mut DebugWriter<'_>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    varint(&mut out, module.functions.len() as u64);
+    for function in &module.functions {
+        function_record(&mut out, module, function, version, locations)?;
+    }
+    Ok(out)
+}
+
+fn function_record(
+    out: &mut Vec<u8>,
+    module: &Module,
+    function: &Function,
+    version: Version,
+    locations: &mut DebugWriter<'_>,
+) -> Result<()> {
+    let (body, locs) = write_body(module, function, version)?;
+    string(out, function.name);
+    varint(out, function.ty.index() as u64);
+    let private = u8::from(function.visibility == Visibility::Private);
+    out.push(private | 2 | if function.hints.is_some() { 4 } else { 0 });
+    varint(out, locations.function(&locs));
+    if let Some(hints) = &function.hints {
+        write_attribute(out, module, &Attribute::OptimizationHints(hints.clone()));
+    }
+    varint(out, body.len() as u64);
+    out.extend(body);
+    Ok(())
+}

@@ -106,8 +106,20 @@ impl Rewriter<'_> {
     }
 
     fn parent(&self, op: OpId) -> Option<OpId> {
-        let body = &self.from.body;
-        let holds = |region: Region| body.regions[region].blocks.iter().any(|block| body.blocks[*block].ops.contains(&op));
-        body.ops.iter().find(|(_, node)| node.kind.regions().into_iter().any(holds)).map(|(parent, _)| parent)
+        self.parents[op.0 as usize]
     }
+}
+
+/// The op in whose region each op stands.
+pub(super) fn parents(function: &tileaa::Function) -> Vec<Option<OpId>> {
+    let body = &function.body;
+    let mut parents = vec![None; body.ops.len()];
+    for (parent, node) in body.ops.iter() {
+        for region in node.kind.regions() {
+            for op in body.regions[region].blocks.iter().flat_map(|block| &body.blocks[*block].ops) {
+                parents[op.0 as usize] = Some(parent);
+            }
+        }
+    }
+    parents
 }

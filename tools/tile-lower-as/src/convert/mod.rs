@@ -47,6 +47,7 @@ pub(crate) fn convert(
         accesses: &plan.accesses,
         products: &plan.products,
         homes: &plan.homes,
+        parents: control::parents(function),
         block,
         made: vec![BTreeMap::new()],
         envelope,
@@ -70,6 +71,7 @@ struct Rewriter<'a> {
     accesses: &'a Accesses,
     products: &'a Products,
     homes: &'a Homes,
+    parents: Vec<Option<OpId>>,
     /// Where new ops go.
     block: Block,
     /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens); one map per open

@@ -1,48 +1,270 @@
-//! Conversions between element types.
+//! Conversions between element types, two registers at a time where the target has an instruction for that.
+//!
+//! Float formats that LLVM lacks are bits in an integer. They are read by way of a format that holds them exactly (f16 for eight
+//! and four bits, f32 for an exponent alone) and written from f32; [`super::small_float`] has the instructions and, for targets
+//! without them, the arithmetic.
 
 use super::Emitter;
+use super::arith::rounding_suffix;
 use crate::ir::Val;
 use base::arith::{Convert, Rounding, Signedness};
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Scalar, Value};
+use inkwell::IntPredicate;
+use inkwell::values::{FloatValue, IntValue};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
         let (from, to) = (self.elem(x).carrier(), self.elem(result).carrier());
-        let registers = self.get(x).iter().map(|x| self.convert_scalar(op, kind, from, to, *x));
-        let registers = registers.collect::<Result<Vec<Val<'c>>>>()?;
+        if [from, to].contains(&Scalar::F8E5M3FNU) {
+            return Err(self.unsupported(op));
+        }
+        let mut registers = Vec::with_capacity(self.get(x).len());
+        for pair in self.get(x).chunks(2) {
+            registers.extend(self.convert_pair(op, kind, from, to, pair)?);
+        }
         self.set(result, registers);
         Ok(())
     }
 
-    fn convert_scalar(&self, op: OpId, kind: Convert, from: Scalar, to: Scalar, x: Val<'c>) -> Result<Val<'c>> {
-        let ir = self.ir;
-        let plain = |scalar: Scalar| matches!(scalar, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64);
+    /// One or two neighbouring registers.
+    fn convert_pair(&self, op: OpId, kind: Convert, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+        let each = |f: &dyn Fn(Val<'c>) -> Result<Val<'c>>| pair.iter().map(|x| f(*x)).collect::<Result<Vec<Val<'c>>>>();
         match kind {
-            Convert::ExtI { signedness } => {
-                Ok(ir.resize(x.into_int_value(), ir.scalar(to).into_int_type(), signedness == Signedness::Signed).into())
+            Convert::ExtI { signedness } => each(&|x| Ok(self.resize(x, to, signedness).into())),
+            Convert::TruncI { .. } => each(&|x| Ok(self.resize(x, to, Signedness::Unsigned).into())),
+            Convert::Bitcast => each(&|x| Ok(self.ir.bitcast(x, self.ir.scalar(to)))),
+            Convert::FToF { rounding } => {
+                let (middle, values) = self.read_floats(from, pair);
+                self.write_floats(op, middle, to, rounding, &values)
             }
-            Convert::TruncI { .. } => Ok(ir.resize(x.into_int_value(), ir.scalar(to).into_int_type(), false).into()),
-            Convert::Bitcast => Ok(ir.bitcast(x, ir.scalar(to))),
-            Convert::FToF { rounding: Rounding::NearestEven } if plain(from) && plain(to) => {
-                let cast = ir.builder.build_float_cast(x.into_float_value(), ir.scalar(to).into_float_type(), "");
-                Ok(cast.expect("float formats convert").into())
+            Convert::IToF { signedness, rounding } if matches!(to, Scalar::F32 | Scalar::F64) => {
+                each(&|x| Ok(self.int_to_float(x.into_int_value(), from, to, signedness, rounding).into()))
             }
-            Convert::IToF { signedness, .. } if plain(to) => {
-                let ty = ir.scalar(to).into_float_type();
-                let value = match signedness {
-                    Signedness::Signed => ir.builder.build_signed_int_to_float(x.into_int_value(), ty, ""),
-                    Signedness::Unsigned => ir.builder.build_unsigned_int_to_float(x.into_int_value(), ty, ""),
-                };
-                Ok(value.expect("integers convert").into())
+            Convert::IToF { signedness, rounding } => {
+                // By f32 with a sticky last bit, or in the direction asked for: either can be rounded again.
+                let first = if rounding == Rounding::NearestEven { None } else { Some(rounding) };
+                let wide = each(&|x| {
+                    let x = x.into_int_value();
+                    Ok(match first {
+                        None => self.int_to_sticky(x, from, signedness).into(),
+                        Some(rounding) => self.int_to_float(x, from, Scalar::F32, signedness, rounding).into(),
+                    })
+                })?;
+                self.write_floats(op, Scalar::F32, to, rounding, &wide)
             }
-            Convert::FToI { signedness, .. } if plain(from) && to.bits() >= 16 => {
-                // The saturating form: what is out of range clamps, and NaN gives 0.
-                let name = if signedness == Signedness::Signed { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
-                Ok(ir.intrinsic_value(name, &[ir.scalar(to), x.get_type()], &[x]))
+            Convert::FToI { signedness, saturating } => {
+                let (middle, values) = self.read_floats(from, pair);
+                values.iter().map(|x| Ok(self.float_to_int(*x, middle, to, signedness, saturating).into())).collect()
             }
+        }
+    }
+
+    fn resize(&self, x: Val<'c>, to: Scalar, signedness: Signedness) -> IntValue<'c> {
+        self.ir.resize(x.into_int_value(), self.ir.scalar(to).into_int_type(), signedness == Signedness::Signed)
+    }
+
+    /// An exact f16, bf16, f32 or f64, and which of them.
+    fn read_floats(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
+        match from {
+            Scalar::TF32 => (Scalar::F32, pair.to_vec()),
+            Scalar::F8E8M0FNU => (Scalar::F32, pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect()),
+            Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN => (Scalar::F16, self.read_small(from, pair)),
+            _ => (from, pair.to_vec()),
+        }
+    }
+
+    fn write_floats(&self, op: OpId, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+        let nearest = !matches!(
+            rounding,
+            Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
+        );
+        let each = |f: &dyn Fn(FloatValue<'c>) -> Val<'c>| Ok(pair.iter().map(|x| f(x.into_float_value())).collect());
+        match to {
+            _ if from == to => Ok(pair.to_vec()),
+            Scalar::F64 => each(&|x| self.cast(x, to).into()),
+            Scalar::F32 if from == Scalar::F64 && !nearest => each(&|x| self.cvt("f32.f64", to, rounding, x.into())),
+            Scalar::F32 => each(&|x| self.cast(x, to).into()),
+            Scalar::F16 | Scalar::BF16 if nearest => match (from, pair) {
+                (Scalar::F64, _) => each(&|x| self.cast(x, to).into()),
+                (_, [low, high]) => Ok(self.narrow_two(to, self.to_f32(*low), self.to_f32(*high))),
+                _ => each(&|x| self.cast(self.to_f32(x.into()), to).into()),
+            },
+            Scalar::F16 if from == Scalar::F64 => each(&|x| self.cvt("f16.f64", to, rounding, x.into())),
+            Scalar::F16 => each(&|x| self.cvt("f16.f32", to, rounding, self.to_f32(x.into()).into())),
+            Scalar::BF16 => each(&|x| {
+                let bits = self.round_bits(self.f32_to_round(x, from, Some(rounding)), 16, rounding);
+                let high = self.ir.shr(bits, self.ir.const32(16), false);
+                self.ir.bitcast(self.ir.resize(high, self.ir.int(16), false), self.ir.scalar(to))
+            }),
+            Scalar::TF32 => each(&|x| {
+                let direction = if nearest { None } else { Some(rounding) };
+                self.to_tf32(self.f32_to_round(x, from, direction), rounding)
+            }),
+            Scalar::F8E8M0FNU => each(&|x| self.write_exponent(self.f32_to_round(x, from, None), rounding).into()),
+            Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN if nearest => Ok(self.write_small(from, to, pair)),
             _ => Err(self.unsupported(op)),
         }
+    }
+
+    /// LLVM's own conversion between float types of different widths, to nearest even.
+    pub(super) fn cast(&self, x: FloatValue<'c>, to: Scalar) -> FloatValue<'c> {
+        self.ir.builder.build_float_cast(x, self.ir.scalar(to).into_float_type(), "").expect("float formats convert")
+    }
+
+    /// A half widened, which is exact; an f32 as it is.
+    pub(super) fn to_f32(&self, x: Val<'c>) -> FloatValue<'c> {
+        if x.get_type() == self.ir.f32().into() { x.into_float_value() } else { self.cast(x.into_float_value(), Scalar::F32) }
+    }
+
+    /// An f32 that can be rounded further: exact, sticky, or already rounded in the direction that follows.
+    pub(super) fn f32_to_round(&self, x: FloatValue<'c>, from: Scalar, direction: Option<Rounding>) -> FloatValue<'c> {
+        match (from, direction) {
+            (Scalar::F64, Some(rounding)) if rounding != Rounding::NearestAway => {
+                self.cvt("f32.f64", Scalar::F32, rounding, x.into()).into_float_value()
+            }
+            (Scalar::F64, _) => {
+                let cut = self.cvt("f32.f64", Scalar::F32, Rounding::Zero, x.into()).into_float_value();
+                self.sticky(cut, self.ir.fcmp(inkwell::FloatPredicate::UNE, self.cast(cut, Scalar::F64), x))
+            }
+            _ => self.to_f32(x.into()),
+        }
+    }
+
+    /// Sets the last bit of a value cut to f32 when something was cut off; the low bits of an infinity or NaN stay.
+    fn sticky(&self, cut: FloatValue<'c>, inexact: IntValue<'c>) -> FloatValue<'c> {
+        let ir = self.ir;
+        let bits = ir.or(ir.bitcast(cut, ir.i32()).into_int_value(), ir.resize(inexact, ir.i32(), false));
+        ir.bitcast(bits, ir.f32()).into_float_value()
+    }
+
+    fn narrow_two(&self, to: Scalar, low: FloatValue<'c>, high: FloatValue<'c>) -> Vec<Val<'c>> {
+        let name = if to == Scalar::F16 { "llvm.nvvm.ff2f16x2.rn" } else { "llvm.nvvm.ff2bf16x2.rn" };
+        let packed = self.ir.intrinsic_value(name, &[], &[high.into(), low.into()]);
+        self.ir.unpack(packed, 2)
+    }
+
+    /// `cvt.ROUNDING.TO.FROM`.
+    fn cvt(&self, types: &str, to: Scalar, rounding: Rounding, x: Val<'c>) -> Val<'c> {
+        let text = format!("cvt.{}.{types} $0, $1;", rounding_suffix(rounding));
+        let register = |scalar: Scalar| match scalar.bits() {
+            64 if scalar.is_float() => "d",
+            32 if scalar.is_float() => "f",
+            16 => "h",
+            64 => "l",
+            _ => "r",
+        };
+        let source = match x {
+            Val::IntValue(x) => register(if x.get_type().get_bit_width() == 64 { Scalar::I64 } else { Scalar::I32 }),
+            Val::FloatValue(x) if x.get_type() == self.ir.context.f64_type() => "d",
+            _ => "f",
+        };
+        let constraints = format!("={},{source}", register(to));
+        self.ir.asm(Some(self.ir.scalar(to)), &text, &constraints, &[x], false).expect("conversions have a result")
+    }
+
+    /// Rounds an f32 to fewer mantissa bits; the dropped ones are zero in the result. For formats with the exponent of f32.
+    fn round_bits(&self, x: FloatValue<'c>, drop: u32, rounding: Rounding) -> IntValue<'c> {
+        let ir = self.ir;
+        let bits = ir.bitcast(x, ir.i32()).into_int_value();
+        let below = ir.const32((1 << drop) - 1);
+        let negative = || ir.icmp(IntPredicate::SLT, bits, ir.const32(0));
+        let only_if = |cond: IntValue<'c>| ir.select(cond, below.into(), ir.const32(0).into()).into_int_value();
+        let step = match rounding {
+            Rounding::Zero | Rounding::NearestIntToZero => ir.const32(0),
+            Rounding::NegativeInf => only_if(negative()),
+            Rounding::PositiveInf => only_if(ir.not(negative())),
+            Rounding::NearestAway => ir.const32(1 << (drop - 1)),
+            _ => {
+                let last = ir.and(ir.shr(bits, ir.const32(drop), false), ir.const32(1));
+                ir.add(last, ir.const32((1 << (drop - 1)) - 1))
+            }
+        };
+        let rounded = ir.and(ir.add(bits, step), ir.const32(!((1u32 << drop) - 1)));
+        let nan = ir.fcmp(inkwell::FloatPredicate::UNO, x, x);
+        ir.select(nan, ir.const32(0x7fff_ffff).into(), rounded.into()).into_int_value()
+    }
+
+    fn to_tf32(&self, x: FloatValue<'c>, rounding: Rounding) -> Val<'c> {
+        let ir = self.ir;
+        let mode = match rounding {
+            Rounding::NearestAway => "rna",
+            Rounding::NearestEven | Rounding::Approx | Rounding::Full if self.target.0 >= 90 => "rn",
+            Rounding::Zero if self.target.0 >= 90 => "rz",
+            _ => return ir.bitcast(self.round_bits(x, 13, rounding), ir.f32()),
+        };
+        let text = format!("cvt.{mode}.tf32.f32 $0, $1;");
+        let bits = ir.asm(Some(ir.i32().into()), &text, "=r,f", &[x.into()], false).expect("conversions have a result");
+        ir.bitcast(bits, ir.f32())
+    }
+
+    fn int_to_float(
+        &self,
+        x: IntValue<'c>,
+        from: Scalar,
+        to: Scalar,
+        signedness: Signedness,
+        rounding: Rounding,
+    ) -> FloatValue<'c> {
+        let ir = self.ir;
+        let signed = signedness == Signedness::Signed;
+        let ty = ir.scalar(to).into_float_type();
+        let exact = from.bits() < if to == Scalar::F64 { 53 } else { 24 };
+        if exact || matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full) {
+            let build = if signed {
+                inkwell::builder::Builder::build_signed_int_to_float
+            } else {
+                inkwell::builder::Builder::build_unsigned_int_to_float
+            };
+            return build(&ir.builder, x, ty, "").expect("integers convert");
+        }
+        let name = |scalar: Scalar, letter: char| format!("{letter}{}", scalar.bits());
+        let types = format!("{}.{}", name(to, 'f'), name(from, if signed { 's' } else { 'u' }));
+        self.cvt(&types, to, rounding, x.into()).into_float_value()
+    }
+
+    /// An f32 from an integer, exact or with a sticky last bit.
+    fn int_to_sticky(&self, x: IntValue<'c>, from: Scalar, signedness: Signedness) -> FloatValue<'c> {
+        let cut = self.int_to_float(x, from, Scalar::F32, signedness, Rounding::Zero);
+        if from.bits() < 24 {
+            return cut;
+        }
+        let back = self.float_to_int(cut.into(), Scalar::F32, from, signedness, false);
+        self.sticky(cut, self.ir.icmp(IntPredicate::NE, back, x))
+    }
+
+    /// What is out of range is clamped and NaN gives 0. Types of at most eight bits are cut from sixteen, or clamped themselves.
+    fn float_to_int(&self, x: Val<'c>, from: Scalar, to: Scalar, signedness: Signedness, saturating: bool) -> IntValue<'c> {
+        let ir = self.ir;
+        let signed = signedness == Signedness::Signed;
+        let x: Val<'c> = if from == Scalar::F64 { x } else { self.to_f32(x).into() };
+        let (float, register) = if from == Scalar::F64 { ("f64", "d") } else { ("f32", "f") };
+        let (bits, result) = match to.bits() {
+            64 => (64, "l"),
+            32 => (32, "r"),
+            _ => (16, "h"),
+        };
+        let text = format!("cvt.rzi.{}{bits}.{float} $0, $1;", if signed { 's' } else { 'u' });
+        let wide = ir.asm(Some(ir.int(bits).into()), &text, &format!("={result},{register}"), &[x], false);
+        let mut wide = wide.expect("conversions have a result").into_int_value();
+        let ty = wide.get_type();
+        if bits == 64 || from == Scalar::F64 {
+            // Only the conversions of f32 to 16 and 32 bits do this by themselves.
+            let value = x.into_float_value();
+            let nan = ir.fcmp(inkwell::FloatPredicate::UNO, value, value);
+            wide = ir.select(nan, ty.const_zero().into(), wide.into()).into_int_value();
+        }
+        if saturating && to.bits() < 16 {
+            let limit = |name: &str, wide: IntValue<'c>, limit: u64| {
+                ir.intrinsic_value(name, &[ty.into()], &[wide.into(), ty.const_int(limit, true).into()]).into_int_value()
+            };
+            wide = if signed {
+                limit("llvm.smax", limit("llvm.smin", wide, to.mask() >> 1), !(to.mask() >> 1))
+            } else {
+                limit("llvm.umin", wide, to.mask())
+            };
+        }
+        ir.resize(wide, ir.scalar(to).into_int_type(), false)
     }
 }

@@ -7,6 +7,9 @@ use base::Scalar;
 use base::arith::{Binary, Rounding, Unary};
 use base::diag::Result;
 use base::tile::Elem;
+use inkwell::IntPredicate;
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{FloatValue, IntValue, PhiValue};
 
 const F32: Elem = Elem::Scalar(Scalar::F32);
 
@@ -29,13 +32,75 @@ impl<'c> Emitter<'c, '_> {
             }
             Unary::Rsqrt { ftz } => self.instruction("rsqrt.approx", elem, ftz, x),
             Unary::Exp2 { ftz } if !double => self.instruction("ex2.approx", elem, ftz, x),
-            Unary::Tanh { rounding: Rounding::Approx } => self.instruction("tanh.approx", elem, false, x),
-            _ => Err(self.unsupported_type(&base::text::to_text(&kind), elem)),
+            Unary::Tanh { rounding: Rounding::Approx } if !double => self.instruction("tanh.approx", elem, false, x),
+            Unary::Exp { rounding: Rounding::Approx } if !double => {
+                let log2_e = self.ir.f32().const_float(std::f64::consts::LOG2_E);
+                let scaled = self.ir.builder.build_float_mul(x.into_float_value(), log2_e, "").expect("floats multiply");
+                self.instruction("ex2.approx", elem, false, scaled.into())
+            }
+            _ => match library_name(kind) {
+                Some(name) => Ok(self.library(name, elem, &[x])),
+                None => Err(self.unsupported_type(&base::text::to_text(&kind), elem)),
+            },
         }
     }
 
-    pub(super) fn math2(&self, kind: Binary, elem: Elem, _a: Val<'c>, _b: Val<'c>) -> Result<Val<'c>> {
-        Err(self.unsupported_type(&base::text::to_text(&kind), elem))
+    pub(super) fn math2(&self, kind: Binary, elem: Elem, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>> {
+        if matches!(elem.carrier(), Scalar::F16 | Scalar::BF16) {
+            let b = if b.is_float_value() { self.widen(b) } else { b };
+            let wide = self.math2(kind, F32, self.widen(a), b)?;
+            return Ok(self.narrow(elem, wide));
+        }
+        let name = match kind {
+            Binary::PowF => "pow",
+            Binary::Atan2 => "atan2",
+            Binary::RemF => "fmod",
+            Binary::PowI => return Ok(self.power(a.into_float_value(), b.into_int_value())),
+            _ => return Err(self.unsupported_type(&base::text::to_text(&kind), elem)),
+        };
+        Ok(self.library(name, elem, &[a, b]))
+    }
+
+    /// Calls a function of libdevice; [`crate::libdevice`] gives it its body.
+    fn library(&self, name: &str, elem: Elem, args: &[Val<'c>]) -> Val<'c> {
+        let ir = self.ir;
+        let name = format!("{}{name}{}", crate::libdevice::PREFIX, if elem.carrier() == Scalar::F64 { "" } else { "f" });
+        let ty = ir.elem(elem).into_float_type();
+        let function = ir.module.get_function(&name).unwrap_or_else(|| {
+            let params: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
+            ir.module.add_function(&name, ty.fn_type(&params, false), None)
+        });
+        ir.call(function, args).expect("mathematical functions have a value")
+    }
+
+    /// An integer power by repeated squaring; for a negative one the reciprocal at the end.
+    fn power(&self, x: FloatValue<'c>, power: IntValue<'c>) -> Val<'c> {
+        let ir = self.ir;
+        let power = if power.get_type().get_bit_width() < 32 { ir.resize(power, ir.i32(), true) } else { power };
+        let ty = power.get_type();
+        let negative = ir.icmp(IntPredicate::SLT, power, ty.const_zero());
+        let magnitude = ir.intrinsic_value("llvm.abs", &[ty.into()], &[power.into(), ir.i1().const_zero().into()]);
+        let before = ir.here();
+        let (head, after) = (ir.block(self.kernel, "power"), ir.block(self.kernel, "powered"));
+        ir.go(head);
+        ir.builder.position_at_end(head);
+        let phi = |ty: BasicTypeEnum<'c>| ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
+        let (product, square, rest) = (phi(x.get_type().into()), phi(x.get_type().into()), phi(ty.into()));
+        let value = |phi: PhiValue<'c>| phi.as_basic_value().into_float_value();
+        let one = x.get_type().const_float(1.0);
+        let left = rest.as_basic_value().into_int_value();
+        let odd = ir.resize(left, ir.i1(), false);
+        let factor = ir.select(odd, square.as_basic_value(), one.into()).into_float_value();
+        let multiply = |a, b| ir.builder.build_float_mul(a, b, "").expect("floats multiply");
+        let next = multiply(value(product), factor);
+        let half = ir.shr(left, ty.const_int(1, false), false);
+        product.add_incoming(&[(&one, before), (&next, head)]);
+        square.add_incoming(&[(&x, before), (&multiply(value(square), value(square)), head)]);
+        rest.add_incoming(&[(&magnitude, before), (&half, head)]);
+        ir.branch(ir.icmp(IntPredicate::EQ, half, ty.const_zero()), after, head);
+        ir.builder.position_at_end(after);
+        let inverse = ir.builder.build_float_div(one, next, "").expect("floats divide");
+        ir.select(negative, inverse.into(), next.into())
     }
 
     /// One PTX instruction `name[.ftz].type`.
@@ -56,4 +121,21 @@ impl<'c> Emitter<'c, '_> {
         let ty = self.ir.elem(elem).into_float_type();
         self.ir.builder.build_float_trunc(x.into_float_value(), ty, "").expect("floats narrow").into()
     }
+}
+
+/// What libdevice calls a function, without prefix and suffix.
+fn library_name(kind: Unary) -> Option<&'static str> {
+    Some(match kind {
+        Unary::Exp { .. } => "exp",
+        Unary::Exp2 { .. } => "exp2",
+        Unary::Log => "log",
+        Unary::Log2 => "log2",
+        Unary::Sin => "sin",
+        Unary::Cos => "cos",
+        Unary::Tan => "tan",
+        Unary::Sinh => "sinh",
+        Unary::Cosh => "cosh",
+        Unary::Tanh { .. } => "tanh",
+        _ => return None,
+    })
 }

@@ -14,6 +14,7 @@ mod pointer;
 mod reduce;
 mod shape;
 mod shared;
+mod small_float;
 mod view;
 
 use crate::ir::{Ir, Val};

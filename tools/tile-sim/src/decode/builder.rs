@@ -18,6 +18,9 @@ pub(crate) const SHARED_START: u32 = 1024;
 /// Bytes of shared memory that a CTA may have.
 const SHARED_LIMIT: u64 = 1 << 20;
 const LOCAL_LIMIT: u64 = 1 << 20;
+/// How deep calls may nest, and how many instructions they may make a program.
+const CALL_DEPTH: usize = 32;
+const CODE_LIMIT: usize = 4 << 20;
 const GLOBAL_LIMIT: u64 = 1 << 30;
 
 /// What a name stands for.
@@ -40,7 +43,7 @@ enum Binding {
 }
 
 #[derive(Default)]
-struct Scope {
+pub(super) struct Scope {
     names: HashMap<String, Binding>,
     ranges: HashMap<String, (Type, u32)>,
 }
@@ -66,6 +69,8 @@ pub(super) struct Builder<'m> {
     local_bytes: u64,
     globals: Vec<GlobalVariable>,
     dynamic_shared: Vec<String>,
+    /// Where the functions being inlined end.
+    inlined: Vec<u32>,
 }
 
 impl<'m> Builder<'m> {
@@ -90,6 +95,7 @@ impl<'m> Builder<'m> {
             local_bytes: 0,
             globals: Vec::new(),
             dynamic_shared: Vec::new(),
+            inlined: Vec::new(),
         };
         let mut initialised = Vec::new();
         for item in &module.items {
@@ -273,6 +279,54 @@ impl<'m> Builder<'m> {
         self.params.push(ParamSlot { offset, bytes, hidden: param.hidden, name: param.name.clone() });
         self.bind(&param.name, Binding::Variable { address: u64::from(offset) });
         Ok(())
+    }
+
+    // Calls.
+
+    pub(super) fn new_label(&mut self, name: &str) -> u32 {
+        self.labels.push((name.to_owned(), None));
+        self.labels.len() as u32 - 1
+    }
+    pub(super) fn place(&mut self, label: u32) {
+        self.labels[label as usize].1 = Some(self.code.len() as u32);
+    }
+    /// Where `ret` goes in a function that is inlined.
+    pub(super) fn inline_end(&self) -> Option<u32> {
+        self.inlined.last().copied()
+    }
+    /// Lanes for which the guard does not hold go to a label; then there is no guard.
+    pub(super) fn skip_unless_guarded(&mut self, target: u32) {
+        if let Some((slot, negated)) = self.guard {
+            self.guard = Some((slot, !negated));
+            self.emit(Op::Branch { target });
+            self.guard = None;
+        }
+    }
+    pub(super) fn position(&self) -> (u32, u32) {
+        (self.line, self.name)
+    }
+    pub(super) fn set_position(&mut self, line: u32, name: u32) {
+        (self.line, self.name, self.guard) = (line, name, None);
+    }
+    /// Hides the caller's names; `None` when functions nest too deep or the program has become too large.
+    pub(super) fn open_function(&mut self, end: u32) -> Option<Vec<Scope>> {
+        if self.inlined.len() >= CALL_DEPTH || self.code.len() > CODE_LIMIT {
+            return None;
+        }
+        self.inlined.push(end);
+        let caller = self.scopes.split_off(1);
+        self.scopes.push(Scope::default());
+        Some(caller)
+    }
+    pub(super) fn close_function(&mut self, caller: Vec<Scope>) {
+        self.inlined.pop();
+        self.scopes.truncate(1);
+        self.scopes.extend(caller);
+    }
+    pub(super) fn declare_argument(&mut self, name: &str) -> Slot {
+        let slot = self.temporary();
+        self.bind(name, Binding::Argument { slot });
+        slot
     }
 
     // Looking names up.

@@ -26,7 +26,10 @@ impl Builder<'_> {
             }
             "ret" | "exit" => {
                 only(instruction, &["uni"])?;
-                Op::Exit
+                match self.inline_end() {
+                    Some(target) if instruction.opcode == "ret" => Op::Branch { target },
+                    _ => Op::Exit,
+                }
             }
             "trap" | "brkpt" => Op::Trap,
             "nanosleep" => Op::Yield,
@@ -60,16 +63,15 @@ impl Builder<'_> {
             }
         }
         let Some(callee) = callee else { return Err(unsupported(instruction, "it calls nothing")) };
+        if let Some(function) = self.function(callee).filter(|function| function.body.is_some()) {
+            return self.inline(instruction, function, &lists);
+        }
         let function = match &**callee {
             "vprintf" => Builtin::Vprintf,
             "__cuda_syscall_aligned_malloc" => Builtin::AlignedMalloc,
             "malloc" => Builtin::Malloc,
             "free" => Builtin::Free,
-            name => {
-                let known = self.function(name).is_some_and(|function| function.body.is_some());
-                let why = if known { "calls of functions with a body" } else { "this function has no body" };
-                return Err(unsupported(instruction, &format!("'{name}': {why}")));
-            }
+            name => return Err(unsupported(instruction, &format!("'{name}' has no body"))),
         };
         let mut result = None;
         let mut args = Vec::new();
@@ -94,6 +96,52 @@ impl Builder<'_> {
             return Err(unsupported(instruction, "a wrong number of arguments"));
         }
         Ok(Op::Call { function, args: args.into(), result })
+    }
+
+    /// Puts the body of a function where it is called.
+    fn inline(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
+        let list = |arguments: bool| {
+            lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..])
+        };
+        let (results, arguments) = (list(false), list(true));
+        if results.len() != function.returns.len() || arguments.len() != function.params.len() {
+            return Err(unsupported(instruction, "a wrong number of arguments"));
+        }
+        if function.params.iter().chain(&function.returns).any(|param| !param.dims.is_empty()) {
+            return Err(unsupported(instruction, "arguments that are arrays"));
+        }
+        let mut sources = Vec::new();
+        for argument in arguments {
+            sources.push(self.value(argument, 64)?);
+        }
+        let mut destinations = Vec::new();
+        for result in results {
+            let Operand::Name(name) = result else { return Err(unsupported(instruction, "this result")) };
+            let slot = match self.argument(name) {
+                Some(slot) => slot,
+                None => self.destination(result)?.0,
+            };
+            destinations.push(slot);
+        }
+        let end = self.new_label("end of call");
+        self.skip_unless_guarded(end);
+        let (line, name) = self.position();
+        let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
+        let params: Vec<Slot> = function.params.iter().map(|param| self.declare_argument(&param.name)).collect();
+        let returns: Vec<Slot> = function.returns.iter().map(|param| self.declare_argument(&param.name)).collect();
+        for (&dst, &src) in params.iter().zip(&sources) {
+            let copy = self.copy(dst, src);
+            self.emit(copy);
+        }
+        self.block(function.body.as_deref().unwrap_or_default())?;
+        self.close_function(caller);
+        self.set_position(line, name);
+        for (&dst, &src) in destinations.iter().zip(&returns) {
+            let copy = self.copy(dst, src);
+            self.emit(copy);
+        }
+        self.place(end);
+        Ok(Op::Nothing)
     }
 
     fn shuffle(&mut self, instruction: &Instruction) -> Result<Op> {

@@ -97,6 +97,12 @@ pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usiz
         let f = move |a, b, c| if decode(ty, exact(a, b, c)) < 0.0 { 0 } else { exact(a, b, c) };
         return Ok(Some((packed(ty.bits(), count, f), arity(kind))));
     }
+    if ty == Scalar::F64 && instruction.has("approx") && kind == Kind::Reciprocal {
+        // Only the upper half of the operand is read, and of the result written.
+        let upper = |bits: u64| bits & 0xffff_ffff_0000_0000;
+        let flush = |x: f64| if x.is_subnormal() { 0.0f64.copysign(x) } else { x };
+        return Ok(Some((map1(move |a| upper(flush(1.0 / flush(f64::from_bits(upper(a)))).to_bits())), 1)));
+    }
     let plain = mode.rounding == Rounding::NearestEven && !mode.ftz && !mode.sat;
     let f = match (plain.then_some(kind), ty, count) {
         (Some(Kind::Add), Scalar::F32, 1) => map2(|a, b| single(lift(a) + lift(b))),

@@ -4,11 +4,14 @@
 
 mod arith;
 mod builder;
+mod bulk;
 mod compare;
 mod control;
 mod convert;
 mod float;
+mod matrix;
 mod memory;
+mod wgmma;
 
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
 
@@ -41,7 +44,7 @@ pub(crate) fn decode(module: &Module, entry: Option<&str>) -> Result<Program> {
 }
 
 impl Builder<'_> {
-    fn block(&mut self, statements: &[Statement]) -> Result<()> {
+    pub(super) fn block(&mut self, statements: &[Statement]) -> Result<()> {
         self.enter(statements);
         for statement in statements {
             match statement {
@@ -76,6 +79,15 @@ impl Builder<'_> {
             return Ok(Some(op));
         }
         if let Some(op) = self.control(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.asynchronous(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.matrix(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.warp_group(instruction)? {
             return Ok(Some(op));
         }
         self.memory(instruction)

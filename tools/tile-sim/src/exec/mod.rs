@@ -1,8 +1,16 @@
 //! What each instruction does. The families are in the files below; this one picks them and does the element-wise ones.
 
+pub(crate) mod bulk;
 mod collective;
+pub(crate) mod copy;
+mod matrix;
+mod mbarrier;
 mod memory;
+pub(crate) mod mma;
 mod print;
+pub(crate) mod wgmma;
+
+pub(crate) use mbarrier::Mbarrier;
 
 use crate::fault::{Fault, Result};
 use crate::lanes::{ALL, Lanes, WARP, mask_of};
@@ -44,6 +52,9 @@ impl Machine<'_> {
             if mask == 0 {
                 return Ok(Flow::Next);
             }
+        }
+        if warp.any_in_flight() {
+            check_in_flight(warp, &instr.op)?;
         }
         match &instr.op {
             Op::Lane { f, dst, src } => {
@@ -103,6 +114,43 @@ impl Machine<'_> {
             }
             Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
             Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, warp, *arrive, mask),
+            Op::Mbarrier { op, address, operand, dst } => {
+                return self.mbarrier(cluster, cta, warp, mask, *op, *address, *operand, *dst);
+            }
+            Op::MapToCta { dst, address, rank } => {
+                let (addresses, ranks) = (warp.read(*address), warp.read(*rank));
+                let out: Lanes = std::array::from_fn(|lane| bulk::map_to_cta(addresses[lane], ranks[lane] & 0xff));
+                warp.set(*dst, mask, &out, warp.undefined[*address as usize]);
+            }
+            Op::CtaRank { dst, address } => {
+                let own = cluster.ctas[cta].rank;
+                let out = warp.read(*address).map(|address| bulk::cta_of(address, own));
+                warp.set(*dst, mask, &out, 0);
+            }
+            Op::CopyAsync { bytes, to, from, read } => self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *read)?,
+            Op::CopyCommit => self.copy_commit(warp, mask),
+            Op::CopyWait { left } => self.copy_wait(cluster, warp, mask, *left)?,
+            Op::CopyArrive { address, increment } => {
+                return self.copy_arrive(cluster, cta, warp, mask, *address, *increment, instr.line);
+            }
+            Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op, instr.line)?,
+            Op::BulkCommit => warp.bulk_groups += 1,
+            Op::BulkWait { left, read } => self.bulk_wait(cluster, cta, warp, *left, *read)?,
+            Op::LoadMatrix { shape, transposed, dst, address } => {
+                return self.load_matrix(cluster, cta, warp, mask, *shape, *transposed, dst, *address);
+            }
+            Op::StoreMatrix { shape, transposed, src, address } => {
+                return self.store_matrix(cluster, cta, warp, mask, *shape, *transposed, src, *address);
+            }
+            Op::MoveMatrix { dst, src } => return matrix::move_matrix(warp, mask, *dst, *src),
+            Op::Mma(op) => return mma::mma(warp, mask, op),
+            Op::Wgmma(op) => {
+                let pc = warp.splits[split].pc;
+                return self.wgmma(cluster, cta, warp, mask, pc, op);
+            }
+            Op::WgmmaFence => {}
+            Op::WgmmaCommit => self.wgmma_commit(warp),
+            Op::WgmmaWait { left } => self.wgmma_wait(cluster, cta, warp, *left)?,
             op => return collective::execute(warp, mask, op),
         }
         Ok(Flow::Next)
@@ -137,6 +185,18 @@ pub(crate) fn defined(warp: &Warp, slot: Slot, mask: u32, what: &str) -> Result<
         return Ok(());
     }
     Err(Fault::new("SIM020", format!("{what} depends on a register or memory that nothing has set")).lanes(lanes))
+}
+
+/// A fault when an instruction uses a register that belongs to asynchronous work.
+#[cold]
+fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
+    let mut used = false;
+    op.for_each_slot(|slot| used |= warp.is_in_flight(slot));
+    // Products that follow one another may use the same registers.
+    if used && !matches!(op, Op::Wgmma(_)) {
+        return Err(Fault::new("SIM033", "a register of asynchronous work is used before the wait for it"));
+    }
+    Ok(())
 }
 
 /// The instruction waits until all of `needed` that still run are here.

@@ -1,0 +1,67 @@
+//! The facts as a file has them: a table that says no more than what can be derived again.
+
+use super::{AxisInfo, Facts, Info, full_range};
+use crate::{Function, Op};
+use base::Value;
+use base::core_ops::Core;
+use serde::{Deserialize, Serialize};
+
+/// What is known of one value, where that is more than its type or its own op says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    pub value: Value,
+    /// For pointers in bytes; left out when it is 1.
+    pub divisor: Option<u64>,
+    /// Left out when it is all of the type.
+    pub range: Option<(i64, i64)>,
+    /// One for each dimension; left out when nothing is known along any.
+    pub axes: Vec<AxisInfo>,
+}
+
+/// The table of a function.
+pub fn table(function: &Function) -> Vec<Known> {
+    let facts = Facts::of(function);
+    let known = function.body.values.iter().filter_map(|(value, node)| {
+        let (elem, _) = node.ty.tile()?;
+        let info = facts.info(value)?;
+        let op = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
+        if matches!(op, Some(Op::Core(Core::Constant { .. }))) {
+            return None;
+        }
+        let known = Known {
+            value,
+            divisor: (info.divisor > 1).then_some(info.divisor),
+            range: (info.range != full_range(elem)).then_some(info.range),
+            axes: if info.axes.iter().all(|axis| *axis == AxisInfo::UNKNOWN) { Vec::new() } else { info.axes.to_vec() },
+        };
+        let says_something = known.divisor.is_some() || known.range.is_some() || !known.axes.is_empty();
+        says_something.then_some(known)
+    });
+    known.collect()
+}
+
+/// The first value that a table claims more of than can be derived.
+pub(crate) fn unfounded(function: &Function, table: &[Known]) -> Option<Value> {
+    if table.is_empty() {
+        return None;
+    }
+    let facts = Facts::of(function);
+    let known = |claim: &&Known| {
+        let in_function = (claim.value.0 as usize) < function.body.values.len();
+        !in_function || !facts.info(claim.value).is_some_and(|info| implies(info, claim))
+    };
+    table.iter().find(known).map(|claim| claim.value)
+}
+
+fn implies(info: &Info, claim: &Known) -> bool {
+    let divides = claim.divisor.is_none_or(|divisor| divisor <= info.divisor);
+    let within = claim.range.is_none_or(|(low, high)| low <= info.range.0 && info.range.1 <= high);
+    let counted = claim.axes.is_empty() || claim.axes.len() == info.axes.len();
+    divides && within && counted && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
+}
+
+fn axis_implies(known: AxisInfo, claim: AxisInfo) -> bool {
+    claim.contiguity <= known.contiguity
+        && claim.divisibility <= known.divisor_at(claim.contiguity, 1)
+        && claim.constancy <= known.constancy
+}

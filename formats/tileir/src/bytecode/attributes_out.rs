@@ -1,0 +1,90 @@
+//! Attributes as bytes.
+
+use super::attribute_tag as tag;
+use super::writer::{signed_varint, string, varint};
+use crate::module::Module;
+use crate::types::{Attribute, StringId, Type};
+use base::Scalar;
+use base::entity::Entity;
+
+/// Depth is bounded by the reader, so this may recurse.
+pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &Attribute) {
+    match attribute {
+        Attribute::Integer { ty, bits } => {
+            varint(out, tag::INTEGER);
+            varint(out, ty.index() as u64);
+            varint(out, *bits);
+        }
+        Attribute::Float { ty, bits } => {
+            varint(out, tag::FLOAT);
+            varint(out, ty.index() as u64);
+            match module.ty(*ty) {
+                Type::Scalar(scalar) if scalar.bits() <= 8 => out.push(*bits as u8),
+                Type::Scalar(Scalar::TF32) => signed_varint(out, (*bits >> 13) as i64),
+                _ => signed_varint(out, *bits as i64),
+            }
+        }
+        Attribute::Bool(value) => {
+            varint(out, tag::BOOL);
+            out.push(u8::from(*value));
+        }
+        Attribute::Type(ty) => {
+            varint(out, tag::TYPE);
+            varint(out, ty.index() as u64);
+        }
+        Attribute::String(text) => {
+            varint(out, tag::STRING);
+            string(out, *text);
+        }
+        Attribute::Array(elements) => {
+            varint(out, tag::ARRAY);
+            write_array(out, module, elements);
+        }
+        Attribute::Dense { ty, data } => {
+            varint(out, tag::DENSE);
+            varint(out, ty.index() as u64);
+            varint(out, data.index() as u64);
+        }
+        Attribute::DivBy { divisor, every, along } => {
+            varint(out, tag::DIV_BY);
+            varint(out, *divisor);
+            optional_pair(out, *every, *along);
+        }
+        Attribute::SameElements(values) => {
+            varint(out, tag::SAME_ELEMENTS);
+            varint(out, values.len() as u64);
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        Attribute::Dictionary(entries) => {
+            varint(out, tag::DICTIONARY);
+            write_dictionary(out, module, entries);
+        }
+        Attribute::OptimizationHints(entries) => {
+            varint(out, tag::OPTIMIZATION_HINTS);
+            write_dictionary(out, module, entries);
+        }
+        Attribute::Bounded { lower, upper } => {
+            varint(out, tag::BOUNDED);
+            optional_pair(out, *lower, *upper);
+        }
+    }
+}
+
+pub(super) fn write_array(out: &mut Vec<u8>, module: &Module, elements: &[Attribute]) {
+    varint(out, elements.len() as u64);
+    elements.iter().for_each(|element| write_attribute(out, module, element));
+}
+
+pub(super) fn write_dictionary(out: &mut Vec<u8>, module: &Module, entries: &[(StringId, Attribute)]) {
+    varint(out, entries.len() as u64);
+    for (key, value) in entries {
+        string(out, *key);
+        write_attribute(out, module, value);
+    }
+}
+
+/// A byte that says which of the two follow.
+fn optional_pair(out: &mut Vec<u8>, first: Option<i64>, second: Option<i64>) {
+    out.push(u8::from(first.is_some()) | u8::from(second.is_some()) << 1);
+    first.into_iter().chain(second).for_each(|value| signed_varint(out, value));
+}

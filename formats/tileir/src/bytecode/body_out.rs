@@ -1,0 +1,257 @@
+//! The ops of a function as bytes. Nesting is kept on a stack of our own, as when reading.
+
+use super::attributes_out::{write_array, write_attribute, write_dictionary};
+use super::writer::{lacks, string, varint};
+use crate::fields::{FieldRef, FieldValue, Shape};
+use crate::module::{Function, Module};
+use crate::ops::{FieldInfo, Layout, Op, OpInfo, Opcode};
+use crate::types::TypeId;
+use crate::version::Version;
+use base::diag::{Diagnostic, Result};
+use base::entity::Entity;
+use base::ir::{self, Block, Operation, Region, Value};
+use base::{Body, Loc};
+
+/// The bytes of a body, and the locations of the function and of its ops in order.
+pub(super) fn write_body(module: &Module, function: &Function, version: Version) -> Result<(Vec<u8>, Vec<Loc>)> {
+    let body = &function.body;
+    let mut writer = BodyWriter {
+        module,
+        body,
+        version,
+        out: Vec::new(),
+        locs: vec![function.loc],
+        numbers: vec![u32::MAX; body.values.len()],
+        next: 0,
+    };
+    let entry = body.block_of(function.region);
+    writer.define(&body.blocks[entry].args);
+    let mut stack = vec![Step::Ops { block: entry, at: 0, restore: None }];
+    while let Some(step) = stack.pop() {
+        writer.step(step, &mut stack)?;
+    }
+    Ok((writer.out, writer.locs))
+}
+
+enum Step {
+    /// The ops of a block from `at`; at its end the values are forgotten, save in the outermost block.
+    Ops {
+        block: Block,
+        at: usize,
+        restore: Option<u32>,
+    },
+    Region(Region),
+    Block(Block),
+    /// Gives numbers to the results of an op whose regions are written.
+    Results(ir::Op),
+}
+
+struct BodyWriter<'a> {
+    module: &'a Module,
+    body: &'a Body<Op, TypeId>,
+    version: Version,
+    out: Vec<u8>,
+    locs: Vec<Loc>,
+    numbers: Vec<u32>,
+    next: u32,
+}
+
+impl BodyWriter<'_> {
+    fn define(&mut self, values: &[Value]) {
+        for value in values {
+            self.numbers[value.index()] = self.next;
+            self.next += 1;
+        }
+    }
+
+    fn step(&mut self, step: Step, stack: &mut Vec<Step>) -> Result<()> {
+        match step {
+            Step::Ops { block, at, restore } => match self.body.blocks[block].ops.get(at) {
+                Some(op) => {
+                    stack.push(Step::Ops { block, at: at + 1, restore });
+                    self.op(*op, stack)?;
+                }
+                None => self.next = restore.unwrap_or(self.next),
+            },
+            Step::Region(region) => {
+                let blocks = &self.body.regions[region].blocks;
+                varint(&mut self.out, blocks.len() as u64);
+                stack.extend(blocks.iter().rev().map(|block| Step::Block(*block)));
+            }
+            Step::Block(block) => {
+                let node = &self.body.blocks[block];
+                let restore = Some(self.next);
+                varint(&mut self.out, node.args.len() as u64);
+                for arg in &node.args {
+                    varint(&mut self.out, self.body.ty(*arg).index() as u64);
+                }
+                self.define(&node.args);
+                varint(&mut self.out, node.ops.len() as u64);
+                stack.push(Step::Ops { block, at: 0, restore });
+            }
+            Step::Results(op) => self.results(op),
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, op: ir::Op) {
+        let node = &self.body.ops[op];
+        if !self.hides_result(node.kind.opcode()) {
+            let results = node.results.clone();
+            self.define(&results);
+        }
+    }
+
+    /// Prints before 13.2 have no token.
+    fn hides_result(&self, opcode: Opcode) -> bool {
+        opcode == Opcode::PrintTko && self.version < Version::V13_2
+    }
+
+    fn op(&mut self, op: ir::Op, stack: &mut Vec<Step>) -> Result<()> {
+        let node = &self.body.ops[op];
+        let opcode = node.kind.opcode();
+        let info = opcode.info();
+        if info.since > self.version {
+            return Err(lacks(format!("op {}", info.mnemonic), info.since, self.version));
+        }
+        self.locs.push(node.loc);
+        varint(&mut self.out, info.opcode.into());
+        self.result_types(opcode, &node.results);
+        let mut fields: Vec<FieldRef<'_>> = Vec::with_capacity(info.fields.len());
+        node.kind.for_each_field(&mut |field| fields.push(field));
+        self.check_versions(opcode, &fields)?;
+        if info.flags_since().is_some_and(|since| since <= self.version) {
+            let bits = info.flag_fields().enumerate();
+            let flags = bits.fold(0, |flags, (bit, (field, _))| flags | u64::from(is_set(fields[field])) << bit);
+            varint(&mut self.out, flags);
+        }
+        let version = self.version;
+        let written = |field: &FieldInfo| field.since <= version;
+        for (field, info) in fields.iter().zip(info.fields).filter(|(_, info)| written(info) && info.shape.is_attribute()) {
+            self.attribute(*field, info, &node.kind);
+        }
+        self.operands(info, &fields)?;
+        stack.push(Step::Results(op));
+        let regions = node.kind.regions();
+        if !regions.is_empty() {
+            varint(&mut self.out, regions.len() as u64);
+        }
+        stack.extend(regions.iter().rev().map(|region| Step::Region(*region)));
+        Ok(())
+    }
+
+    fn result_types(&mut self, opcode: Opcode, results: &[Value]) {
+        let results = if self.hides_result(opcode) { &[] } else { results };
+        if matches!(opcode.info().layout, Layout::Counted | Layout::Segments | Layout::CountedResults) {
+            varint(&mut self.out, results.len() as u64);
+        }
+        for result in results {
+            varint(&mut self.out, self.body.ty(*result).index() as u64);
+        }
+    }
+
+    /// A field that the version does not have must be what files of that version mean.
+    fn check_versions(&self, opcode: Opcode, fields: &[FieldRef<'_>]) -> Result<()> {
+        let info = opcode.info();
+        for (field, field_info) in fields.iter().zip(info.fields) {
+            let default = Op::field_default(opcode, field_info.name).filter(|_| field_info.since > self.version);
+            if default.is_some_and(|default| !is_default(*field, &default)) {
+                let what = format!("{} of {}", field_info.wire_name, info.mnemonic);
+                return Err(lacks(what, field_info.since, self.version));
+            }
+            let nearest_away = base::arith::Rounding::NearestAway as u8;
+            let rounds = matches!(field_info.shape, Shape::Enum(names) if names.contains(&"nearest_away"));
+            if rounds && *field == FieldRef::Enum(nearest_away) && self.version < Version::V13_4 {
+                return Err(lacks(format!("rounding nearest_away of {}", info.mnemonic), Version::V13_4, self.version));
+            }
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo, op: &Op) {
+        let (out, module) = (&mut self.out, self.module);
+        match field {
+            FieldRef::Enum(number) if matches!(info.shape, Shape::Byte(_)) => out.push(number),
+            FieldRef::Enum(number) | FieldRef::OptionalEnum(Some(number)) => varint(out, number.into()),
+            FieldRef::Int(value) if info.shape == Shape::Int32 => varint(out, (value as u32).into()),
+            FieldRef::Int(value) => varint(out, value as u64),
+            FieldRef::String(text) => string(out, text),
+            FieldRef::Constant(data) => varint(out, data.index() as u64),
+            FieldRef::Attribute(attribute) => write_attribute(out, module, attribute),
+            FieldRef::Attributes(elements) => write_array(out, module, elements),
+            FieldRef::OptionalDictionary(Some(entries)) => write_dictionary(out, module, entries),
+            FieldRef::Bools(values) => {
+                let dims = match op {
+                    Op::LoadViewTko { index, .. } | Op::StoreViewTko { index, .. } => index.len(),
+                    _ => values.len(),
+                };
+                let absent = vec![false; dims];
+                let values = if values.is_empty() { &absent } else { values };
+                varint(out, values.len() as u64);
+                out.extend(values.iter().map(|value| u8::from(*value)));
+            }
+            FieldRef::Ints(values) => {
+                varint(out, values.len() as u64);
+                out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+            FieldRef::OptionalEnum(None) | FieldRef::OptionalDictionary(None) | FieldRef::Flag(_) => {}
+            FieldRef::Operand(_) | FieldRef::OptionalOperand(_) | FieldRef::Operands(_) | FieldRef::Region(_) => {}
+        }
+    }
+
+    fn operands(&mut self, info: &OpInfo, fields: &[FieldRef<'_>]) -> Result<()> {
+        if matches!(info.layout, Layout::Counted | Layout::CountedOperands) {
+            let count: usize = fields.iter().map(|field| operands_of(field).len()).sum();
+            varint(&mut self.out, count as u64);
+        }
+        for (field, field_info) in fields.iter().zip(info.fields) {
+            if let (FieldRef::Operands(values), Layout::Segments) = (field, info.layout) {
+                varint(&mut self.out, values.len() as u64);
+            }
+            if field_info.since > self.version {
+                continue;
+            }
+            for value in operands_of(field) {
+                let number = self.numbers[value.index()];
+                if number == u32::MAX {
+                    return Err(self.hidden(info, *value));
+                }
+                varint(&mut self.out, number.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn hidden(&self, info: &OpInfo, value: Value) -> Box<Diagnostic> {
+        let made_by = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
+        lacks(format!("result of {made_by} used by {}", info.mnemonic), Version::V13_2, self.version)
+    }
+}
+
+fn operands_of<'a>(field: &'a FieldRef<'a>) -> &'a [Value] {
+    match field {
+        FieldRef::Operand(value) | FieldRef::OptionalOperand(Some(value)) => std::slice::from_ref(value),
+        FieldRef::Operands(values) => values,
+        _ => &[],
+    }
+}
+
+fn is_set(field: FieldRef<'_>) -> bool {
+    match field {
+        FieldRef::Flag(flag) => flag,
+        FieldRef::OptionalOperand(value) => value.is_some(),
+        FieldRef::OptionalEnum(number) => number.is_some(),
+        FieldRef::OptionalDictionary(entries) => entries.is_some(),
+        _ => false,
+    }
+}
+
+fn is_default(field: FieldRef<'_>, default: &FieldValue) -> bool {
+    match (field, default) {
+        (FieldRef::Flag(flag), FieldValue::Flag(default)) => flag == *default,
+        (FieldRef::Enum(number), FieldValue::Enum(default)) => number == *default,
+        (FieldRef::Bools(values), FieldValue::Bools(default)) => *values == **default,
+        (FieldRef::OptionalOperand(value), FieldValue::OptionalOperand(default)) => value == *default,
+        _ => false,
+    }
+}

@@ -1,0 +1,164 @@
+//! Accesses to memory, and ops that combine elements.
+
+use super::{Converter, entry, integer};
+use base::arith::Signedness;
+use base::diag::{Diagnostic, Result};
+use base::memory::{MemoryOrdering, MemoryScope};
+use tileaa::ops::{AccessHint, Identity, Order};
+use tileir::enums::Direction;
+use tileir::types::Dictionary;
+use tileir::{Attribute, Op};
+
+impl Converter<'_> {
+    pub(super) fn memory(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
+        if let Some(op) = self.combination(op)? {
+            return Ok(Some(op));
+        }
+        Ok(self.view_access(op).or_else(|| self.pointer_access(op)))
+    }
+
+    fn view_access(&self, op: &Op) -> Option<tileaa::Op> {
+        Some(match op {
+            Op::LoadViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, view, index, token } => {
+                tileaa::Op::LoadView {
+                    view: self.value(*view),
+                    index: self.values(index),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, *memory_scope),
+                    in_bounds: inbounds.to_vec(),
+                    hints: self.hints(optimization_hints.as_deref()),
+                }
+            }
+            Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, tile, view, index, token } => {
+                tileaa::Op::StoreView {
+                    tile: self.value(*tile),
+                    view: self.value(*view),
+                    index: self.values(index),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, *memory_scope),
+                    in_bounds: inbounds.to_vec(),
+                    hints: self.hints(optimization_hints.as_deref()),
+                }
+            }
+            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, view, index, value, token } => tileaa::Op::ReduceView {
+                tile: self.value(*value),
+                view: self.value(*view),
+                index: self.values(index),
+                token: self.optional(*token),
+                order: order(*memory_ordering, Some(*memory_scope)),
+                mode: *mode,
+            },
+            _ => return None,
+        })
+    }
+
+    fn pointer_access(&self, op: &Op) -> Option<tileaa::Op> {
+        Some(match op {
+            Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints, source, mask, padding_value, token } => {
+                tileaa::Op::Load {
+                    ptr: self.value(*source),
+                    mask: self.optional(*mask),
+                    other: self.optional(*padding_value),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, *memory_scope),
+                    hints: self.hints(optimization_hints.as_deref()),
+                }
+            }
+            Op::StorePtrTko { memory_ordering, memory_scope, optimization_hints, destination, value, mask, token } => {
+                tileaa::Op::Store {
+                    ptr: self.value(*destination),
+                    value: self.value(*value),
+                    mask: self.optional(*mask),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, *memory_scope),
+                    hints: self.hints(optimization_hints.as_deref()),
+                }
+            }
+            Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => tileaa::Op::AtomicRmw {
+                ptr: self.value(*pointers),
+                value: self.value(*arg),
+                mask: self.optional(*mask),
+                token: self.optional(*token),
+                order: order(*memory_ordering, Some(*memory_scope)),
+                mode: *mode,
+            },
+            Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => tileaa::Op::AtomicCas {
+                ptr: self.value(*pointers),
+                compare: self.value(*cmp),
+                value: self.value(*val),
+                mask: self.optional(*mask),
+                token: self.optional(*token),
+                order: order(*memory_ordering, Some(*memory_scope)),
+            },
+            _ => return None,
+        })
+    }
+
+    fn combination(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
+        Ok(Some(match op {
+            Op::Reduce { dim, identities, operands, body } => tileaa::Op::Reduce {
+                operands: self.values(operands),
+                dim: *dim as u32,
+                identities: self.identities(identities)?,
+                body: self.region(*body),
+            },
+            Op::Scan { dim, direction, identities, operands, body } => tileaa::Op::Scan {
+                operands: self.values(operands),
+                dim: *dim as u32,
+                reverse: *direction == Direction::Reverse,
+                identities: self.identities(identities)?,
+                body: self.region(*body),
+            },
+            Op::MmaF { fast_acc, lhs, rhs, acc } => tileaa::Op::Mma {
+                lhs: self.value(*lhs),
+                rhs: self.value(*rhs),
+                acc: self.value(*acc),
+                signed_lhs: false,
+                signed_rhs: false,
+                fast_acc: *fast_acc,
+            },
+            Op::MmaI { signedness_lhs, signedness_rhs, lhs, rhs, acc } => tileaa::Op::Mma {
+                lhs: self.value(*lhs),
+                rhs: self.value(*rhs),
+                acc: self.value(*acc),
+                signed_lhs: *signedness_lhs == Signedness::Signed,
+                signed_rhs: *signedness_rhs == Signedness::Signed,
+                fast_acc: false,
+            },
+            Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => tileaa::Op::MmaScaled {
+                lhs: self.value(*lhs),
+                rhs: self.value(*rhs),
+                acc: self.value(*acc),
+                lhs_scale: self.value(*lhs_scale),
+                rhs_scale: self.value(*rhs_scale),
+            },
+            _ => return Ok(None),
+        }))
+    }
+
+    fn identities(&self, identities: &[Attribute]) -> Result<Vec<Identity>> {
+        let bits = |identity: &Attribute| match identity {
+            Attribute::Integer { bits, .. } | Attribute::Float { bits, .. } => Ok(Identity(*bits)),
+            Attribute::Bool(bit) => Ok(Identity(u64::from(*bit))),
+            other => Err(Diagnostic::unsupported("LAA003", format!("{other:?} as the identity of a reduction"))),
+        };
+        identities.iter().map(bits).collect()
+    }
+
+    /// Hints for one access, by target name; kept as written until the target is known.
+    fn hints(&self, hints: Option<&Dictionary>) -> Vec<AccessHint> {
+        let hint = |(target, entries): &(tileir::StringId, Attribute)| AccessHint {
+            target: self.module.string(*target).into(),
+            allow_tma: entry(self.module, entries, "allow_tma").and_then(|value| match value {
+                Attribute::Bool(allowed) => Some(*allowed),
+                _ => None,
+            }),
+            latency: entry(self.module, entries, "latency").and_then(integer),
+        };
+        hints.map_or(Vec::new(), |hints| hints.iter().map(hint).collect())
+    }
+}
+
+fn order(semantics: MemoryOrdering, scope: Option<MemoryScope>) -> Order {
+    Order { semantics, scope }
+}

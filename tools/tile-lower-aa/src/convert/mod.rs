@@ -1,0 +1,237 @@
+//! `.tile` to `.aa`, op by op: memory becomes explicit, nothing is optimised.
+//!
+//! Regions wait in a list instead of being entered by recursion, since their nesting is the input's choice. Types follow from
+//! the source's types and the [`provenance`] of pointers, so an op can be converted before its regions are.
+
+mod arithmetic;
+mod memory;
+mod provenance;
+mod shapes;
+mod structure;
+mod types;
+
+use base::core_ops::Core;
+use base::diag::Result;
+use base::ir::{Block, Op as OpId, Region};
+use base::tile::{Dense, Space};
+use base::{DebugInfo, Loc, Value};
+use provenance::Provenance;
+use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
+use tileir::enums::Visibility;
+use tileir::types::Dictionary;
+use tileir::{Attribute, Module, Op, Type, TypeId};
+
+pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
+    let globals = module.globals.iter().map(|global| self::global(module, global)).collect();
+    let functions = module.functions.iter().map(|function| Converter::function(module, function, debug)).collect::<Result<_>>()?;
+    Ok(tileaa::Module { globals, functions })
+}
+
+fn global(module: &Module, global: &tileir::Global) -> Global {
+    let (element, shape) = module.tile(global.ty);
+    let natural = u64::from(element.bits().div_ceil(8));
+    Global {
+        name: module.string(global.name).into(),
+        elem: element.scalar().expect("globals do not hold pointers"),
+        count: shape.iter().product::<i64>() as u64,
+        value: dense(module, global.value, global.ty),
+        // Zero asks for no more than the element needs.
+        align: if global.alignment == 0 { natural } else { global.alignment },
+        constant: global.constant,
+        private: global.visibility == Visibility::Private,
+        loc: global.loc,
+    }
+}
+
+/// The data of a constant, as a splat whenever its elements are equal.
+fn dense(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense {
+    if let Some(bits) = module.splat(id, ty) {
+        return Dense::Splat(bits);
+    }
+    let elements: Vec<u64> = module.elements(id, ty).collect();
+    match elements.split_first() {
+        Some((first, rest)) if rest.iter().all(|bits| bits == first) => Dense::Splat(*first),
+        _ => Dense::Elements(elements),
+    }
+}
+
+/// What is being converted, and where what is made goes.
+struct Converter<'a> {
+    module: &'a Module,
+    source: &'a tileir::Function,
+    provenance: Provenance,
+    out: tileaa::Function,
+    /// The new value of each old one.
+    values: Vec<Option<Value>>,
+    waiting: Vec<(Region, Region)>,
+    /// The op at hand: where it goes and where it came from.
+    block: Block,
+    loc: Loc,
+}
+
+impl<'a> Converter<'a> {
+    fn function(module: &'a Module, source: &'a tileir::Function, debug: &DebugInfo) -> Result<tileaa::Function> {
+        let attrs = FunctionAttrs {
+            hints: source.hints.iter().flat_map(|hints| kernel_hints(module, hints)).collect(),
+            private: source.visibility == Visibility::Private,
+            facts: Vec::new(),
+        };
+        let out = tileaa::Function::new(module.string(source.name), attrs, source.loc);
+        let mut converter = Converter {
+            module,
+            source,
+            provenance: Provenance::of(module, source),
+            block: out.entry(),
+            loc: source.loc,
+            waiting: Vec::new(),
+            values: vec![None; source.body.values.len()],
+            out,
+        };
+        converter.fill(source.region, converter.out.region)?;
+        while let Some((from, to)) = converter.waiting.pop() {
+            converter.out.body.new_block(to);
+            converter.fill(from, to)?;
+        }
+        let converted = base::text::compact(&converter.out);
+        debug_assert!(converted.body.ops.values().all(|op| debug.locs.get(op.loc).is_some()));
+        Ok(converted)
+    }
+
+    /// Converts the only block of a region; one without a block is an empty `else`.
+    fn fill(&mut self, from: Region, to: Region) -> Result<()> {
+        self.block = self.out.body.block_of(to);
+        let Some(&block) = self.source.body.regions[from].blocks.first() else {
+            self.core(Core::Yield { values: Vec::new() }, []);
+            return Ok(());
+        };
+        let block = &self.source.body.blocks[block];
+        for &arg in &block.args {
+            let ty = self.ty(arg)?;
+            let new = self.out.body.add_argument(self.block, ty);
+            self.values[arg.0 as usize] = Some(new);
+        }
+        for &op in &block.ops {
+            self.loc = self.source.body.ops[op].loc;
+            self.op(op)?;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: OpId) -> Result<()> {
+        let kind = &self.source.body.ops[op].kind;
+        let results = &self.source.body.ops[op].results;
+        let converted = match self.arithmetic(kind, results) {
+            Some(core) => core.into(),
+            None => match self.shape_op(kind) {
+                Some(core) => core.into(),
+                None => match self.structured(kind) {
+                    Some(core) => core.into(),
+                    None => match self.memory(kind)? {
+                        Some(op) => op,
+                        None => return self.spread(kind, results),
+                    },
+                },
+            },
+        };
+        let types = results.iter().map(|result| self.ty(*result)).collect::<Result<Vec<_>>>()?;
+        let new = self.out.body.append(self.block, converted, types, self.loc);
+        for (old, new) in results.iter().zip(&self.out.body.ops[new].results) {
+            self.values[old.0 as usize] = Some(*new);
+        }
+        Ok(())
+    }
+
+    /// Ops that become several: one for each grid axis.
+    fn spread(&mut self, kind: &Op, results: &[Value]) -> Result<()> {
+        for (axis, &result) in results.iter().enumerate() {
+            let axis = axis as u32;
+            let core = match kind {
+                Op::GetTileBlockId {} => Core::BlockId { axis },
+                Op::GetNumTileBlocks {} => Core::BlockCount { axis },
+                other => unreachable!("{} is converted by its family", base::ir::Operation::mnemonic(other)),
+            };
+            let ty = self.ty(result)?;
+            self.values[result.0 as usize] = Some(self.core(core, [ty])[0]);
+        }
+        Ok(())
+    }
+
+    fn core(&mut self, core: Core, types: impl IntoIterator<Item = tileaa::Type>) -> Vec<Value> {
+        let op = self.out.body.append(self.block, core.into(), types, self.loc);
+        self.out.body.ops[op].results.to_vec()
+    }
+
+    /// The new value of an old one.
+    fn value(&self, old: Value) -> Value {
+        self.values[old.0 as usize].expect("a verified body defines before it uses")
+    }
+    fn values(&self, old: &[Value]) -> Vec<Value> {
+        old.iter().map(|value| self.value(*value)).collect()
+    }
+    fn optional(&self, old: Option<Value>) -> Option<Value> {
+        old.map(|value| self.value(value))
+    }
+
+    /// The new type of an old value.
+    fn ty(&self, old: Value) -> Result<tileaa::Type> {
+        let base = self.base_of(old);
+        let (space, root) = base.map_or((Space::Global, 0), |ptr| (self.provenance.space(ptr), self.provenance.root(ptr)));
+        types::convert(self.module, *self.source.body.ty(old), space, root)
+    }
+
+    /// The pointer that a view looks through, or the pointer itself. Views are made in the open, never passed through blocks.
+    fn base_of(&self, mut value: Value) -> Option<Value> {
+        loop {
+            match self.module.ty(*self.source.body.ty(value)) {
+                Type::Tile { .. } => return Some(value),
+                Type::Token => return None,
+                _ => {}
+            }
+            value = match &self.source.body.ops[self.source.body.defining_op(value)?].kind {
+                Op::MakeTensorView { base, .. } => *base,
+                Op::MakePartitionView { tensor_view }
+                | Op::MakeStridedView { tensor_view }
+                | Op::MakeGatherScatterView { tensor_view } => *tensor_view,
+                Op::Assume { value, .. } => *value,
+                _ => return None,
+            };
+        }
+    }
+
+    /// A new region that `from` will be converted into.
+    fn region(&mut self, from: Region) -> Region {
+        let to = self.out.body.new_region();
+        self.waiting.push((from, to));
+        to
+    }
+}
+
+/// The author's hints for the whole kernel, by target name.
+fn kernel_hints<'a>(module: &'a Module, hints: &'a Dictionary) -> impl Iterator<Item = Hint> + 'a {
+    hints.iter().map(|(target, entries)| {
+        let number = |key| entry(module, entries, key).and_then(integer);
+        let spec = KernelSpec {
+            ctas_per_cluster: number("num_cta_in_cga"),
+            worker_warps: number("num_worker_warps_per_cta"),
+            occupancy: number("occupancy"),
+        };
+        Hint { target: module.string(*target).into(), spec }
+    })
+}
+
+/// An entry of a dictionary of hints. Hints never make a program invalid, so one of another form is as good as none.
+fn entry<'a>(module: &'a Module, entries: &'a Attribute, key: &str) -> Option<&'a Attribute> {
+    match entries {
+        Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => {
+            entries.iter().find(|(name, _)| module.string(*name) == key).map(|(_, value)| value)
+        }
+        _ => None,
+    }
+}
+
+fn integer(attribute: &Attribute) -> Option<u32> {
+    match attribute {
+        Attribute::Integer { bits, .. } => u32::try_from(*bits).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,213 @@
+//! Where pointers point: the space of every pointer of a function and the object it was derived from.
+//!
+//! `.tile` pointers have neither. Both are found by following pointers from where they are made through every op that passes
+//! them on, control flow included, until nothing changes.
+
+use base::Value;
+use base::ir::{Op as OpId, Operation, Region};
+use base::tile::Space;
+use tileir::{Element, Function, Module, Op, Type};
+
+/// What is known of a pointer's origin: nothing yet, one thing, or that there are several.
+#[derive(Clone, Copy, PartialEq)]
+enum Known<T> {
+    Nothing,
+    One(T),
+    Several,
+}
+
+impl<T: PartialEq> Known<T> {
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Known::Nothing, known) | (known, Known::Nothing) => known,
+            (Known::One(a), Known::One(b)) if a == b => Known::One(a),
+            _ => Known::Several,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Origin {
+    space: Known<Space>,
+    root: Known<u32>,
+}
+
+const NOWHERE: Origin = Origin { space: Known::Nothing, root: Known::Nothing };
+
+pub(super) struct Provenance {
+    origins: Vec<Origin>,
+}
+
+impl Provenance {
+    pub(super) fn of(module: &Module, function: &Function) -> Provenance {
+        let mut flow = Flow {
+            module,
+            function,
+            edges: vec![Vec::new(); function.body.values.len()],
+            origins: vec![NOWHERE; function.body.values.len()],
+            integers: Vec::new(),
+            addresses: Vec::new(),
+        };
+        flow.build();
+        let seeds: Vec<Value> = function.body.values.ids().filter(|value| flow.origins[value.0 as usize] != NOWHERE).collect();
+        flow.propagate(seeds);
+        // An integer can only give back the address of a block's own memory if one was ever made into an integer.
+        let leaked = flow.addresses.iter().any(|ptr| flow.origins[ptr.0 as usize].space != Known::One(Space::Global));
+        let space = if leaked { Space::Generic } else { Space::Global };
+        let integers = std::mem::take(&mut flow.integers);
+        for value in &integers {
+            flow.origins[value.0 as usize] = Origin { space: Known::One(space), root: Known::Several };
+        }
+        flow.propagate(integers);
+        Provenance { origins: flow.origins }
+    }
+
+    pub(super) fn space(&self, value: Value) -> Space {
+        match self.origins[value.0 as usize].space {
+            // A pointer that nothing defines is never followed.
+            Known::Nothing => Space::Global,
+            Known::One(space) => space,
+            Known::Several => Space::Generic,
+        }
+    }
+
+    /// The number of the object that a pointer was derived from; 0 when unknown.
+    pub(super) fn root(&self, value: Value) -> u32 {
+        match self.origins[value.0 as usize].root {
+            Known::One(root) => root,
+            _ => 0,
+        }
+    }
+}
+
+struct Flow<'a> {
+    module: &'a Module,
+    function: &'a Function,
+    /// Where each pointer flows to.
+    edges: Vec<Vec<Value>>,
+    origins: Vec<Origin>,
+    /// Pointers made of integers.
+    integers: Vec<Value>,
+    /// Pointers made into integers.
+    addresses: Vec<Value>,
+}
+
+/// The loops around a block: the nearest `for` or `loop`, and the nearest `loop`.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    nearest: Option<OpId>,
+    breakable: Option<OpId>,
+    conditional: Option<OpId>,
+}
+
+impl Flow<'_> {
+    fn is_pointer(&self, value: Value) -> bool {
+        matches!(self.module.ty(*self.function.body.ty(value)), Type::Tile { element: Element::Ptr(_), .. })
+    }
+
+    fn edge(&mut self, from: Value, to: Value) {
+        if self.is_pointer(from) && self.is_pointer(to) {
+            self.edges[from.0 as usize].push(to);
+        }
+    }
+
+    fn edges(&mut self, from: &[Value], to: &[Value]) {
+        from.iter().zip(to).for_each(|(from, to)| self.edge(*from, *to));
+    }
+
+    fn root(&mut self, value: Value, space: Space, count: &mut u32) {
+        *count += 1;
+        self.origins[value.0 as usize] = Origin { space: Known::One(space), root: Known::One(*count) };
+    }
+
+    fn build(&mut self) {
+        let body = &self.function.body;
+        let mut roots = 0;
+        for &param in self.function.params() {
+            if self.is_pointer(param) {
+                self.root(param, Space::Global, &mut roots);
+            }
+        }
+        let mut around = vec![Around::default(); body.blocks.len()];
+        let place = body.op_blocks();
+        for op in body.walk(self.function.region) {
+            let node = &body.ops[op];
+            let inside = place[op.0 as usize].map_or(Around::default(), |block| around[block.0 as usize]);
+            let inner = match node.kind {
+                Op::For { .. } => Around { nearest: Some(op), breakable: None, conditional: None },
+                Op::Loop { .. } => Around { nearest: Some(op), breakable: Some(op), conditional: None },
+                Op::If { .. } => Around { conditional: Some(op), ..inside },
+                _ => Around::default(),
+            };
+            for region in node.kind.regions() {
+                body.regions[region].blocks.iter().for_each(|block| around[block.0 as usize] = inner);
+            }
+            self.op(op, inside, &mut roots);
+        }
+    }
+
+    fn args(&self, region: Region) -> Vec<Value> {
+        let body = &self.function.body;
+        body.regions[region].blocks.first().map_or(Vec::new(), |block| body.blocks[*block].args.clone())
+    }
+
+    fn op(&mut self, op: OpId, around: Around, roots: &mut u32) {
+        let function = self.function;
+        let node = &function.body.ops[op];
+        let results = &node.results;
+        match &node.kind {
+            Op::GetGlobal { .. } => self.root(results[0], Space::Global, roots),
+            Op::Alloca { .. } => self.root(results[0], Space::Local, roots),
+            Op::IntToPtr { .. } => self.integers.push(results[0]),
+            Op::PtrToInt { source } => self.addresses.push(*source),
+            Op::For { init_values, body, .. } => {
+                self.edges(init_values, results);
+                self.edges(init_values, &self.args(*body)[1..]);
+            }
+            Op::Loop { init_values, body } => self.edges(init_values, &self.args(*body)),
+            Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => {
+                let args = self.args(*body);
+                for (i, &operand) in operands.iter().enumerate() {
+                    self.edge(operand, results[i]);
+                    args.iter().skip(2 * i).take(2).for_each(|arg| self.edge(operand, *arg));
+                }
+            }
+            Op::Continue { operands } => {
+                let Some(target) = around.nearest else { return };
+                match &function.body.ops[target].kind {
+                    Op::For { body, .. } => {
+                        self.edges(operands, &self.args(*body)[1..]);
+                        self.edges(operands, &function.body.ops[target].results);
+                    }
+                    Op::Loop { body, .. } => self.edges(operands, &self.args(*body)),
+                    _ => {}
+                }
+            }
+            Op::Break { operands } => {
+                around.breakable.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
+            }
+            Op::Yield { operands } => {
+                around.conditional.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
+            }
+            other => {
+                for &result in results {
+                    other.for_each_operand(&mut |operand| self.edge(operand, result));
+                }
+            }
+        }
+    }
+
+    fn propagate(&mut self, mut changed: Vec<Value>) {
+        while let Some(from) = changed.pop() {
+            let origin = self.origins[from.0 as usize];
+            for &to in &self.edges[from.0 as usize] {
+                let old = self.origins[to.0 as usize];
+                let new = Origin { space: old.space.join(origin.space), root: old.root.join(origin.root) };
+                if new != old {
+                    self.origins[to.0 as usize] = new;
+                    changed.push(to);
+                }
+            }
+        }
+    }
+}

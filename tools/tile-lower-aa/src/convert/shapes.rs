@@ -1,0 +1,35 @@
+//! Ops that move elements, and facts about values.
+
+use super::Converter;
+use base::core_ops::{Core, Fact};
+use tileir::{Attribute, Op};
+
+impl Converter<'_> {
+    pub(super) fn shape_op(&self, op: &Op) -> Option<Core> {
+        Some(match op {
+            Op::Iota {} => Core::Iota {},
+            Op::Broadcast { source } => Core::Broadcast { x: self.value(*source) },
+            Op::Reshape { source } => Core::Reshape { x: self.value(*source) },
+            Op::Permute { permutation, source } => {
+                Core::Permute { x: self.value(*source), order: permutation.iter().map(|dim| *dim as u32).collect() }
+            }
+            Op::Cat { dim, lhs, rhs } => Core::Cat { lhs: self.value(*lhs), rhs: self.value(*rhs), dim: *dim as u32 },
+            Op::Extract { source, indices } => Core::Extract { x: self.value(*source), indices: self.values(indices) },
+            Op::Insert { source, destination, indices } => {
+                Core::Insert { x: self.value(*source), into: self.value(*destination), indices: self.values(indices) }
+            }
+            Op::Pack { source } | Op::Unpack { source } => Core::Reinterpret { x: self.value(*source) },
+            Op::Assume { predicate, value } => Core::Assume { value: self.value(*value), fact: fact(predicate) },
+            _ => return None,
+        })
+    }
+}
+
+fn fact(predicate: &Attribute) -> Fact {
+    match predicate {
+        Attribute::DivBy { divisor, every, along } => Fact::DivBy { divisor: *divisor, every: *every, along: *along },
+        Attribute::SameElements(groups) => Fact::SameElements { groups: groups.to_vec() },
+        Attribute::Bounded { lower, upper } => Fact::Bounded { low: *lower, high: *upper },
+        other => unreachable!("the verifier of .tile holds that {other:?} is not a predicate of assume"),
+    }
+}

@@ -1,0 +1,69 @@
+//! Types of `.tile` as types of `.aa`.
+
+use base::diag::{Diagnostic, Result};
+use base::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
+use tileir::types::DYNAMIC;
+use tileir::{Element, Module, Type, TypeId};
+
+/// The type of a value whose pointers, if it holds any, are in `space` and come from the object `root`.
+pub(super) fn convert(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<tileaa::Type> {
+    Ok(match module.ty(ty) {
+        Type::Tile { element, shape } => tileaa::Type::Tile { elem: elem(*element, space), shape: extents(shape) },
+        Type::TensorView { .. } => tileaa::Type::MemRef(memref(module, ty, space, root)?),
+        Type::PartitionView { .. } | Type::StridedView { .. } | Type::GatherScatterView { .. } => {
+            tileaa::Type::View(view(module, ty, space, root)?)
+        }
+        Type::Token => tileaa::Type::Token,
+        other => return Err(Diagnostic::unsupported("LAA001", format!("values of type {other:?} have no form in .aa"))),
+    })
+}
+
+pub(super) fn elem(element: Element, space: Space) -> Elem {
+    match element {
+        Element::Scalar(scalar) => Elem::Scalar(scalar),
+        Element::Ptr(pointer) => Elem::Ptr { pointee: pointer.pointee, space },
+    }
+}
+
+/// The verifier of `.tile` holds that extents are positive and small.
+fn extents(shape: &[i64]) -> Shape {
+    shape.iter().map(|extent| *extent as u32).collect()
+}
+
+fn tile_extents(shape: &[i32]) -> Shape {
+    shape.iter().map(|extent| *extent as u32).collect()
+}
+
+fn known(extents: &[i64]) -> Vec<Option<u64>> {
+    extents.iter().map(|extent| (*extent != DYNAMIC).then_some(*extent as u64)).collect()
+}
+
+fn memref(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<MemRef> {
+    match module.ty(ty) {
+        Type::TensorView { element, shape, strides, .. } => {
+            Ok(MemRef { elem: *element, space, sizes: known(shape), strides: known(strides), alias_scope: root })
+        }
+        other => Err(Diagnostic::invalid("LAA002", format!("a view looks at {other:?}, which is not a tensor view"))),
+    }
+}
+
+fn view(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<View> {
+    let same_order = |rank: usize| (0..rank as i32).collect();
+    let (tile, tensor, dim_map, kind): (_, _, Box<[i32]>, _) = match module.ty(ty) {
+        Type::PartitionView { tile, tensor, dim_map, .. } => (tile, *tensor, dim_map.clone(), ViewKind::Partition),
+        Type::StridedView { tile, traversal, tensor, dim_map, .. } => {
+            (tile, *tensor, dim_map.clone(), ViewKind::Strided { steps: traversal.iter().map(|step| *step as u32).collect() })
+        }
+        Type::GatherScatterView { tile, tensor, sparse_dim, .. } => {
+            (tile, *tensor, same_order(tile.len()), ViewKind::Gather { sparse_dim: *sparse_dim })
+        }
+        other => return Err(Diagnostic::invalid("LAA002", format!("{other:?} is not a view"))),
+    };
+    Ok(View {
+        memref: memref(module, tensor, space, root)?,
+        tile: tile_extents(tile),
+        dim_map: dim_map.iter().map(|dim| *dim as u32).collect(),
+        kind,
+        padding: module.ty(ty).padding(),
+    })
+}

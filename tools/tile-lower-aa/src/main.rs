@@ -1,0 +1,33 @@
+//! `tile-lower-aa`: makes memory explicit, then folds and cleans up.
+
+use base::File;
+use common::options::OptLevel;
+use common::{About, Session};
+use tile_lower_aa::{PASSES, RECORD, convert};
+
+const ABOUT: About = About {
+    name: "tile-lower-aa",
+    summary: "Makes memory explicit: .tile to .aa",
+    examples: &[
+        ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "after tile-read, through a pipe"),
+        ("tile-lower-aa -O0 k.tile --format=text", "the program as written, to read"),
+    ],
+    passes: &["convert", "fold", "use-facts", "shrink", "refold", "duplicates", "hoist", "dead", "facts"],
+};
+
+fn main() -> std::process::ExitCode {
+    common::filter::<OptLevel>(&ABOUT, lower)
+}
+
+fn lower(session: &mut Session, level: &OptLevel) -> base::diag::Result<()> {
+    let input: File<tileir::Module> = session.read()?;
+    let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());
+    level.record_or_default(&mut envelope)?;
+    let optimise = envelope.options.opt_level() > 0;
+    let mut file = session.step("convert", || convert(&input.payload, envelope))?;
+    if optimise {
+        session.run(PASSES, &mut file)?;
+    }
+    session.run(RECORD, &mut file)?;
+    session.write(&file)
+}

@@ -1,0 +1,210 @@
+//! Dead code: ops without effects whose results nothing needs, and values that branches and loops carry for nothing.
+//!
+//! What is needed is found from the effects backwards. A value that a loop carries is needed only when its result is, or when
+//! something needed in the body uses it; that it is handed on to the next iteration does not count.
+
+use base::Value;
+use base::core_ops::Core;
+use base::ir::{Def, Op as OpId, Operation};
+use base::memory::MemoryOrdering;
+use std::collections::BTreeMap;
+use tileaa::nesting::Nesting;
+use tileaa::{Function, Op};
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let mut needed = Needed::new(function);
+    needed.find();
+    let Needed { ops, values, nesting, .. } = needed;
+    let mut removed = drop_slots(function, &nesting, &values);
+    for block in function.body.blocks.ids() {
+        let kept = &mut function.body.blocks[block].ops;
+        let before = kept.len();
+        kept.retain(|op| ops[op.0 as usize]);
+        removed += before - kept.len();
+    }
+    if removed > 0 {
+        *function = base::text::compact(function);
+    }
+    removed
+}
+
+/// Whether an op must stay whatever becomes of its results.
+fn has_effect(kind: &Op) -> bool {
+    match kind {
+        // A weak load that nothing uses orders nothing.
+        Op::Load { order, .. } | Op::LoadView { order, .. } => order.semantics != MemoryOrdering::Weak,
+        Op::Core(Core::Alloca { .. } | Core::If { .. } | Core::For { .. }) => false,
+        // These three give values to something that is needed, or not.
+        Op::Core(Core::Yield { .. } | Core::Continue { .. }) => false,
+        kind => !kind.is_pure(),
+    }
+}
+
+enum Work {
+    Op(OpId),
+    Value(Value),
+}
+
+struct Needed<'a> {
+    function: &'a Function,
+    nesting: Nesting,
+    ops: Vec<bool>,
+    values: Vec<bool>,
+    /// The terminators that give values to each op.
+    ends: Vec<Vec<OpId>>,
+    work: Vec<Work>,
+}
+
+impl<'a> Needed<'a> {
+    fn new(function: &'a Function) -> Needed<'a> {
+        let nesting = Nesting::of(function);
+        let mut ends = vec![Vec::new(); function.body.ops.len()];
+        for op in function.body.walk(function.region) {
+            nesting.target[op.0 as usize].into_iter().for_each(|target| ends[target.0 as usize].push(op));
+        }
+        let (ops, values) = (vec![false; function.body.ops.len()], vec![false; function.body.values.len()]);
+        Needed { function, nesting, ops, values, ends, work: Vec::new() }
+    }
+
+    fn find(&mut self) {
+        let order = self.function.body.walk(self.function.region);
+        let effects = order.into_iter().filter(|op| has_effect(&self.function.body.ops[*op].kind));
+        self.work = effects.map(Work::Op).collect();
+        while let Some(item) = self.work.pop() {
+            match item {
+                Work::Op(op) if !std::mem::replace(&mut self.ops[op.0 as usize], true) => self.op(op),
+                Work::Value(value) if !std::mem::replace(&mut self.values[value.0 as usize], true) => self.value(value),
+                _ => {}
+            }
+        }
+    }
+
+    fn need(&mut self, values: &[Value]) {
+        self.work.extend(values.iter().map(|value| Work::Value(*value)));
+    }
+
+    fn op(&mut self, op: OpId) {
+        self.work.extend(self.nesting.parent[op.0 as usize].map(Work::Op));
+        self.work.extend(self.ends[op.0 as usize].iter().map(|end| Work::Op(*end)));
+        let target = self.nesting.target[op.0 as usize].map(|target| &self.function.body.ops[target].kind);
+        match &self.function.body.ops[op].kind {
+            // What branches and loops take and give is needed value by value.
+            Op::Core(Core::For { lower, upper, step, .. }) => self.need(&[*lower, *upper, *step]),
+            Op::Core(Core::Loop { .. }) => {}
+            _ if matches!(target, Some(Op::Core(_))) => {}
+            kind => self.need(&kind.operands()),
+        }
+    }
+
+    fn value(&mut self, value: Value) {
+        match self.function.body.values[value].def {
+            Def::Result { op, index } => {
+                self.work.push(Work::Op(op));
+                self.result(op, index as usize);
+            }
+            Def::Argument { block, index } => {
+                let Some(&first) = self.function.body.blocks[block].ops.first() else { return };
+                let Some(owner) = self.nesting.parent[first.0 as usize] else { return };
+                self.work.push(Work::Op(owner));
+                self.argument(owner, index as usize);
+            }
+        }
+    }
+
+    /// What flows into a result of a branch or loop.
+    fn result(&mut self, op: OpId, index: usize) {
+        let function = self.function;
+        let breaks_only = matches!(function.body.ops[op].kind, Op::Core(Core::Loop { .. }));
+        if let Op::Core(Core::For { init, .. }) = &function.body.ops[op].kind {
+            self.need(&[init[index]]);
+        }
+        if matches!(function.body.ops[op].kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
+            self.given(op, index, |kind| !breaks_only || matches!(kind, Op::Core(Core::Break { .. })));
+        }
+    }
+
+    /// What flows into a value that a loop carries.
+    fn argument(&mut self, op: OpId, index: usize) {
+        let function = self.function;
+        match &function.body.ops[op].kind {
+            Op::Core(Core::For { .. }) if index > 0 => self.result(op, index - 1),
+            Op::Core(Core::Loop { init, .. }) => {
+                self.need(&[init[index]]);
+                self.given(op, index, |kind| matches!(kind, Op::Core(Core::Continue { .. })));
+            }
+            _ => {}
+        }
+    }
+
+    fn given(&mut self, op: OpId, index: usize, counts: impl Fn(&Op) -> bool) {
+        let function = self.function;
+        for end in self.ends[op.0 as usize].clone() {
+            let kind = &function.body.ops[end].kind;
+            if let Some(values) = kind.given().filter(|_| counts(kind)) {
+                self.need(&[values[index]]);
+            }
+        }
+    }
+}
+
+/// Which arguments and results of a branch or loop stay.
+struct Kept {
+    args: Vec<bool>,
+    results: Vec<bool>,
+}
+
+/// Takes what nothing needs out of the values that branches and loops take, carry and give.
+fn drop_slots(function: &mut Function, nesting: &Nesting, needed: &[bool]) -> usize {
+    let order = function.body.walk(function.region);
+    let plans: BTreeMap<OpId, Kept> = order.iter().filter_map(|op| Some((*op, plan(function, *op, needed)?))).collect();
+    let dropped = plans.values().map(|kept| kept.args.iter().chain(&kept.results).filter(|kept| !**kept).count()).sum();
+    for op in order {
+        let target = nesting.target[op.0 as usize].and_then(|target| plans.get(&target));
+        let own = plans.get(&op);
+        let body = &mut function.body;
+        match (&mut body.ops[op].kind, own, target) {
+            (Op::Core(Core::Yield { values } | Core::Break { values }), _, Some(kept)) => filter(values, &kept.results),
+            (Op::Core(Core::Continue { values }), _, Some(kept)) => filter(values, &kept.args),
+            (Op::Core(Core::For { init, body: region, .. }), Some(kept), _) => {
+                filter(init, &kept.args);
+                let block = body.regions[*region].blocks[0];
+                let mut args = body.blocks[block].args.split_off(1);
+                filter(&mut args, &kept.args);
+                body.blocks[block].args.extend(args);
+            }
+            (Op::Core(Core::Loop { init, body: region }), Some(kept), _) => {
+                filter(init, &kept.args);
+                let block = body.regions[*region].blocks[0];
+                filter(&mut body.blocks[block].args, &kept.args);
+            }
+            _ => {}
+        }
+        if let Some(kept) = own {
+            let mut results = body.ops[op].results.to_vec();
+            filter(&mut results, &kept.results);
+            body.ops[op].results = results.into_iter().collect();
+        }
+    }
+    dropped
+}
+
+fn plan(function: &Function, op: OpId, needed: &[bool]) -> Option<Kept> {
+    let body = &function.body;
+    let used = |values: &[Value]| -> Vec<bool> { values.iter().map(|value| needed[value.0 as usize]).collect() };
+    let results = used(&body.ops[op].results);
+    match &body.ops[op].kind {
+        Op::Core(Core::If { .. }) => Some(Kept { args: Vec::new(), results }),
+        Op::Core(Core::For { body: region, .. }) => {
+            let args = used(&body.blocks[body.block_of(*region)].args[1..]);
+            let both: Vec<bool> = args.iter().zip(&results).map(|(arg, result)| *arg || *result).collect();
+            Some(Kept { args: both.clone(), results: both })
+        }
+        Op::Core(Core::Loop { body: region, .. }) => Some(Kept { args: used(&body.blocks[body.block_of(*region)].args), results }),
+        _ => None,
+    }
+}
+
+fn filter(values: &mut Vec<Value>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    values.retain(|_| *kept.next().expect("there is a flag for each value"));
+}

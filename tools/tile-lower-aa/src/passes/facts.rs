@@ -1,0 +1,182 @@
+//! What the facts decide: comparisons whose outcome is known, arithmetic that need not mind signs, and 64-bit arithmetic on
+//! numbers that fit 32 bits.
+
+use super::edit::Edit;
+use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
+use base::core_ops::Core;
+use base::ir::Op as OpId;
+use base::tile::{Dense, Elem};
+use base::{Scalar, Value};
+use tileaa::facts::{Facts, full_range};
+use tileaa::{Function, Op, Type};
+
+/// The ranges of all values as they were when the pass began; what it makes is not looked at again.
+struct Ranges(Vec<(i64, i64)>);
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let facts = Facts::of(function);
+    let ranges = Ranges(function.body.values.ids().map(|value| facts.range(value)).collect());
+    let mut edit = Edit::new(function);
+    for op in edit.order() {
+        if let Op::Core(core) = edit.kind(op) {
+            decide(&mut edit, &ranges, op, core);
+        }
+    }
+    edit.finish()
+}
+
+impl Ranges {
+    fn of(&self, value: Value) -> (i64, i64) {
+        self.0.get(value.0 as usize).copied().unwrap_or((i64::MIN, i64::MAX))
+    }
+    fn is_not_negative(&self, value: Value) -> bool {
+        self.of(value).0 >= 0
+    }
+}
+
+fn decide(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
+    match core {
+        Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => {
+            let ordered = signedness == Signedness::Signed || ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
+            if let Some(outcome) = ordered.then(|| outcome(predicate, ranges.of(lhs), ranges.of(rhs))).flatten() {
+                edit.become_op(op, Core::Constant { value: Dense::Splat(outcome.into()) });
+            } else {
+                narrow_compare(edit, op, predicate, signedness, lhs, rhs);
+            }
+        }
+        Core::Binary { kind, lhs, rhs } => arithmetic(edit, ranges, op, kind, lhs, rhs),
+        _ => {}
+    }
+}
+
+/// Whether a comparison holds for all numbers of two ranges, or for none.
+fn outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
+    let less = |a: (i64, i64), b: (i64, i64)| {
+        if a.1 < b.0 {
+            Some(true)
+        } else if a.0 >= b.1 {
+            Some(false)
+        } else {
+            None
+        }
+    };
+    let apart = lhs.1 < rhs.0 || rhs.1 < lhs.0;
+    match predicate {
+        Predicate::LessThan => less(lhs, rhs),
+        Predicate::GreaterThan => less(rhs, lhs),
+        Predicate::GreaterThanOrEqual => less(lhs, rhs).map(|less| !less),
+        Predicate::LessThanOrEqual => less(rhs, lhs).map(|less| !less),
+        Predicate::Equal => apart.then_some(false),
+        Predicate::NotEqual => apart.then_some(true),
+    }
+}
+
+fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
+    let both_positive = ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
+    match kind {
+        Binary::DivI { signedness: Signedness::Signed, rounding } if both_positive => {
+            let rounding = if rounding == Rounding::NegativeInf { Rounding::Zero } else { rounding };
+            let kind = Binary::DivI { signedness: Signedness::Unsigned, rounding };
+            edit.become_op(op, Core::Binary { kind, lhs, rhs });
+        }
+        Binary::RemI { signedness: Signedness::Signed } if both_positive => {
+            let kind = Binary::RemI { signedness: Signedness::Unsigned };
+            edit.become_op(op, Core::Binary { kind, lhs, rhs });
+        }
+        Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_positive => {
+            let (l, r) = (ranges.of(lhs), ranges.of(rhs));
+            let wants_less = matches!(kind, Binary::MinI { .. });
+            let chosen = if l.1 <= r.0 {
+                Some(if wants_less { lhs } else { rhs })
+            } else if r.1 <= l.0 {
+                Some(if wants_less { rhs } else { lhs })
+            } else {
+                None
+            };
+            if let Some(chosen) = chosen {
+                let result = edit.function.body.result(op);
+                edit.forward(result, chosen);
+            }
+        }
+        Binary::AddI { .. } | Binary::SubI { .. } | Binary::MulI { .. } => narrow_arithmetic(edit, ranges, op, kind, lhs, rhs),
+        _ => {}
+    }
+}
+
+/// A number in 64 bits that is one of 32 bits, sign-extended; perhaps before it was broadcast or reshaped.
+enum Narrow {
+    Value(Value),
+    Constant(i32),
+    Broadcast(Value),
+    Reshape(Value),
+}
+
+fn narrow(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
+    match edit.made_by(value)? {
+        Core::Broadcast { x } => extended(edit, x).map(Narrow::Broadcast),
+        Core::Reshape { x } => extended(edit, x).map(Narrow::Reshape),
+        Core::Constant { value: Dense::Splat(bits) } => i32::try_from(bits as i64).ok().map(Narrow::Constant),
+        _ => extended(edit, value).map(Narrow::Value),
+    }
+}
+
+/// The 32-bit number that a value is the sign extension of.
+fn extended(edit: &Edit<'_>, value: Value) -> Option<Value> {
+    let is_word = |value: Value| edit.ty(value).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I32));
+    match edit.made_by(value)? {
+        Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x } if is_word(x) => Some(x),
+        _ => None,
+    }
+}
+
+fn both_narrow(edit: &Edit<'_>, lhs: Value, rhs: Value) -> Option<[Narrow; 2]> {
+    let both = [narrow(edit, lhs)?, narrow(edit, rhs)?];
+    let wide = edit.ty(lhs).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I64));
+    let some_value = both.iter().any(|narrow| !matches!(narrow, Narrow::Constant(_)));
+    (wide && some_value).then_some(both)
+}
+
+fn in_word(edit: &mut Edit<'_>, op: OpId, like: Value, narrow: Narrow) -> Value {
+    let core = match narrow {
+        Narrow::Value(value) => return value,
+        Narrow::Constant(number) => Core::Constant { value: Dense::Splat(u64::from(number as u32)) },
+        Narrow::Broadcast(x) => Core::Broadcast { x },
+        Narrow::Reshape(x) => Core::Reshape { x },
+    };
+    let ty = word_like(edit, like);
+    edit.insert(op, core, ty)
+}
+
+/// The type of a value with 32-bit integers for elements.
+fn word_like(edit: &Edit<'_>, value: Value) -> Type {
+    let shape = edit.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
+    Type::Tile { elem: Elem::Scalar(Scalar::I32), shape }
+}
+
+/// Sign extension keeps the order, of unsigned numbers too.
+fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signedness: Signedness, lhs: Value, rhs: Value) {
+    let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
+    let (left, right) = (in_word(edit, op, lhs, left), in_word(edit, op, rhs, right));
+    edit.become_op(op, Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: left, rhs: right });
+}
+
+/// The sum, difference or product of two such numbers that itself fits 32 bits.
+fn narrow_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
+    let result = edit.function.body.result(op);
+    let (low, high) = ranges.of(result);
+    let word = full_range(Elem::Scalar(Scalar::I32));
+    if low < word.0 || high > word.1 {
+        return;
+    }
+    let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
+    let (left, right) = (in_word(edit, op, lhs, left), in_word(edit, op, rhs, right));
+    let overflow = Overflow::NoSignedWrap;
+    let kind = match kind {
+        Binary::AddI { .. } => Binary::AddI { overflow },
+        Binary::SubI { .. } => Binary::SubI { overflow },
+        _ => Binary::MulI { overflow },
+    };
+    let ty = word_like(edit, result);
+    let value = edit.insert(op, Core::Binary { kind, lhs: left, rhs: right }, ty);
+    edit.become_op(op, Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x: value });
+}

@@ -1,0 +1,64 @@
+//! Folds of branches.
+
+use crate::passes::edit::Edit;
+use base::arith::Binary;
+use base::core_ops::Core;
+use base::ir::{Block, Op as OpId, Region};
+use base::{Scalar, Value};
+use tileaa::{Op, Type};
+
+pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, otherwise: Region) {
+    let blocks = [then, otherwise].map(|region| edit.function.body.block_of(region));
+    if let Some(bit) = edit.splat(cond) {
+        let taken = blocks[if bit == 1 { 0 } else { 1 }];
+        if let Some(values) = yielded(edit, taken) {
+            forward_all(edit, op, &values);
+            edit.inline(op, taken);
+        }
+        return;
+    }
+    if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.made_by(cond)
+        && edit.splat(rhs) == Some(1)
+    {
+        edit.become_op(op, Core::If { cond: lhs, then: otherwise, otherwise: then });
+        return;
+    }
+    if let [Some(yes), Some(no)] = blocks.map(|block| yielded(edit, block)) {
+        merge(edit, op, cond, &yes, &no, blocks);
+    }
+}
+
+/// What a block yields, if that is how it ends.
+fn yielded(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
+    match edit.kind(edit.function.body.terminator(block)?) {
+        Op::Core(Core::Yield { values }) => Some(values),
+        _ => None,
+    }
+}
+
+fn forward_all(edit: &mut Edit<'_>, op: OpId, values: &[Value]) {
+    let results = edit.function.body.ops[op].results.clone();
+    results.iter().zip(values).for_each(|(result, value)| edit.forward(*result, *value));
+}
+
+/// Results that are the same on both sides are that; scalars chosen between without work are selected.
+fn merge(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value], blocks: [Block; 2]) {
+    let empty = blocks.iter().all(|block| edit.function.body.blocks[*block].ops.len() == 1);
+    let results = edit.function.body.ops[op].results.clone();
+    for ((&result, &yes), &no) in results.iter().zip(yes).zip(no) {
+        let ty = edit.ty(result).clone();
+        if !edit.is_used(result) {
+            continue;
+        }
+        if yes == no {
+            // A value that both sides see was there before; one that fits a pointer of any space keeps the branch.
+            if *edit.ty(yes) == ty {
+                edit.forward(result, yes);
+            }
+        } else if empty && matches!(&ty, Type::Tile { shape, .. } if shape.is_empty()) && *edit.ty(cond) == Type::scalar(Scalar::I1)
+        {
+            let value = edit.insert(op, Core::Select { cond, yes, no }, ty);
+            edit.forward(result, value);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Folds of masks and tokens. What is dropped hands its token on, so no order is lost.
+
+use super::Folded;
+use crate::passes::edit::Edit;
+use base::Value;
+use base::core_ops::Core;
+use base::ir::Op as OpId;
+use tileaa::{Op, Type};
+
+pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
+    match kind {
+        Op::Load { ptr, mask: Some(mask), other, token, order, hints } => match (edit.splat(mask), other) {
+            (Some(1), _) => edit.become_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints }),
+            // Nothing is read: what is left is the value given for it.
+            (Some(0), Some(other)) => {
+                let result = edit.function.body.ops[op].results[0];
+                edit.forward(result, other);
+                drop_access(edit, op, 1, token);
+            }
+            _ => {}
+        },
+        Op::Load { ptr, mask: None, other: Some(_), token, order, hints } => {
+            edit.become_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints });
+        }
+        Op::Store { ptr, value, mask: Some(mask), token, order, hints } => match edit.splat(mask) {
+            Some(1) => edit.become_op(op, Op::Store { ptr, value, mask: None, token, order, hints }),
+            Some(0) => drop_access(edit, op, 0, token),
+            _ => {}
+        },
+        Op::AtomicRmw { ptr, value, mask: Some(mask), token, order, mode } if edit.splat(mask) == Some(1) => {
+            edit.become_op(op, Op::AtomicRmw { ptr, value, mask: None, token, order, mode });
+        }
+        Op::AtomicCas { ptr, compare, value, mask: Some(mask), token, order } if edit.splat(mask) == Some(1) => {
+            edit.become_op(op, Op::AtomicCas { ptr, compare, value, mask: None, token, order });
+        }
+        _ => {}
+    }
+}
+
+/// Takes an access out whose result number `index` is its token.
+fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>) {
+    let result = edit.function.body.ops[op].results[index];
+    let token = token.unwrap_or_else(|| edit.insert(op, Core::MakeToken {}, Type::Token));
+    edit.forward(result, token);
+    edit.remove(op);
+}
+
+/// A join needs each token once, and none that orders nothing.
+pub(super) fn tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
+    let Core::JoinTokens { tokens } = core else { return None };
+    let is_fresh = |token: &Value| matches!(edit.made_by(*token), Some(Core::MakeToken {}));
+    let mut left: Vec<Value> = Vec::new();
+    for token in tokens {
+        if !is_fresh(token) && !left.contains(token) {
+            left.push(*token);
+        }
+    }
+    match left[..] {
+        [] => Some(Folded::Op(Core::MakeToken {})),
+        [token] => Some(Folded::Value(token)),
+        _ if left.len() < tokens.len() => Some(Folded::Op(Core::JoinTokens { tokens: left })),
+        _ => None,
+    }
+}

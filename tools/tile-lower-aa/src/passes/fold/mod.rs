@@ -1,0 +1,84 @@
+//! Folds and canonical forms, until nothing changes. The list is in ARCHITECTURE.md, "Folds of tile-lower-aa".
+//!
+//! Constants stand on the right of commutative ops and of comparisons; a scalar is broadcast in one step; a negated comparison
+//! is the opposite one. No fold changes a float result by a bit, drops a token edge, or weakens an order.
+
+mod control;
+mod memory;
+mod numbers;
+mod shapes;
+
+use super::edit::Edit;
+use base::Value;
+use base::core_ops::Core;
+use base::ir::Op as OpId;
+use base::tile::{Dense, Elem, Shape};
+use tileaa::{Function, Op, Type};
+
+/// Folds meet folds; this many rounds are enough for what people write.
+const ROUNDS: usize = 8;
+
+/// What an op with one result becomes.
+enum Folded {
+    Value(Value),
+    Op(Core),
+}
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let mut total = 0;
+    for _ in 0..ROUNDS {
+        let mut edit = Edit::new(function);
+        for op in edit.order() {
+            one(&mut edit, op);
+        }
+        match edit.finish() {
+            0 => break,
+            changes => total += changes,
+        }
+    }
+    total
+}
+
+fn one(edit: &mut Edit<'_>, op: OpId) {
+    let kind = edit.kind(op);
+    let Op::Core(core) = kind else {
+        memory::fold(edit, op, kind);
+        return;
+    };
+    if let Core::If { cond, then, otherwise } = core {
+        control::fold(edit, op, cond, then, otherwise);
+        return;
+    }
+    let [result] = edit.function.body.ops[op].results[..] else { return };
+    let Some(folded) = memory::tokens(edit, &core).or_else(|| tile(edit, op, result, &core)) else { return };
+    match folded {
+        Folded::Value(value) => {
+            edit.forward(result, value);
+            edit.remove(op);
+        }
+        Folded::Op(core) => edit.become_op(op, core),
+    }
+}
+
+fn tile(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Option<Folded> {
+    let (elem, shape) = edit.ty(result).tile().map(|(elem, shape)| (elem, shape.clone()))?;
+    let at = Place { op, elem, shape };
+    numbers::fold(edit, &at, core).or_else(|| shapes::fold(edit, &at, core))
+}
+
+/// An op with the type of its result.
+struct Place {
+    op: OpId,
+    elem: Elem,
+    shape: Shape,
+}
+
+impl Place {
+    fn ty(&self) -> Type {
+        Type::Tile { elem: self.elem, shape: self.shape.clone() }
+    }
+}
+
+fn splat(bits: u64) -> Folded {
+    Folded::Op(Core::Constant { value: Dense::Splat(bits) })
+}

@@ -1,0 +1,64 @@
+//! Folds of ops that move elements.
+
+use super::{Folded, Place, splat};
+use crate::passes::edit::Edit;
+use base::Value;
+use base::core_ops::Core;
+
+pub(super) fn fold(edit: &Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
+    if let Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } | Core::Extract { x, .. } = *core {
+        if *edit.ty(x) == at.ty() && !matches!(core, Core::Permute { order, .. } if !is_identity(order)) {
+            return Some(Folded::Value(x));
+        }
+        if let Some(bits) = edit.splat(x) {
+            return Some(splat(bits));
+        }
+        if let Some(scalar) = broadcast_scalar(edit, x) {
+            return Some(if at.shape.is_empty() { Folded::Value(scalar) } else { Folded::Op(Core::Broadcast { x: scalar }) });
+        }
+    }
+    match core {
+        Core::Broadcast { x } => match edit.made_by(*x)? {
+            Core::Broadcast { x } => Some(Folded::Op(Core::Broadcast { x })),
+            Core::Reshape { x } if is_scalar(edit, x) => Some(Folded::Op(Core::Broadcast { x })),
+            _ => None,
+        },
+        Core::Reshape { x } => match edit.made_by(*x)? {
+            Core::Reshape { x } => Some(Folded::Op(Core::Reshape { x })),
+            _ => None,
+        },
+        Core::Permute { x, order } => match edit.made_by(*x)? {
+            Core::Permute { x, order: inner } => {
+                let order = order.iter().map(|dim| inner[*dim as usize]).collect();
+                Some(Folded::Op(Core::Permute { x, order }))
+            }
+            _ => None,
+        },
+        Core::Cat { lhs, rhs, .. } => {
+            let (left, right) = (edit.splat(*lhs)?, edit.splat(*rhs)?);
+            (left == right).then(|| splat(left))
+        }
+        Core::Reinterpret { x } => match edit.made_by(*x)? {
+            Core::Reinterpret { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
+            Core::Reinterpret { x } => Some(Folded::Op(Core::Reinterpret { x })),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_scalar(edit: &Edit<'_>, value: Value) -> bool {
+    edit.ty(value).tile().is_some_and(|(_, shape)| shape.is_empty())
+}
+
+fn is_identity(order: &[u32]) -> bool {
+    order.iter().enumerate().all(|(i, dim)| i == *dim as usize)
+}
+
+/// The scalar that all elements of a value are.
+fn broadcast_scalar(edit: &Edit<'_>, value: Value) -> Option<Value> {
+    match edit.made_by(value)? {
+        Core::Broadcast { x } if is_scalar(edit, x) => Some(x),
+        _ => None,
+    }
+}

@@ -1,0 +1,75 @@
+//! Loop-invariant scalars, memrefs and views move before the loop.
+//!
+//! Tiles stay: what they save in time they may cost in registers, and the later stages know better.
+
+use base::arith::Binary;
+use base::core_ops::Core;
+use base::ir::{Block, Op as OpId, Operation};
+use tileaa::{Function, Op, Type};
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let places = function.body.op_blocks();
+    let order = function.body.walk(function.region);
+    let loops =
+        order.iter().copied().filter(|op| matches!(function.body.ops[*op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
+    let mut moved = 0;
+    // Inner loops first, so that what leaves them can leave the loops around them too.
+    for op in loops.collect::<Vec<_>>().into_iter().rev() {
+        let place = places[op.0 as usize].expect("a compact body has every op in a block");
+        moved += hoist(function, op, place);
+    }
+    if moved > 0 {
+        *function = base::text::compact(function);
+    }
+    moved
+}
+
+/// Moves what can out of one loop; gives the number of ops.
+fn hoist(function: &mut Function, looped: OpId, place: Block) -> usize {
+    let region = function.body.ops[looped].kind.regions()[0];
+    let block = function.body.block_of(region);
+    let mut inside = vec![false; function.body.values.len()];
+    function.body.blocks[block].args.iter().for_each(|arg| inside[arg.0 as usize] = true);
+    let (mut leaving, mut staying) = (Vec::new(), Vec::new());
+    for op in function.body.blocks[block].ops.clone() {
+        let node = &function.body.ops[op];
+        let invariant = node.kind.operands().iter().all(|value| !inside[value.0 as usize]);
+        if invariant && is_worth_it(function, op) && is_safe(function, op) {
+            leaving.push(op);
+        } else {
+            staying.push(op);
+            // Values of inner blocks cannot be used out here.
+            node.results.iter().for_each(|result| inside[result.0 as usize] = true);
+        }
+    }
+    if leaving.is_empty() {
+        return 0;
+    }
+    let count = leaving.len();
+    function.body.blocks[block].ops = staying;
+    let around = &mut function.body.blocks[place].ops;
+    let at = around.iter().position(|op| *op == looped).expect("the loop is in its block");
+    around.splice(at..at, leaving);
+    count
+}
+
+fn is_worth_it(function: &Function, op: OpId) -> bool {
+    function.body.ops[op].results.iter().all(|result| match function.body.ty(*result) {
+        Type::Tile { shape, .. } => shape.is_empty(),
+        Type::MemRef(_) | Type::View(_) => true,
+        Type::Token => false,
+    })
+}
+
+/// Whether the op may run although the loop may not: a division only by what is known not to be zero.
+fn is_safe(function: &Function, op: OpId) -> bool {
+    match &function.body.ops[op].kind {
+        Op::Core(Core::Assume { .. }) => false,
+        Op::Core(Core::Binary { kind: Binary::DivI { .. } | Binary::RemI { .. }, rhs, .. }) => {
+            let made_by = function.body.defining_op(*rhs).map(|op| &function.body.ops[op].kind);
+            matches!(made_by, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
+        }
+        Op::Core(core) => core.is_pure(),
+        _ => false,
+    }
+}

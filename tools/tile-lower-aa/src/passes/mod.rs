@@ -1,0 +1,56 @@
+//! The passes of tile-lower-aa after the conversion, in order. At O0 only the last runs, which writes down what is known.
+
+mod dead;
+mod duplicates;
+mod edit;
+mod facts;
+mod fold;
+mod hoist;
+mod shrink;
+#[cfg(test)]
+mod tests;
+
+use base::File;
+use base::diag::Result;
+use base::envelope::{Category, LogEntry, Outcome};
+use common::Pass;
+use tileaa::{Function, Module};
+
+pub const PASSES: &[Pass<File<Module>>] = &[
+    Pass { name: "fold", run: |file| each(file, "fold", "Folded", fold::run) },
+    Pass { name: "use-facts", run: |file| each(file, "use-facts", "Decided", facts::run) },
+    Pass { name: "shrink", run: |file| each(file, "shrink", "Shrunk", shrink::run) },
+    Pass { name: "refold", run: |file| each(file, "refold", "Folded", fold::run) },
+    Pass { name: "duplicates", run: |file| each(file, "duplicates", "Shared", duplicates::run) },
+    Pass { name: "hoist", run: |file| each(file, "hoist", "Hoisted", hoist::run) },
+    Pass { name: "dead", run: |file| each(file, "dead", "Removed", dead::run) },
+];
+
+/// Writes the table of facts, which nothing that changes ids may follow.
+pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record }];
+
+fn record(file: &mut File<Module>) -> Result<()> {
+    for function in &mut file.payload.functions {
+        function.attrs.facts = tileaa::facts::table(function);
+    }
+    Ok(())
+}
+
+/// Runs a pass on every function and logs how much it changed.
+fn each(file: &mut File<Module>, pass: &str, name: &str, run: fn(&mut Function) -> usize) -> Result<()> {
+    for function in &mut file.payload.functions {
+        let count = run(function);
+        if count > 0 {
+            file.envelope.log.push(LogEntry {
+                pass: pass.into(),
+                outcome: Outcome::Passed,
+                name: name.into(),
+                category: Category::Other,
+                message: format!("{count} changes"),
+                function: function.name.clone(),
+                loc: function.loc,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Work on small tiles: an element-wise op whose operands are broadcasts is done before they are broadcast.
+//!
+//! Index and mask arithmetic of two-dimensional accesses is mostly of this kind: rows and columns are computed as full tiles
+//! although each element depends on one coordinate alone.
+
+use super::edit::Edit;
+use base::Value;
+use base::core_ops::Core;
+use base::ir::{Op as OpId, Operation};
+use base::tile::{Dense, Shape};
+use tileaa::{Function, Op, Type};
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let mut edit = Edit::new(function);
+    for op in edit.order() {
+        if let Op::Core(core) = edit.kind(op)
+            && core.is_elementwise()
+            && !matches!(core, Core::Assume { .. })
+        {
+            shrink(&mut edit, op, core);
+        }
+    }
+    edit.finish()
+}
+
+fn shrink(edit: &mut Edit<'_>, op: OpId, core: Core) {
+    let result = edit.function.body.result(op);
+    let Type::Tile { elem, shape } = edit.ty(result).clone() else { return };
+    if shape.iter().all(|extent| *extent == 1) {
+        return;
+    }
+    let operands = core.operands();
+    let Some(sources) = operands.iter().map(|operand| source(edit, *operand)).collect::<Option<Vec<_>>>() else { return };
+    let small = common_shape(&sources, shape.len());
+    if small == shape {
+        return;
+    }
+    let mut core = core;
+    let mut sources = sources.into_iter();
+    core.for_each_operand_mut(&mut |operand| {
+        let source = sources.next().expect("there is a source for each operand");
+        *operand = resized(edit, op, *operand, source, &small);
+    });
+    let value = edit.insert(op, core, Type::Tile { elem, shape: small });
+    edit.become_op(op, Core::Broadcast { x: value });
+}
+
+/// What an operand is a broadcast of.
+enum Source {
+    Tile(Value, Shape),
+    Splat(u64),
+}
+
+fn source(edit: &Edit<'_>, operand: Value) -> Option<Source> {
+    match edit.made_by(operand)? {
+        Core::Broadcast { x } => Some(Source::Tile(x, edit.ty(x).tile()?.1.clone())),
+        Core::Constant { value: Dense::Splat(bits) } => Some(Source::Splat(bits)),
+        _ => None,
+    }
+}
+
+/// The smallest shape that all sources can be broadcast to: a scalar if all are.
+fn common_shape(sources: &[Source], rank: usize) -> Shape {
+    let shapes: Vec<&Shape> = sources
+        .iter()
+        .filter_map(|source| match source {
+            Source::Tile(_, shape) if !shape.is_empty() => Some(shape),
+            _ => None,
+        })
+        .collect();
+    if shapes.is_empty() {
+        return Shape::new();
+    }
+    (0..rank).map(|dim| shapes.iter().map(|shape| shape[dim]).max().unwrap_or(1)).collect()
+}
+
+fn resized(edit: &mut Edit<'_>, op: OpId, operand: Value, source: Source, small: &Shape) -> Value {
+    let Some((elem, _)) = edit.ty(operand).tile() else { return operand };
+    let ty = Type::Tile { elem, shape: small.clone() };
+    match source {
+        Source::Splat(bits) => edit.insert(op, Core::Constant { value: Dense::Splat(bits) }, ty),
+        Source::Tile(value, shape) if shape == *small => value,
+        Source::Tile(value, _) => edit.insert(op, Core::Broadcast { x: value }, ty),
+    }
+}

@@ -1,0 +1,186 @@
+//! Small functions before and after all passes.
+
+use super::PASSES;
+use base::{File, Payload};
+use tileaa::Module;
+
+/// The lines of a function's body after all passes, without locations.
+fn optimised(body: &str) -> Vec<String> {
+    let text = format!("//!tile tileaa 1 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %c: i1, %q: ptr<i32>) () {{\n{body}\n}}\n");
+    let mut file = File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));
+    for pass in PASSES {
+        (pass.run)(&mut file).unwrap();
+        file.payload.verify(&file.envelope).unwrap_or_else(|error| panic!("after {}: {error:?}", pass.name));
+    }
+    let printed = file.payload.print(&file.envelope);
+    let lines = printed.lines().skip(1).map(|line| line.trim().replace(" @0", ""));
+    lines.filter(|line| line != "}").collect()
+}
+
+#[test]
+fn constants_and_identities_fold() {
+    let lines = optimised(
+        "%1 = constant(value: splat(3)) : i32
+         %2 = constant(value: splat(4)) : i32
+         %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
+         %4 = binary(kind: add_i(overflow: none), lhs: %3, rhs: %n) : i32
+         %5 = binary(kind: add_i(overflow: none), lhs: %4, rhs: %1) : i32
+         %6 = constant(value: splat(0)) : i32
+         %7 = binary(kind: or, lhs: %5, rhs: %6) : i32
+         %8 = store(ptr: %q, value: %7, order: (semantics: weak)) : token
+         return",
+    );
+    assert_eq!(
+        lines,
+        [
+            "%4 = constant(value: splat(15)) : i32",
+            "%5 = binary(kind: add_i(overflow: none), lhs: %1, rhs: %4) : i32",
+            "%6 = store(ptr: %3, value: %5, order: (semantics: weak)) : token",
+            "return",
+        ]
+    );
+}
+
+#[test]
+fn the_floor_of_a_remainder_needs_no_correction_where_nothing_is_negative() {
+    let lines = optimised(
+        "%1 = block_id(axis: 0) : i32
+         %2 = constant(value: splat(6)) : i32
+         %z = constant(value: splat(0)) : i32
+         %3 = binary(kind: rem_i(signedness: signed), lhs: %1, rhs: %2) : i32
+         %4 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %3, rhs: %z) : i1
+         %5 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %2, rhs: %z) : i1
+         %6 = binary(kind: xor, lhs: %4, rhs: %5) : i1
+         %7 = compare(kind: int(predicate: not_equal, signedness: signed), lhs: %3, rhs: %z) : i1
+         %8 = binary(kind: and, lhs: %6, rhs: %7) : i1
+         %9 = binary(kind: add_i(overflow: none), lhs: %3, rhs: %2) : i32
+         %10 = select(cond: %8, yes: %9, no: %3) : i32
+         %11 = store(ptr: %q, value: %10, order: (semantics: weak)) : token
+         return",
+    );
+    assert_eq!(lines[2], "%6 = binary(kind: rem_i(signedness: unsigned), lhs: %4, rhs: %5) : i32");
+    assert_eq!(lines.len(), 5);
+}
+
+#[test]
+fn rows_and_columns_are_computed_before_they_are_broadcast() {
+    let lines = optimised(
+        "%1 = iota : tile<16xi32>
+         %2 = reshape(x: %1) : tile<16x1xi32>
+         %3 = broadcast(x: %2) : tile<16x32xi32>
+         %4 = reshape(x: %n) : tile<1x1xi32>
+         %5 = broadcast(x: %4) : tile<16x32xi32>
+         %6 = binary(kind: add_i(overflow: none), lhs: %3, rhs: %5) : tile<16x32xi32>
+         %7 = broadcast(x: %q) : tile<16x32xptr<i32>>
+         %8 = store(ptr: %7, value: %6, order: (semantics: weak)) : token
+         return",
+    );
+    assert!(lines.contains(&"%7 = binary(kind: add_i(overflow: none), lhs: %5, rhs: %6) : tile<16x1xi32>".into()), "{lines:#?}");
+}
+
+#[test]
+fn masks_that_are_known_go_and_tokens_stay() {
+    let lines = optimised(
+        "%t = make_token : token
+         %0 = constant(value: splat(0)) : i1
+         %1 = constant(value: splat(1)) : i1
+         %a = store(ptr: %q, value: %n, mask: %1, token: %t, order: (semantics: weak)) : token
+         %b = store(ptr: %q, value: %n, mask: %0, token: %a, order: (semantics: weak)) : token
+         %j = join_tokens(tokens: [%t, %b, %a]) : token
+         %d = store(ptr: %q, value: %n, token: %j, order: (semantics: weak)) : token
+         return",
+    );
+    assert_eq!(
+        lines,
+        [
+            "%4 = make_token : token",
+            "%5 = store(ptr: %3, value: %1, token: %4, order: (semantics: weak)) : token",
+            "%6 = store(ptr: %3, value: %1, token: %5, order: (semantics: weak)) : token",
+            "return",
+        ]
+    );
+}
+
+#[test]
+fn loops_drop_what_they_carry_for_nothing_and_keep_the_rest() {
+    let lines = optimised(
+        "%z = constant(value: splat(0)) : i32
+         %s = constant(value: splat(1)) : i32
+         %t = make_token : token
+         %a, %b, %e = for(lower: %z, upper: %n, step: %s, init: [%z, %z, %t], body: {}) : i32, i32, token {
+           (%i: i32, %x: i32, %y: i32, %u: token)
+           %1 = binary(kind: add_i(overflow: none), lhs: %x, rhs: %i) : i32
+           %2 = binary(kind: add_i(overflow: none), lhs: %y, rhs: %n) : i32
+           %3 = store(ptr: %q, value: %1, token: %u, order: (semantics: weak)) : token
+           continue(values: [%1, %2, %3])
+         }
+         return",
+    );
+    assert!(lines.iter().any(|line| line.contains("init: [%4, %6]")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("continue") && line.matches('%').count() == 2), "{lines:#?}");
+}
+
+#[test]
+fn branches_on_constants_are_taken_and_small_choices_are_selected() {
+    let lines = optimised(
+        "%1 = constant(value: splat(1)) : i1
+         %2 = constant(value: splat(7)) : i32
+         %3 = if(cond: %1, then: {}, otherwise: {}) : i32 {
+           %4 = binary(kind: add_i(overflow: none), lhs: %n, rhs: %2) : i32
+           yield(values: [%4])
+         } {
+           yield(values: [%n])
+         }
+         %5 = if(cond: %c, then: {}, otherwise: {}) : i32 {
+           yield(values: [%3])
+         } {
+           yield(values: [%n])
+         }
+         %6 = store(ptr: %q, value: %5, order: (semantics: weak)) : token
+         return",
+    );
+    assert_eq!(
+        lines,
+        [
+            "%4 = constant(value: splat(7)) : i32",
+            "%5 = binary(kind: add_i(overflow: none), lhs: %1, rhs: %4) : i32",
+            "%6 = select(cond: %2, yes: %5, no: %1) : i32",
+            "%7 = store(ptr: %3, value: %6, order: (semantics: weak)) : token",
+            "return",
+        ]
+    );
+}
+
+#[test]
+fn invariant_scalars_leave_the_loop_but_divisions_that_may_fail_stay() {
+    let lines = optimised(
+        "%z = constant(value: splat(0)) : i32
+         %s = constant(value: splat(1)) : i32
+         for(lower: %z, upper: %n, step: %s, body: {}) {
+           (%i: i32)
+           %1 = binary(kind: mul_i(overflow: none), lhs: %n, rhs: %n) : i32
+           %2 = binary(kind: div_i(signedness: signed, rounding: zero), lhs: %1, rhs: %n) : i32
+           %3 = binary(kind: add_i(overflow: none), lhs: %2, rhs: %i) : i32
+           %4 = store(ptr: %q, value: %3, order: (semantics: weak)) : token
+           continue
+         }
+         return",
+    );
+    let place = |word: &str| lines.iter().position(|line| line.contains(word)).unwrap();
+    assert!(place("mul_i") < place("for(") && place("for(") < place("div_i"), "{lines:#?}");
+}
+
+#[test]
+fn comparisons_of_extended_numbers_are_made_in_32_bits() {
+    let lines = optimised(
+        "%1 = iota : tile<32xi32>
+         %2 = convert(kind: ext_i(signedness: signed), x: %1) : tile<32xi64>
+         %3 = convert(kind: ext_i(signedness: signed), x: %n) : i64
+         %4 = broadcast(x: %3) : tile<32xi64>
+         %5 = compare(kind: int(predicate: less_than, signedness: unsigned), lhs: %2, rhs: %4) : tile<32xi1>
+         %6 = broadcast(x: %q) : tile<32xptr<i32>>
+         %7 = store(ptr: %6, value: %1, mask: %5, order: (semantics: weak)) : token
+         return",
+    );
+    assert!(!lines.iter().any(|line| line.contains("i64")), "{lines:#?}");
+}

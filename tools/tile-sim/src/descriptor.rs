@@ -1,0 +1,127 @@
+//! Matrices in shared memory as `wgmma` and `tcgen05.mma` describe them: a start address, two strides and a swizzle.
+
+use crate::fault::{Fault, Result};
+use crate::tensor_map::Swizzle;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    start: u32,
+    /// The "leading" and the "stride" byte offset.
+    leading: u32,
+    stride: u32,
+    swizzle: Swizzle,
+}
+
+/// Which dimension is contiguous: the one that is summed over, or the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Major {
+    K,
+    Mn,
+}
+
+impl Descriptor {
+    fn fields(bits: u64, swizzle: Swizzle) -> Descriptor {
+        let field = |from: u32| ((bits >> from & 0x3fff) << 4) as u32;
+        Descriptor { start: field(0), leading: field(16), stride: field(32), swizzle }
+    }
+    /// The descriptor of `wgmma`.
+    pub(crate) fn wgmma(bits: u64) -> Result<Descriptor> {
+        let swizzle = [Swizzle::None, Swizzle::Bytes128, Swizzle::Bytes64, Swizzle::Bytes32][(bits >> 62) as usize];
+        if bits >> 49 & 7 != 0 {
+            return Err(Fault::unsupported("a matrix descriptor with a base offset"));
+        }
+        Ok(Descriptor::fields(bits, swizzle))
+    }
+    /// The descriptor of `tcgen05`.
+    pub(crate) fn tcgen05(bits: u64) -> Result<Descriptor> {
+        let swizzle = match bits >> 61 {
+            0 => Swizzle::None,
+            1 => Swizzle::Bytes128Atom32,
+            2 => Swizzle::Bytes128,
+            4 => Swizzle::Bytes64,
+            6 => Swizzle::Bytes32,
+            other => return Err(Fault::new("SIM072", format!("a matrix descriptor has swizzle {other}"))),
+        };
+        if bits >> 46 & 3 != 1 {
+            return Err(Fault::new("SIM072", "a matrix descriptor of tcgen05 has version 1 in bits 46 and 47"));
+        }
+        if bits >> 49 & 7 != 0 || bits >> 52 & 1 != 0 {
+            return Err(Fault::unsupported("a matrix descriptor with a base offset or an absolute leading offset"));
+        }
+        Ok(Descriptor::fields(bits, swizzle))
+    }
+
+    /// Bytes of a row before the next one starts.
+    fn row(self) -> u32 {
+        match self.swizzle {
+            Swizzle::None => 16,
+            Swizzle::Bytes32 => 32,
+            Swizzle::Bytes64 => 64,
+            Swizzle::Bytes128 | Swizzle::Bytes128Atom32 => 128,
+        }
+    }
+
+    /// The address of 16 contiguous bytes: of row `mn` at byte `offset` of the sum's dimension, or of row `k` at byte `offset` of
+    /// the other one.
+    pub(crate) fn chunk(self, major: Major, index: u32, offset: u32) -> u32 {
+        let row = self.row();
+        let group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };
+        let linear = match (major, self.swizzle) {
+            (Major::K, Swizzle::None) => index / 8 * self.stride + index % 8 * 16 + offset / 16 * self.leading,
+            (Major::K, _) => index / 8 * self.stride + index % 8 * row + offset,
+            (Major::Mn, Swizzle::None) => offset / 16 * self.stride + index % 8 * 16 + index / 8 * self.leading,
+            (Major::Mn, _) => offset / row * self.leading + index / group * self.stride + index % group * row + offset % row,
+        };
+        self.swizzle.apply(self.start.wrapping_add(linear) & 0x3_ffff)
+    }
+}
+
+/// Reads a matrix of `mn` by `k` elements of `bytes` bytes, and gives each element's bits to `put(mn, k, bits)`.
+pub(crate) fn read_matrix<'a>(
+    descriptor: Descriptor,
+    major: Major,
+    (mn, k, bytes): (usize, usize, usize),
+    mut chunk: impl FnMut(u32) -> Result<&'a [u8]>,
+    mut put: impl FnMut(usize, usize, u64),
+) -> Result<()> {
+    let per = 16 / bytes;
+    let (rows, along) = if major == Major::K { (mn, k) } else { (k, mn) };
+    for row in 0..rows {
+        for start in (0..along).step_by(per) {
+            let data = chunk(descriptor.chunk(major, row as u32, (start * bytes) as u32))?;
+            for (index, element) in data.chunks_exact(bytes).enumerate().take(along - start) {
+                let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+                match major {
+                    Major::K => put(row, start + index, bits),
+                    Major::Mn => put(start + index, row, bits),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row 9, 32 bytes into a row of 128: the second group of eight rows, unit 2 ^ 1.
+    #[test]
+    fn k_major_rows() {
+        let descriptor = Descriptor::wgmma(0x4000_0040_0001_0000 | 0x4000 >> 4).unwrap();
+        assert_eq!(descriptor.chunk(Major::K, 9, 32), 0x4000 + 1024 + 128 + 0x30);
+        let plain = Descriptor::wgmma(0x0000_0010_0008_0000 | 0x4000 >> 4).unwrap();
+        assert_eq!(plain.chunk(Major::K, 9, 16), 0x4000 + 256 + 16 + 128);
+    }
+
+    /// With the other dimension contiguous, 64 elements of 16 bits make a row, and the next 64 are a leading offset away.
+    #[test]
+    fn mn_major_blocks() {
+        let descriptor = Descriptor::wgmma(0x4000_0040_0200_0000 | 0x4000 >> 4).unwrap();
+        assert_eq!(descriptor.chunk(Major::Mn, 9, 128 + 16), 0x4000 + 8192 + 1024 + 128);
+        let tcgen05 = Descriptor::tcgen05(0x4000_4040_0200_0000 | 0x4000 >> 4).unwrap();
+        assert_eq!(tcgen05, descriptor);
+        let wide = Descriptor::tcgen05(0x2000_4020_0200_0000).unwrap();
+        assert_eq!(wide.chunk(Major::Mn, 5, 32), 512 + 128);
+    }
+}

@@ -1,0 +1,324 @@
+//! The copy engine: bulk copies and tensor copies between global and shared memory.
+
+use super::defined;
+use super::memory::{CLUSTER_SHIFT, Place, combine, place, shared_place};
+use crate::decode::SHARED_BASE;
+use crate::fault::{Fault, Result};
+use crate::lanes::lanes_of;
+use crate::machine::{Cluster, Delivery, Machine};
+use crate::pending::{Action, Pending};
+use crate::program::{Address, AtomOp, BulkOp, Side, Slot, Space};
+use crate::tensor_map::{Swizzle, TensorMap};
+use crate::warp::Warp;
+use base::Scalar;
+use base::arith::Rounding;
+use base::float::{Overflow, encode};
+use ptx::Type;
+
+/// A copy into shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    from: Source,
+    /// Where it goes: the same data to several CTAs with multicast.
+    to: Vec<(usize, u32)>,
+    /// The mbarrier of each destination.
+    barriers: Vec<(usize, u32)>,
+    bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Tensor { map: TensorMap, at: [i32; 5] },
+    Global(u64),
+    Shared((usize, u32)),
+}
+
+/// A copy out of shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) cta: usize,
+    pub(crate) warp: usize,
+    pub(crate) group: u32,
+    from: u32,
+    bytes: u32,
+    to: Target,
+    reduce: Option<(AtomOp, Type)>,
+    /// The data, once it was read.
+    data: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    Tensor { map: TensorMap, at: [i32; 5] },
+    Global(u64),
+}
+
+impl Machine<'_> {
+    pub(super) fn bulk(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        op: &BulkOp,
+        line: u32,
+    ) -> Result<()> {
+        let mut seen: Vec<Vec<u64>> = Vec::new();
+        for lane in lanes_of(mask) {
+            // Lanes that ask for the same are served by one copy, as the machine instruction is one for the warp.
+            let request = self.request(warp, lane, op)?;
+            if seen.contains(&request) {
+                continue;
+            }
+            seen.push(request);
+            self.bulk_lane(cluster, cta, warp, lane, op, line).map_err(|fault| fault.lanes(1 << lane))?;
+        }
+        Ok(())
+    }
+
+    fn request(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
+        let mut slots: Vec<Slot> = op.coordinates.to_vec();
+        slots.extend([op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
+        slots.extend(op.barrier.map(|address| address.base));
+        for &slot in &slots {
+            defined(warp, slot, 1 << lane, "an operand of a copy")?;
+        }
+        Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
+    }
+
+    fn bulk_lane(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp, line: u32) -> Result<()> {
+        let at = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
+        let tensor = if op.tensor { Some(self.tensor(warp, lane, op)?) } else { None };
+        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, |(map, _)| map.box_bytes());
+        if tensor.is_none() && !bytes.is_multiple_of(16) {
+            return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size is a multiple of 16")));
+        }
+        let shared = |cluster: &Cluster, address: u64| {
+            let place = shared_place(cluster, cta, address as u32)?;
+            let align = if op.tensor { 128 } else { 16 };
+            match place.1 % align {
+                0 => Ok(place),
+                _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is no multiple of {align}", place.1))),
+            }
+        };
+        if op.from_side == Side::Shared && op.to_side == Side::Global {
+            let from = shared(cluster, at(warp, op.from))?;
+            if from.0 != cta {
+                return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
+            }
+            let to = match tensor {
+                Some((map, coordinates)) => Target::Tensor { map, at: coordinates },
+                None => Target::Global(at(warp, op.to)),
+            };
+            let state = &mut cluster.ctas[cta];
+            // The order of fences counts where the copy is issued.
+            state.shared.read_async(from.1, bytes, warp.index, &state.fenced)?;
+            if self.options.delivery == Delivery::Late {
+                state.shared.leaving(from.1, bytes, true)?;
+            }
+            let group = warp.bulk_groups;
+            let store = Store { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
+            return self.submit(cluster, Pending { warp: warp.index, line, action: Action::Store(store) });
+        }
+        let to = shared(cluster, at(warp, op.to))?;
+        let barrier = op.barrier.ok_or_else(|| Fault::unsupported("a copy to shared memory without an mbarrier"))?;
+        let barrier = shared_place(cluster, cta, at(warp, barrier) as u32)?;
+        let (to, barriers) = if op.is_multicast {
+            let ctas = warp.read(op.multicast)[lane] as u32 & 0xffff;
+            let ranks: Vec<usize> = lanes_of(ctas).collect();
+            if ranks.iter().any(|&rank| rank >= cluster.ctas.len()) {
+                return Err(Fault::new("SIM071", format!("multicast to CTAs {ctas:#x} of a cluster of {}", cluster.ctas.len())));
+            }
+            // With a pair of CTAs the barrier of the destination's pair is the one of the same parity as the operand's.
+            let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
+            let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
+            (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
+        } else {
+            (vec![to], vec![barrier])
+        };
+        let from = match (tensor, op.from_side) {
+            (Some((map, coordinates)), _) => Source::Tensor { map, at: coordinates },
+            (None, Side::Global) => Source::Global(at(warp, op.from)),
+            (None, Side::Shared) => {
+                let place = shared(cluster, at(warp, op.from))?;
+                let state = &cluster.ctas[place.0];
+                state.shared.read_async(place.1, bytes, warp.index, &state.fenced)?;
+                Source::Shared(place)
+            }
+        };
+        for &barrier in &barriers {
+            cluster.mbarrier(barrier)?;
+        }
+        if self.options.delivery == Delivery::Late {
+            for &(cta, address) in &to {
+                cluster.ctas[cta].shared.arriving(address, bytes, true)?;
+            }
+        }
+        let load = Load { from, to, barriers, bytes };
+        self.submit(cluster, Pending { warp: warp.index, line, action: Action::Load(load) })
+    }
+
+    /// The tensor map that an operand points to, and the coordinates.
+    fn tensor(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<(TensorMap, [i32; 5])> {
+        let address = warp.read(op.map)[lane].wrapping_add_signed(op.map_offset);
+        let bytes = match place_of_map(address)? {
+            Place::Param(offset) => {
+                let end = offset as usize + 128;
+                let outside = || Fault::new("SIM070", "a tensor map lies outside the parameters");
+                self.params.get(offset as usize..end).ok_or_else(outside)?.to_vec()
+            }
+            _ => self.global.bytes(address, 128)?.to_vec(),
+        };
+        let map = TensorMap::decode(&bytes)?;
+        if map.rank != op.coordinates.len() {
+            let message = format!("{} coordinates for a tensor of rank {}", op.coordinates.len(), map.rank);
+            return Err(Fault::new("SIM070", message));
+        }
+        let mut at = [0; 5];
+        for (coordinate, &slot) in at.iter_mut().zip(&op.coordinates) {
+            *coordinate = warp.read(slot)[lane] as i32;
+        }
+        Ok((map, at))
+    }
+
+    pub(crate) fn load_box(&mut self, cluster: &mut Cluster, load: Load) -> Result<()> {
+        let mut data = vec![0; load.bytes as usize];
+        let mut swizzle = Swizzle::None;
+        match &load.from {
+            Source::Tensor { map, at } => {
+                swizzle = map.swizzle;
+                for row in map.rows(*at) {
+                    if row.bytes > 0 {
+                        let start = (row.offset + row.skip) as usize;
+                        let part = self.global.bytes(row.address, row.bytes as usize)?;
+                        data[start..start + row.bytes as usize].copy_from_slice(part);
+                        if map.tf32 {
+                            round_to_tf32(&mut data[start..start + row.bytes as usize]);
+                        }
+                    }
+                }
+            }
+            Source::Global(address) => data.copy_from_slice(self.global.bytes(*address, load.bytes as usize)?),
+            Source::Shared((cta, address)) => data.copy_from_slice(cluster.ctas[*cta].shared.peek(*address, load.bytes)?),
+        }
+        for &(cta, address) in &load.to {
+            let shared = &mut cluster.ctas[cta].shared;
+            if self.options.delivery == Delivery::Late {
+                shared.arriving(address, load.bytes, false)?;
+            }
+            for (index, chunk) in data.chunks(16).enumerate() {
+                shared.write_async(swizzle.apply(address + 16 * index as u32), chunk)?;
+            }
+        }
+        for &barrier in &load.barriers {
+            cluster.complete_bytes(barrier, load.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the source of a store; from then on its shared memory may be written again.
+    pub(crate) fn read_source(&mut self, cluster: &mut Cluster, store: &mut Store) -> Result<()> {
+        if store.data.is_some() {
+            return Ok(());
+        }
+        let swizzle = match &store.to {
+            Target::Tensor { map, .. } => map.swizzle,
+            Target::Global(_) => Swizzle::None,
+        };
+        let shared = &mut cluster.ctas[store.cta].shared;
+        let mut data = Vec::with_capacity(store.bytes as usize);
+        for at in (store.from..store.from + store.bytes).step_by(16) {
+            let length = (store.from + store.bytes - at).min(16);
+            data.extend_from_slice(shared.peek(swizzle.apply(at), length)?);
+        }
+        if self.options.delivery == Delivery::Late {
+            shared.leaving(store.from, store.bytes, false)?;
+        }
+        store.data = Some(data);
+        Ok(())
+    }
+
+    pub(crate) fn store_box(&mut self, cluster: &mut Cluster, mut store: Store) -> Result<()> {
+        self.read_source(cluster, &mut store)?;
+        let data = store.data.unwrap_or_default();
+        match &store.to {
+            Target::Tensor { map, at } => {
+                for row in map.rows(*at) {
+                    let start = (row.offset + row.skip) as usize;
+                    let part = &data[start..start + row.bytes as usize];
+                    if !part.is_empty() {
+                        let reduce = store.reduce.map(|(op, _)| (op, map.ty));
+                        write(self.global.bytes(row.address, part.len())?, part, reduce, map.element);
+                    }
+                }
+            }
+            Target::Global(address) => {
+                let memory = self.global.bytes(*address, data.len())?;
+                write(memory, &data, store.reduce, store.reduce.map_or(1, |(_, ty)| ty.bytes()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until at most `left` groups of a warp's stores are open. With `read` only their sources have to be read.
+    pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32, read: bool) -> Result<()> {
+        let due = |store: &Store| store.cta == cta && store.warp == warp.index && store.group + left < warp.bulk_groups;
+        let mut queue = std::mem::take(&mut cluster.pending);
+        let mut kept = std::collections::VecDeque::new();
+        while let Some(mut pending) = queue.pop_front() {
+            match &mut pending.action {
+                Action::Store(store) if due(store) && read => {
+                    self.read_source(cluster, store)?;
+                    kept.push_back(pending);
+                }
+                Action::Store(store) if due(store) => self.perform(cluster, pending)?,
+                _ => kept.push_back(pending),
+            }
+        }
+        cluster.pending = kept;
+        Ok(())
+    }
+}
+
+fn place_of_map(address: u64) -> Result<Place> {
+    // No cluster is needed: a map is in global memory or a parameter.
+    if address >> 32 << 32 == SHARED_BASE {
+        return Err(Fault::new("SIM070", "a tensor map in shared memory"));
+    }
+    place(&Cluster::none(), 0, Space::Generic, address)
+}
+
+fn round_to_tf32(data: &mut [u8]) {
+    for element in data.chunks_exact_mut(4) {
+        let value = f32::from_le_bytes([element[0], element[1], element[2], element[3]]);
+        let bits = encode(Scalar::TF32, value.into(), Rounding::NearestEven, Overflow::Ieee) as u32;
+        element.copy_from_slice(&bits.to_le_bytes());
+    }
+}
+
+fn write(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element: u32) {
+    let Some((op, ty)) = reduce else {
+        memory.copy_from_slice(data);
+        return;
+    };
+    let value = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    let element = element as usize;
+    for (to, from) in memory.chunks_exact_mut(element).zip(data.chunks_exact(element)) {
+        let result = combine(op, ty, value(to), value(from), 0);
+        to.copy_from_slice(&result.to_le_bytes()[..element]);
+    }
+}
+
+/// The CTA whose shared memory an address is in.
+pub(super) fn cta_of(address: u64, own: u32) -> u64 {
+    match (address as u32) >> CLUSTER_SHIFT {
+        0 => own.into(),
+        rank => u64::from(rank) - 1,
+    }
+}
+
+/// The address of the same variable in another CTA of the cluster.
+pub(super) fn map_to_cta(address: u64, rank: u64) -> u64 {
+    let offset = address & ((1 << CLUSTER_SHIFT) - 1);
+    address >> 32 << 32 | (rank + 1) << CLUSTER_SHIFT | offset
+}

@@ -1,0 +1,166 @@
+//! Barriers in shared memory, with phases and transaction counts.
+
+use super::memory::{addresses, shared_place};
+use super::{Flow, defined};
+use crate::fault::{Fault, Result};
+use crate::lanes::{Lanes, WARP, lanes_of};
+use crate::machine::{Cluster, Machine};
+use crate::program::{Address, MbarrierOp, Slot, Space};
+use crate::warp::{Wait, Warp};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mbarrier {
+    expected: u32,
+    pending: u32,
+    /// Bytes expected and not yet arrived; below zero while data comes before it is expected.
+    transactions: i64,
+    /// Phases completed.
+    pub(crate) phase: u64,
+}
+
+impl Mbarrier {
+    fn settle(&mut self) {
+        if self.pending == 0 && self.transactions == 0 {
+            self.phase += 1;
+            self.pending = self.expected;
+        }
+    }
+    /// One more arrival is expected in this phase.
+    pub(super) fn add_arrival(&mut self) {
+        self.pending += 1;
+    }
+    fn describe(&self) -> String {
+        format!(
+            "{} of {} arrivals and {} bytes outstanding, {} phases done",
+            self.pending, self.expected, self.transactions, self.phase
+        )
+    }
+}
+
+impl Cluster {
+    /// The barrier at an address of a CTA.
+    pub(crate) fn mbarrier(&mut self, (cta, address): (usize, u32)) -> Result<&mut Mbarrier> {
+        let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {address:#x}"));
+        self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
+    }
+    pub(crate) fn arrive(&mut self, place: (usize, u32), count: u32) -> Result<()> {
+        let barrier = self.mbarrier(place)?;
+        let Some(pending) = barrier.pending.checked_sub(count) else {
+            let message = format!("{count} arrivals at the mbarrier at {:#x}, which waits for {}", place.1, barrier.pending);
+            return Err(Fault::new("SIM054", message).note(format!("the barrier has {}", barrier.describe())));
+        };
+        barrier.pending = pending;
+        barrier.settle();
+        Ok(())
+    }
+    /// Data has come: the bytes are counted off.
+    pub(crate) fn complete_bytes(&mut self, place: (usize, u32), bytes: u32) -> Result<()> {
+        let barrier = self.mbarrier(place)?;
+        barrier.transactions -= i64::from(bytes);
+        barrier.settle();
+        Ok(())
+    }
+    fn expect(&mut self, place: (usize, u32), bytes: u32) -> Result<()> {
+        let barrier = self.mbarrier(place)?;
+        barrier.transactions += i64::from(bytes);
+        barrier.settle();
+        Ok(())
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn mbarrier(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        op: MbarrierOp,
+        address: Address,
+        operand: Slot,
+        dst: Option<Slot>,
+    ) -> Result<Flow> {
+        let at = addresses(warp, mask, address, Space::SharedCluster, 8)?;
+        defined(warp, operand, mask, "an mbarrier's operand")?;
+        let operand = *warp.read(operand);
+        let mut out: Lanes = [0; WARP];
+        let mut state = String::new();
+        for (lane, count) in uniform(mask, &at, &operand, op) {
+            let value = operand[lane] as u32;
+            let place = shared_place(cluster, cta, at[lane] as u32)?;
+            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            match op {
+                MbarrierOp::Init => {
+                    if value == 0 || value >= 1 << 20 {
+                        return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
+                    }
+                    // Its bytes have to be shared memory.
+                    cluster.ctas[place.0].shared.write_async(place.1, &[0; 8])?;
+                    let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
+                    cluster.ctas[place.0].mbarriers.insert(place.1, barrier);
+                }
+                MbarrierOp::Invalidate => {
+                    // NVIDIA's compiler also ends barriers that have not begun.
+                    cluster.ctas[place.0].mbarriers.remove(&place.1);
+                }
+                MbarrierOp::Arrive { drop } => {
+                    let before = *cluster.mbarrier(place).map_err(located)?;
+                    if drop {
+                        let barrier = cluster.mbarrier(place)?;
+                        barrier.expected = barrier.expected.saturating_sub(value * count);
+                    }
+                    cluster.arrive(place, value.saturating_mul(count)).map_err(located)?;
+                    out[lane] = before.phase;
+                }
+                MbarrierOp::ArriveExpect => {
+                    out[lane] = cluster.mbarrier(place).map_err(located)?.phase;
+                    cluster.mbarrier(place)?.transactions += i64::from(value) * i64::from(count);
+                    cluster.arrive(place, count).map_err(located)?;
+                }
+                MbarrierOp::Expect => cluster.expect(place, value.saturating_mul(count)).map_err(located)?,
+                MbarrierOp::Complete => cluster.complete_bytes(place, value.saturating_mul(count)).map_err(located)?,
+                MbarrierOp::Wait { parity, .. } => {
+                    let barrier = cluster.mbarrier(place).map_err(located)?;
+                    let done = if parity { barrier.phase & 1 != u64::from(value & 1) } else { barrier.phase != operand[lane] };
+                    out[lane] = done.into();
+                    if !done && state.is_empty() {
+                        state = barrier.describe();
+                    }
+                }
+            }
+        }
+        if uniform_operation(mask, &at, &operand) {
+            out = [out[mask.trailing_zeros() as usize]; WARP];
+        }
+        if let MbarrierOp::Wait { blocking, .. } = op {
+            let done = lanes_of(mask).any(|lane| out[lane] == 1);
+            if !done && blocking {
+                let lane = mask.trailing_zeros() as usize;
+                self.failed_waits += 1;
+                return Ok(Flow::Wait(Wait::Mbarrier { address: at[lane] as u32, parity: operand[lane] as u32 & 1, state }));
+            }
+            if let Some(dst) = dst {
+                warp.set(dst, mask, &out, 0);
+            }
+            return Ok(if done { Flow::Next } else { Flow::Yield });
+        }
+        if let Some(dst) = dst {
+            warp.set(dst, mask, &out, 0);
+        }
+        Ok(Flow::Next)
+    }
+}
+
+fn uniform_operation(mask: u32, at: &Lanes, operand: &Lanes) -> bool {
+    let first = mask.trailing_zeros() as usize;
+    lanes_of(mask).all(|lane| at[lane] == at[first] && operand[lane] == operand[first])
+}
+
+/// The lanes that act, each with how many it stands for: lanes that do the same act as one.
+fn uniform(mask: u32, at: &Lanes, operand: &Lanes, op: MbarrierOp) -> Vec<(usize, u32)> {
+    let once = matches!(op, MbarrierOp::Wait { .. } | MbarrierOp::Init);
+    if uniform_operation(mask, at, operand) {
+        return vec![(mask.trailing_zeros() as usize, if once { 1 } else { mask.count_ones() })];
+    }
+    lanes_of(mask).map(|lane| (lane, 1)).collect()
+}

@@ -1,0 +1,219 @@
+//! `wgmma`: products of a warp group, asynchronous to its warps.
+//!
+//! Each of the four warps does its 16 of the 64 rows. The registers of a product belong to it until a wait covers its group:
+//! using them before is a fault. With late delivery the product is made at that wait.
+
+use super::Flow;
+use super::matrix::whole_warp;
+use crate::descriptor::{Descriptor, Major, read_matrix};
+use crate::fault::{Fault, Result};
+use crate::fragment;
+use crate::lanes::{ALL, Lanes, WARP};
+use crate::machine::{Cluster, Delivery, Machine};
+use crate::product::{Accumulator, multiply};
+use crate::program::{Op, Slot, WgmmaA, WgmmaOp};
+use crate::warp::Warp;
+
+/// Rows of a warp.
+const M: usize = 16;
+
+/// A product that was issued: where in the program, and the values it took when it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Issued {
+    pc: u32,
+    a: u64,
+    b: u64,
+    accumulate: bool,
+}
+
+/// The products of a warp that no wait has covered.
+#[derive(Default)]
+pub(crate) struct Products {
+    open: Vec<Issued>,
+    groups: std::collections::VecDeque<Vec<Issued>>,
+}
+
+impl Products {
+    fn all(&self) -> impl Iterator<Item = &Issued> {
+        self.groups.iter().flatten().chain(&self.open)
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn wgmma(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        pc: u32,
+        op: &WgmmaOp,
+    ) -> Result<Flow> {
+        if let Some(flow) = whole_warp(warp, mask)? {
+            return Ok(flow);
+        }
+        let same = |warp: &Warp, slot: Slot, what: &str| {
+            super::defined(warp, slot, ALL, what)?;
+            let values = warp.read(slot);
+            match values.iter().all(|value| value == &values[0]) {
+                true => Ok(values[0]),
+                false => Err(Fault::new("SIM052", format!("{what} differs among the lanes of a warp"))),
+            }
+        };
+        let a = match &op.a {
+            WgmmaA::Shared(slot) => same(warp, *slot, "a matrix descriptor")?,
+            WgmmaA::Registers(_) => 0,
+        };
+        let b = same(warp, op.b, "a matrix descriptor")?;
+        let accumulate = same(warp, op.accumulate, "the choice to accumulate")? != 0;
+        let issued = Issued { pc, a, b, accumulate };
+        if self.options.delivery == Delivery::Early {
+            self.product(cluster, cta, warp, op, &issued)?;
+        }
+        warp.products.open.push(issued);
+        for &slot in op.registers() {
+            warp.in_flight(slot, true);
+        }
+        Ok(Flow::Next)
+    }
+
+    pub(super) fn wgmma_commit(&mut self, warp: &mut Warp) {
+        let group = std::mem::take(&mut warp.products.open);
+        warp.products.groups.push_back(group);
+    }
+
+    pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<()> {
+        let program = self.program;
+        let product_at = |pc: u32| match &program.code[pc as usize].op {
+            Op::Wgmma(op) => op,
+            _ => unreachable!("a product was issued there"),
+        };
+        let mut done = Vec::new();
+        while warp.products.groups.len() > left as usize {
+            done.extend(warp.products.groups.pop_front().unwrap_or_default());
+        }
+        for issued in &done {
+            for &slot in product_at(issued.pc).registers() {
+                warp.in_flight(slot, false);
+            }
+        }
+        let still: Vec<u32> = warp.products.all().map(|issued| issued.pc).collect();
+        for pc in still {
+            for &slot in product_at(pc).registers() {
+                warp.in_flight(slot, true);
+            }
+        }
+        if self.options.delivery == Delivery::Late {
+            for issued in &done {
+                self.product(cluster, cta, warp, product_at(issued.pc), issued).map_err(|fault| {
+                    fault.line(program.code[issued.pc as usize].line).note("while the product was made, at the wait for it")
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sixteen rows of this warp.
+    fn product(&mut self, cluster: &Cluster, cta: usize, warp: &mut Warp, op: &WgmmaOp, issued: &Issued) -> Result<()> {
+        let (n, k) = (op.n, op.k);
+        let state = &cluster.ctas[cta];
+        let read = |address: u32| state.shared.read_async(address, 16, warp.index, &state.fenced);
+        let bytes = op.element as usize;
+        let mut a = vec![0.0; M * k];
+        match &op.a {
+            WgmmaA::Shared(_) => {
+                let descriptor = Descriptor::wgmma(issued.a)?;
+                let first = warp.index % 4 * M;
+                // Only this warp's rows are read: they are a multiple of eight rows into the matrix.
+                let major = if op.transpose_a { Major::Mn } else { Major::K };
+                let shifted = |row: u32, offset: u32| match major {
+                    Major::K => descriptor.chunk(major, row + first as u32, offset),
+                    Major::Mn => descriptor.chunk(major, row, offset + (first * bytes) as u32),
+                };
+                let (rows, along) = if major == Major::K { (M, k) } else { (k, M) };
+                for row in 0..rows {
+                    for start in (0..along).step_by(16 / bytes) {
+                        let data = read(shifted(row as u32, (start * bytes) as u32))?;
+                        for (index, element) in data.chunks_exact(bytes).enumerate() {
+                            let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+                            let (mn, at) = if major == Major::K { (row, start + index) } else { (start + index, row) };
+                            a[mn * k + at] = op.a_value(bits);
+                        }
+                    }
+                }
+            }
+            WgmmaA::Registers(slots) => {
+                let per = 4 / bytes;
+                for (register, &slot) in slots.iter().enumerate() {
+                    for (lane, &value) in warp.read(slot).iter().enumerate() {
+                        for part in 0..per {
+                            let (row, column) = fragment::a(lane, register, part, per, M);
+                            let bits = value >> (8 * bytes * part) & (u64::MAX >> (64 - 8 * bytes));
+                            a[row * k + column] = op.a_value(bits);
+                        }
+                    }
+                }
+            }
+        }
+        let mut b = vec![0.0; k * n];
+        let major = if op.transpose_b { Major::Mn } else { Major::K };
+        read_matrix(Descriptor::wgmma(issued.b)?, major, (n, k, bytes), read, |column, row, bits| {
+            b[row * n + column] = op.b_value(bits);
+        })?;
+        if op.negate_a != op.negate_b {
+            a.iter_mut().for_each(|value| *value = -*value);
+        }
+        let packed = op.d_type == Accumulator::Float(base::Scalar::F16);
+        let mut sums = vec![0.0; M * n];
+        if issued.accumulate {
+            for (index, &slot) in op.d.iter().enumerate() {
+                for (lane, &value) in warp.read(slot).iter().enumerate() {
+                    for (part, place) in places(lane, index, packed) {
+                        sums[place.0 * n + place.1] = op.d_type.value(value >> (16 * part));
+                    }
+                }
+            }
+        }
+        multiply(&mut sums, &a, &b, k, n);
+        for (index, &slot) in op.d.iter().enumerate() {
+            let mut out: Lanes = [0; WARP];
+            for (lane, value) in out.iter_mut().enumerate() {
+                for (part, place) in places(lane, index, packed) {
+                    *value |= op.d_type.round(sums[place.0 * n + place.1]) << (16 * part);
+                }
+            }
+            warp.set(slot, ALL, &out, 0);
+        }
+        Ok(())
+    }
+}
+
+/// The elements of accumulator register `index` of a lane.
+pub(crate) fn places(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
+    (0..if packed { 2 } else { 1 }).map(move |part| {
+        let place = match packed {
+            true => (lane / 4 + 8 * (index % 2), index / 2 * 8 + 2 * (lane % 4) + part),
+            false => (lane / 4 + 8 * (index / 2 % 2), index / 4 * 8 + 2 * (lane % 4) + index % 2),
+        };
+        (part, place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+    use std::collections::BTreeSet;
+
+    /// The figure of the ISA: lane 5 holds columns 2 and 3 of rows 1 and 9, then those of the next eight columns.
+    #[test]
+    fn accumulator_layout() {
+        let places_of = |index: usize, packed| places(5, index, packed).map(|(_, place)| place).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2, 3, 4].map(|index| places_of(index, false)[0]), [(1, 2), (1, 3), (9, 2), (9, 3), (1, 10)]);
+        assert_eq!([0, 1, 2].map(|index| places_of(index, true)), [[(1, 2), (1, 3)], [(9, 2), (9, 3)], [(1, 10), (1, 11)]]);
+        for (packed, registers) in [(false, 32), (true, 16)] {
+            let all: BTreeSet<_> =
+                (0..32).flat_map(|lane| (0..registers).flat_map(move |index| places(lane, index, packed))).map(|p| p.1).collect();
+            assert_eq!(all.len(), 16 * 64);
+        }
+    }
+}

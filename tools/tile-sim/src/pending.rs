@@ -1,0 +1,55 @@
+//! Asynchronous work that was issued and not yet done.
+//!
+//! With early delivery it is done at once. With late delivery it waits here until its issuer waits for it, or until no warp can
+//! go on without it; then the oldest is done.
+
+use crate::exec::bulk::{Load, Store};
+use crate::exec::copy::Copy;
+use crate::fault::Result;
+use crate::machine::{Cluster, Delivery, Machine};
+
+pub(crate) struct Pending {
+    /// The warp that issued it, in the CTA of the action.
+    pub(crate) warp: usize,
+    pub(crate) line: u32,
+    pub(crate) action: Action,
+}
+
+pub(crate) enum Action {
+    /// `cp.async` copies, and the arrival after them.
+    Copies {
+        copies: Vec<Copy>,
+        barrier: (usize, u32),
+    },
+    Load(Load),
+    Store(Store),
+}
+
+impl Machine<'_> {
+    /// Takes new work: to be done now or later.
+    pub(crate) fn submit(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
+        match self.options.delivery {
+            Delivery::Early => self.perform(cluster, pending),
+            Delivery::Late => {
+                cluster.pending.push_back(pending);
+                Ok(())
+            }
+        }
+    }
+    /// Does the oldest work of a cluster; says whether there was any.
+    pub(crate) fn deliver(&mut self, cluster: &mut Cluster) -> Result<bool> {
+        match cluster.pending.pop_front() {
+            Some(pending) => self.perform(cluster, pending).map(|()| true),
+            None => Ok(false),
+        }
+    }
+    pub(crate) fn perform(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
+        let line = pending.line;
+        let result = match pending.action {
+            Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, pending.warp),
+            Action::Load(load) => self.load_box(cluster, load),
+            Action::Store(store) => self.store_box(cluster, store),
+        };
+        result.map_err(|fault| fault.line(line).note("while asynchronous work was done"))
+    }
+}

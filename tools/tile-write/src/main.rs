@@ -1,0 +1,40 @@
+//! `tile-write`: `.tile` back to Tile IR bytecode.
+
+use base::diag::Diagnostic;
+use common::About;
+use tileir::{Version, bytecode};
+
+const ABOUT: About = About {
+    name: "tile-write",
+    summary: "Writes a .tile file as Tile IR bytecode of a chosen version",
+    examples: &[
+        ("tile-write k.tile -o k.tileirbc", "of the version it came from"),
+        ("tile-write k.mlir --bytecode-version=13.1 -o k.tileirbc", "text to bytecode 13.1"),
+    ],
+    passes: &[],
+};
+
+#[derive(clap::Args)]
+struct Options {
+    /// Bytecode version, 13.1 to 13.4; by default the one the program came from
+    #[arg(long, value_name = "VERSION")]
+    bytecode_version: Option<String>,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, options| {
+        let input = session.input()?;
+        input.refuse_cut()?;
+        let producer = session.producer();
+        let file = session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer))?;
+        let version = match &options.bytecode_version {
+            None => file.payload.version,
+            Some(text) => Version::parse(text).ok_or_else(|| {
+                let known = Version::ALL.map(|version| version.to_string()).join(", ");
+                Diagnostic::usage("CLI006", format!("there is no bytecode version {text}; the versions are {known}"))
+            })?,
+        };
+        let bytes = session.timed("encode", |_| bytecode::write(&file.payload, &file.envelope.debug, version))?;
+        session.write_bytes(&bytes, true)
+    })
+}
