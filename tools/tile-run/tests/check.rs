@@ -1,0 +1,192 @@
+//! `--check`: for each kind of fault a program that has it, which is told with its place, and one that has not.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Line `n` of the source is location `@n`.
+const HEADER: &str = r#"//!tile tileaa 1 lowered
+//!tile name "k.py"
+//!tile loc Source(file:(0),line:1,column:4,scope:None)
+//!tile loc Source(file:(0),line:2,column:4,scope:None)
+//!tile loc Source(file:(0),line:3,column:4,scope:None)
+//!tile loc Source(file:(0),line:4,column:4,scope:None)
+"#;
+
+/// Eight elements of the first parameter, as `%p`; ids from 20 on are the test's.
+const POINTERS: &str = "
+  %10 = reshape(x: %0) : tile<1xptr<f32>> @1
+  %11 = broadcast(x: %10) : tile<8xptr<f32>> @1
+  %12 = iota : tile<8xi32> @1
+  %13 = offset(ptr: %11, offset: %12) : tile<8xptr<f32>> @1";
+
+fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
+    let file = folder.join("k.aa");
+    std::fs::write(&file, format!("{HEADER}func \"k\"({params}) () @1 {{{body}\n  return @1\n}}\n")).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).output().unwrap()
+}
+
+/// Runs a program under one check and sees that it is clean, or that the fault is told at the line.
+fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let check = format!("--check={check}");
+    let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
+    let output = tile_run(folder.path(), params, body, &args);
+    let told = String::from_utf8(output.stderr).unwrap();
+    match fault {
+        None => assert!(output.status.success(), "{told}"),
+        Some((code, line)) => {
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains(code) && told.contains(&format!("k.py:{line}:4")), "{told}");
+        }
+    }
+}
+
+const WEAK: &str = "order: (semantics: weak)";
+
+#[test]
+fn accesses_outside_the_buffers() {
+    let body = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    expect("memory", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
+    expect("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body, &["zeros:f32[7]"]);
+}
+
+#[test]
+fn promises_to_stay_in_bounds() {
+    let view = "memref: (elem: F32, space: global, sizes: [7], strides: [1], alias_scope: 1)";
+    let body = |index: u32| {
+        format!(
+            "
+  %10 = make_memref(base: %0) : memref<(elem: F32, space: global, sizes: [7], strides: [1], alias_scope: 1)> @1
+  %11 = make_view(memref: %10) : view<({view}, tile: [4], dim_map: [0], kind: partition)> @1
+  %12 = constant(value: splat({index})) : i32 @1
+  %20, %21 = load_view(view: %11, index: [%12], {WEAK}, in_bounds: [true]) : tile<4xf32>, token @2"
+        )
+    };
+    expect("memory", None, "%0: ptr<f32>", &body(0), &["zeros:f32[7]"]);
+    expect("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body(1), &["zeros:f32[7]"]);
+}
+
+#[test]
+fn reads_of_what_was_never_written() {
+    let load = format!("\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    let body = format!("{POINTERS}{load}");
+    expect("init", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
+    expect("init", Some(("CHK002", 2)), "%0: ptr<f32>", &body, &["empty:f32[8]"]);
+    let written = format!(
+        "{POINTERS}
+  %18 = constant(value: splat(0)) : tile<8xf32> @1
+  %19 = store(ptr: %13, value: %18, {WEAK}) : token @1
+  %20, %21 = load(ptr: %13, token: %19, {WEAK}) : tile<8xf32>, token @2"
+    );
+    expect("init", None, "%0: ptr<f32>", &written, &["empty:f32[8]"]);
+}
+
+#[test]
+fn accesses_that_no_token_orders() {
+    let body = |token: &str| {
+        format!(
+            "{POINTERS}
+  %17 = make_token : token @1
+  %18 = constant(value: splat(0)) : tile<8xf32> @1
+  %19 = store(ptr: %13, value: %18, {WEAK}) : token @1
+  %22 = join_tokens(tokens: [%17, {token}]) : token @1
+  %20, %21 = load(ptr: %13, token: %22, {WEAK}) : tile<8xf32>, token @2"
+        )
+    };
+    expect("token", None, "%0: ptr<f32>", &body("%19"), &["zeros:f32[8]"]);
+    expect("token", Some(("CHK003", 2)), "%0: ptr<f32>", &body("%17"), &["zeros:f32[8]"]);
+    // Two reads need no order, and neither do accesses to different bytes.
+    let reads = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    let twice = format!("{reads}\n  %22, %23 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    expect("token", None, "%0: ptr<f32>", &twice, &["zeros:f32[8]"]);
+    // A write after a read does.
+    let write = format!("{reads}\n  %22 = store(ptr: %13, value: %20, {WEAK}) : token @3");
+    expect("token", Some(("CHK003", 3)), "%0: ptr<f32>", &write, &["zeros:f32[8]"]);
+}
+
+#[test]
+fn races_between_blocks() {
+    let body = |step: u32| {
+        format!(
+            "
+  %2 = block_id(axis: 0) : i32 @1
+  %3 = constant(value: splat({step})) : i32 @1
+  %4 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %3) : i32 @1
+  %5 = offset(ptr: %0, offset: %4) : ptr<f32> @1
+  %6 = reshape(x: %5) : tile<1xptr<f32>> @1
+  %7 = broadcast(x: %6) : tile<8xptr<f32>> @1
+  %8 = iota : tile<8xi32> @1
+  %9 = offset(ptr: %7, offset: %8) : tile<8xptr<f32>> @1
+  %18 = constant(value: splat(0)) : tile<8xf32> @1
+  %19 = store(ptr: %9, value: %18, {WEAK}) : token @2"
+        )
+    };
+    expect("race", None, "%0: ptr<f32>", &body(8), &["zeros:f32[64]", "--grid", "4"]);
+    expect("race", Some(("CHK004", 2)), "%0: ptr<f32>", &body(7), &["zeros:f32[64]", "--grid", "4"]);
+}
+
+/// Block 0 writes the data and then the flag, block 1 waits for the flag and then reads the data.
+#[test]
+fn a_release_and_an_acquire_order_blocks() {
+    let body = |release: &str| {
+        format!(
+            "
+  %2 = block_id(axis: 0) : i32 @1
+  %3 = constant(value: splat(0)) : i32 @1
+  %4 = compare(kind: int(predicate: equal, signedness: signed), lhs: %2, rhs: %3) : i1 @1
+  %5 = constant(value: splat(1)) : i32 @1
+  if(cond: %4, then: {{}}, otherwise: {{}}) @1 {{
+    %6 = store(ptr: %0, value: %5, {WEAK}) : token @1
+    %7 = store(ptr: %1, value: %5, token: %6, order: (semantics: {release}, scope: device)) : token @1
+    yield @1
+  }} {{
+    loop(body: {{}}) @1 {{
+      %8, %9 = load(ptr: %1, order: (semantics: acquire, scope: device)) : i32, token @1
+      %10 = compare(kind: int(predicate: equal, signedness: signed), lhs: %8, rhs: %5) : i1 @1
+      if(cond: %10, then: {{}}, otherwise: {{}}) @1 {{
+        break @1
+      }} {{
+        yield @1
+      }}
+      continue @1
+    }}
+    %11, %12 = load(ptr: %0, {WEAK}) : i32, token @2
+    yield @1
+  }}"
+        )
+    };
+    let args = ["zeros:i32[1]", "zeros:i32[1]", "--grid", "2"];
+    expect("race", None, "%0: ptr<i32>, %1: ptr<i32>", &body("release"), &args);
+    expect("race", Some(("CHK004", 2)), "%0: ptr<i32>, %1: ptr<i32>", &body("relaxed"), &args);
+}
+
+#[test]
+fn assumptions_that_do_not_hold() {
+    let body =
+        "\n  %2 = assume(value: %0, fact: bounded(low: 0)) : i32 @2\n  %3 = assume(value: %2, fact: div_by(divisor: 4)) : i32 @3";
+    expect("assume", None, "%0: i32", body, &["8"]);
+    expect("assume", Some(("CHK005", 2)), "%0: i32", body, &["-4"]);
+    expect("assume", Some(("CHK005", 3)), "%0: i32", body, &["6"]);
+}
+
+#[test]
+fn where_a_nan_comes_from() {
+    let body = format!(
+        "{POINTERS}
+  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @1
+  %22 = binary(kind: div_f(rounding: nearest_even, ftz: false), lhs: %20, rhs: %20) : tile<8xf32> @2
+  %23 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: %22, rhs: %22) : tile<8xf32> @3"
+    );
+    expect("nan", None, "%0: ptr<f32>", &body, &["ones:f32[8]"]);
+    expect("nan", Some(("CHK006", 2)), "%0: ptr<f32>", &body, &["iota:f32[8]"]);
+}
+
+/// Every finding of the usual checks at once, none of them twice.
+#[test]
+fn findings_are_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = format!("{POINTERS}\n  %19 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2").replace("%19 =", "%19, %20 =");
+    let output = tile_run(folder.path(), "%0: ptr<f32>", &body, &["--check", "empty:f32[8]", "--grid", "100"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(told.matches("CHK002").count(), 1, "{told}");
+}
