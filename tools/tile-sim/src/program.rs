@@ -143,6 +143,10 @@ pub(crate) enum Op {
         dst: Slot,
         src: [Slot; 4],
     },
+    Move {
+        dst: Slot,
+        src: Slot,
+    },
     Select {
         dst: Slot,
         yes: Slot,

@@ -12,6 +12,7 @@ impl Op {
                 each(&[*dst]);
                 each(src);
             }
+            Op::Move { dst, src } => each(&[*dst, *src]),
             Op::Select { dst, yes, no, predicate } => each(&[*dst, *yes, *no, *predicate]),
             Op::Unpack { dst, src, .. } => {
                 each(dst);

@@ -117,7 +117,7 @@ impl Builder<'_> {
             }
             _ => {
                 let src = self.value(from, ty.bits())?;
-                Ok(Op::Lane { f: map1(|a| a), dst: self.result(instruction, 0)?, src: [src, 0, 0, 0] })
+                Ok(Op::Move { dst: self.result(instruction, 0)?, src })
             }
         }
     }

@@ -75,7 +75,7 @@ impl Builder<'_> {
             self.emit(Op::Lane { f, dst: held, src });
             let f = map3(move |a, b, c| combine(table >> order(a, b) & 1 == 0, c).into());
             self.emit(Op::Lane { f, dst: second, src });
-            return Ok(Op::Lane { f: crate::lanes::map1(|a| a), dst: first, src: [held, 0, 0, 0] });
+            return Ok(Op::Move { dst: first, src: held });
         }
         let dst = self.result(instruction, 0)?;
         let f = if combination.is_none() {

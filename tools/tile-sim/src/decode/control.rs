@@ -3,7 +3,6 @@
 use super::builder::Builder;
 use super::{only, unsupported};
 use crate::fault::Result;
-use crate::lanes::map1;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
@@ -123,8 +122,8 @@ impl Builder<'_> {
             };
             destinations.push(slot);
         }
-        let end = self.new_label("end of call");
-        self.skip_unless_guarded(end);
+        let (end, after) = (self.new_label("end of function"), self.new_label("after call"));
+        self.skip_unless_guarded(after);
         let (line, name) = self.position();
         let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
         let params: Vec<Slot> = function.params.iter().map(|param| self.declare_argument(&param.name)).collect();
@@ -136,11 +135,12 @@ impl Builder<'_> {
         self.block(function.body.as_deref().unwrap_or_default())?;
         self.close_function(caller);
         self.set_position(line, name);
+        self.place(end);
         for (&dst, &src) in destinations.iter().zip(&returns) {
             let copy = self.copy(dst, src);
             self.emit(copy);
         }
-        self.place(end);
+        self.place(after);
         Ok(Op::Nothing)
     }
 
@@ -255,6 +255,6 @@ impl Builder<'_> {
 
     /// A copy of a register, for arguments of calls.
     pub(super) fn copy(&mut self, dst: Slot, src: Slot) -> Op {
-        Op::Lane { f: map1(|a| a), dst, src: [src, 0, 0, 0] }
+        Op::Move { dst, src }
     }
 }

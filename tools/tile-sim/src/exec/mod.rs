@@ -54,6 +54,12 @@ impl Machine<'_> {
             }
         }
         if warp.any_in_flight() {
+            // NVIDIA's compiler moves accumulators that are under way from one name to another.
+            if let Op::Move { dst, src } = instr.op
+                && self.move_in_flight(warp, mask, dst, src)
+            {
+                return Ok(Flow::Next);
+            }
             check_in_flight(warp, &instr.op)?;
         }
         match &instr.op {
@@ -63,6 +69,10 @@ impl Machine<'_> {
                 f(&sources, &mut out);
                 let undefined = src.iter().fold(0, |mask, &slot| mask | warp.undefined[slot as usize]);
                 warp.set(*dst, mask, &out, undefined);
+            }
+            Op::Move { dst, src } => {
+                let (values, undefined) = (warp.regs[*src as usize], warp.undefined[*src as usize]);
+                warp.set(*dst, mask, &values, undefined);
             }
             Op::Select { dst, yes, no, predicate } => select(warp, mask, *dst, *yes, *no, *predicate),
             Op::Pack { dst, src, bits } => {

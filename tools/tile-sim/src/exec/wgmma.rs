@@ -11,7 +11,7 @@ use crate::fragment;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::product::{Accumulator, multiply};
-use crate::program::{Op, Slot, WgmmaA, WgmmaOp};
+use crate::program::{Op, Program, Slot, WgmmaA, WgmmaOp};
 use crate::warp::Warp;
 
 /// Rows of a warp.
@@ -26,16 +26,42 @@ pub(crate) struct Issued {
     accumulate: bool,
 }
 
+/// What is done to accumulators, in order.
+#[derive(Clone, Debug)]
+enum Step {
+    Product(Issued),
+    Move { dst: Slot, src: Slot, mask: u32 },
+}
+
 /// The products of a warp that no wait has covered.
 #[derive(Default)]
 pub(crate) struct Products {
-    open: Vec<Issued>,
-    groups: std::collections::VecDeque<Vec<Issued>>,
+    open: Vec<Step>,
+    groups: std::collections::VecDeque<Vec<Step>>,
 }
 
-impl Products {
-    fn all(&self) -> impl Iterator<Item = &Issued> {
-        self.groups.iter().flatten().chain(&self.open)
+/// The product at a place of the program.
+fn product_at(program: &Program, pc: u32) -> &WgmmaOp {
+    match &program.code[pc as usize].op {
+        Op::Wgmma(op) => op,
+        _ => unreachable!("a product was issued there"),
+    }
+}
+
+/// Says of all registers of some steps whether they are under way.
+fn mark(program: &Program, warp: &mut Warp, steps: &[Step], in_flight: bool) {
+    for step in steps {
+        match step {
+            Step::Product(issued) => {
+                for &slot in product_at(program, issued.pc).registers() {
+                    warp.in_flight(slot, in_flight);
+                }
+            }
+            Step::Move { dst, src, .. } => {
+                warp.in_flight(*dst, in_flight);
+                warp.in_flight(*src, in_flight);
+            }
+        }
     }
 }
 
@@ -70,10 +96,9 @@ impl Machine<'_> {
         if self.options.delivery == Delivery::Early {
             self.product(cluster, cta, warp, op, &issued)?;
         }
-        warp.products.open.push(issued);
-        for &slot in op.registers() {
-            warp.in_flight(slot, true);
-        }
+        let step = [Step::Product(issued)];
+        mark(self.program, warp, &step, true);
+        warp.products.open.extend(step);
         Ok(Flow::Next)
     }
 
@@ -84,33 +109,47 @@ impl Machine<'_> {
 
     pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<()> {
         let program = self.program;
-        let product_at = |pc: u32| match &program.code[pc as usize].op {
-            Op::Wgmma(op) => op,
-            _ => unreachable!("a product was issued there"),
-        };
         let mut done = Vec::new();
         while warp.products.groups.len() > left as usize {
             done.extend(warp.products.groups.pop_front().unwrap_or_default());
         }
-        for issued in &done {
-            for &slot in product_at(issued.pc).registers() {
-                warp.in_flight(slot, false);
-            }
+        mark(program, warp, &done, false);
+        let products = std::mem::take(&mut warp.products);
+        for steps in products.groups.iter().chain([&products.open]) {
+            mark(program, warp, steps, true);
         }
-        let still: Vec<u32> = warp.products.all().map(|issued| issued.pc).collect();
-        for pc in still {
-            for &slot in product_at(pc).registers() {
-                warp.in_flight(slot, true);
-            }
+        warp.products = products;
+        if self.options.delivery == Delivery::Early {
+            return Ok(());
         }
-        if self.options.delivery == Delivery::Late {
-            for issued in &done {
-                self.product(cluster, cta, warp, product_at(issued.pc), issued).map_err(|fault| {
-                    fault.line(program.code[issued.pc as usize].line).note("while the product was made, at the wait for it")
-                })?;
+        for step in &done {
+            match step {
+                Step::Product(issued) => {
+                    self.product(cluster, cta, warp, product_at(program, issued.pc), issued).map_err(|fault| {
+                        fault.line(program.code[issued.pc as usize].line).note("while the product was made, at the wait for it")
+                    })?;
+                }
+                Step::Move { dst, src, mask } => move_now(warp, *mask, *dst, *src),
             }
         }
         Ok(())
+    }
+
+    /// Moves an accumulator that is under way: its new name is under way too. Says whether it was one.
+    pub(super) fn move_in_flight(&mut self, warp: &mut Warp, mask: u32, dst: Slot, src: Slot) -> bool {
+        let products = &warp.products;
+        if !warp.is_in_flight(src) || products.open.is_empty() && products.groups.is_empty() {
+            return false;
+        }
+        if self.options.delivery == Delivery::Early {
+            move_now(warp, mask, dst, src);
+        }
+        let step = Step::Move { dst, src, mask };
+        warp.in_flight(dst, true);
+        let products = &mut warp.products;
+        let group = if products.open.is_empty() { products.groups.back_mut() } else { None };
+        group.unwrap_or(&mut products.open).push(step);
+        true
     }
 
     /// The sixteen rows of this warp.
@@ -186,6 +225,11 @@ impl Machine<'_> {
         }
         Ok(())
     }
+}
+
+fn move_now(warp: &mut Warp, mask: u32, dst: Slot, src: Slot) {
+    let values = *warp.read(src);
+    warp.set(dst, mask, &values, 0);
 }
 
 /// The elements of accumulator register `index` of a lane.
