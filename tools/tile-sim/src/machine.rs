@@ -12,6 +12,7 @@ use crate::memory::Global;
 use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::shared::Shared;
+use crate::tmem::Tmem;
 use crate::warp::{Split, Warp};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -65,6 +66,7 @@ pub(crate) struct Cta {
     pub(crate) shared: Shared,
     pub(crate) barriers: [Barrier; 16],
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
+    pub(crate) tmem: Tmem,
     pub(crate) warps: Vec<Warp>,
     /// Per warp, when it last fenced between the generic and the async proxy.
     pub(crate) fenced: Vec<u32>,
@@ -152,6 +154,7 @@ impl<'p> Machine<'p> {
                 shared: Shared::new(self.program.shared_bytes),
                 barriers: Default::default(),
                 mbarriers: BTreeMap::new(),
+                tmem: Tmem::default(),
                 fenced: vec![0; warps.len()],
                 warps,
             }

@@ -16,6 +16,7 @@ mod program;
 mod shared;
 mod slots;
 mod tensor_map;
+mod tmem;
 mod warp;
 
 use base::diag::{Diagnostic, Result};

@@ -5,6 +5,7 @@
 
 use crate::exec::bulk::{Load, Store};
 use crate::exec::copy::Copy;
+use crate::exec::tcgen05::{Fill, Product};
 use crate::fault::Result;
 use crate::machine::{Cluster, Delivery, Machine};
 
@@ -23,6 +24,10 @@ pub(crate) enum Action {
     },
     Load(Load),
     Store(Store),
+    Product(Box<Product>),
+    Fill(Fill),
+    /// Arrivals when the tensor work before is done.
+    Commit(Vec<(usize, u32)>),
 }
 
 impl Machine<'_> {
@@ -49,6 +54,9 @@ impl Machine<'_> {
             Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, pending.warp),
             Action::Load(load) => self.load_box(cluster, load),
             Action::Store(store) => self.store_box(cluster, store),
+            Action::Product(product) => self.do_product(cluster, &product),
+            Action::Fill(fill) => self.do_fill(cluster, &fill),
+            Action::Commit(barriers) => barriers.into_iter().try_for_each(|barrier| cluster.arrive(barrier, 1)),
         };
         result.map_err(|fault| fault.line(line).note("while asynchronous work was done"))
     }

@@ -1,6 +1,7 @@
 //! A kernel as it is executed: names are slots, labels are indices, types are resolved.
 
 use crate::lanes::LaneFn;
+use crate::tmem::Shape;
 use crate::product::{Accumulator, Kind};
 
 /// Index of a register in a warp's file.
@@ -303,6 +304,15 @@ pub(crate) enum Op {
     },
     Mma(Box<MmaOp>),
     WgmmaFence,
+    TensorAllocate { address: Address, columns: Slot },
+    TensorFree { address: Slot, columns: Slot },
+    TensorRelinquish,
+    TensorLoad { shape: Shape, packed: bool, split: u32, dst: Box<[Slot]>, address: Address },
+    TensorStore { shape: Shape, packed: bool, split: u32, src: Box<[Slot]>, address: Address },
+    TensorWait { loads: bool },
+    TensorCopy { shape: CopyShape, pair: bool, to: Address, from: Slot },
+    TensorCommit { address: Address, multicast: Option<Slot> },
+    TensorProduct(Box<TensorProduct>),
     Wgmma(Box<WgmmaOp>),
     WgmmaCommit,
     WgmmaWait {
@@ -335,6 +345,46 @@ pub(crate) struct MmaOp {
     pub(crate) c_packed: bool,
     pub(crate) scale_a: Option<ScaleOp>,
     pub(crate) scale_b: Option<ScaleOp>,
+}
+
+/// The kinds of `tcgen05.mma`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TensorKind {
+    F16,
+    Tf32,
+    F8f6f4,
+    I8,
+    Mxf8f6f4,
+    Mxf4,
+}
+
+/// Rows and bits of a row of `tcgen05.cp`; 64 rows go to the warps of even and odd number, or to the first and last two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyShape {
+    S128x256,
+    S4x256,
+    S128x128,
+    S64x128Apart,
+    S64x128Together,
+    S32x128,
+}
+
+/// A product into tensor memory.
+pub(crate) struct TensorProduct {
+    pub(crate) kind: TensorKind,
+    /// Of two CTAs.
+    pub(crate) pair: bool,
+    /// Elements that share a scale.
+    pub(crate) block: u32,
+    pub(crate) d: Address,
+    pub(crate) a_tensor: Option<Address>,
+    pub(crate) a_shared: Slot,
+    pub(crate) b: Slot,
+    pub(crate) descriptor: Slot,
+    pub(crate) scales: Option<(Address, Address)>,
+    pub(crate) disabled: Box<[Slot]>,
+    pub(crate) accumulate: Slot,
+    pub(crate) shift: u32,
 }
 
 /// A product of a warp group.

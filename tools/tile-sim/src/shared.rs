@@ -67,8 +67,7 @@ impl Shared {
     #[inline]
     pub(crate) fn read(&self, address: u32, length: u32) -> Result<&[u8]> {
         self.check(address, length)?;
-        if let Some(granule) = self.granules[Self::granules_of(address, length)].iter().find(|granule| granule.arriving > 0) {
-            let _ = granule;
+        if self.granules[Self::granules_of(address, length)].iter().any(|granule| granule.arriving > 0) {
             return Err(Fault::new(
                 "SIM031",
                 format!("shared memory at {address:#x} is read while an asynchronous copy to it is under way"),
@@ -94,6 +93,18 @@ impl Shared {
                     format!("shared memory at {address:#x} is written while an asynchronous {what} it is under way"),
                 ));
             }
+            (granule.generic_write, granule.warp) = (self.clock, warp as u16);
+        }
+        self.mark_written(address, length);
+        self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
+        Ok(())
+    }
+    /// A write of a thread's asynchronous copy, when it is done.
+    pub(crate) fn write_copy(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
+        let length = bytes.len() as u32;
+        self.check(address, length)?;
+        self.clock += 1;
+        for granule in &mut self.granules[Self::granules_of(address, length)] {
             (granule.generic_write, granule.warp) = (self.clock, warp as u16);
         }
         self.mark_written(address, length);

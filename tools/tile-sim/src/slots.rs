@@ -71,10 +71,24 @@ impl Op {
                 each(&op.coordinates);
                 each(&[op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
             }
+            Op::TensorLoad { dst: slots, address, .. } | Op::TensorStore { src: slots, address, .. } => {
+                each(slots);
+                each(&at(address));
+            }
+            Op::TensorAllocate { address: Address { base: slot, .. }, columns: other }
+            | Op::TensorFree { address: slot, columns: other }
+            | Op::TensorCopy { to: Address { base: slot, .. }, from: other, .. } => each(&[*slot, *other]),
+            Op::TensorCommit { address, multicast } => {
+                each(&at(address));
+                each(multicast.as_slice());
+            }
+            Op::TensorProduct(op) => each(&[op.d.base, op.a_shared, op.b, op.descriptor, op.accumulate]),
             Op::Barrier(op) => each(&[op.id]),
             Op::CopyArrive { address, .. } => each(&at(address)),
             Op::Nothing
             | Op::ProxyFence
+            | Op::TensorRelinquish
+            | Op::TensorWait { .. }
             | Op::Branch { .. }
             | Op::Exit
             | Op::Trap

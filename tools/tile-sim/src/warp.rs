@@ -1,6 +1,7 @@
 //! A warp: registers, and the groups of lanes that are at different places.
 
 use crate::exec::copy::Copies;
+use crate::exec::tcgen05::Access;
 use crate::exec::wgmma::Products;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::program::{Program, Slot};
@@ -66,6 +67,10 @@ pub(crate) struct Warp {
     pub(crate) cluster_ticket: Option<u64>,
     pub(crate) copies: Copies,
     pub(crate) products: Products,
+    pub(crate) tensor_loads: Vec<Access>,
+    pub(crate) tensor_stores: Vec<Access>,
+    /// Copies of registers that tensor memory is being loaded to: instruction and lanes.
+    pub(crate) tensor_copies: Vec<(u32, u32)>,
     /// Registers that belong to asynchronous work, and how many.
     in_flight: Vec<bool>,
     in_flight_count: usize,

@@ -11,6 +11,7 @@ mod convert;
 mod float;
 mod matrix;
 mod memory;
+mod tcgen05;
 mod wgmma;
 
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
@@ -88,6 +89,9 @@ impl Builder<'_> {
             return Ok(Some(op));
         }
         if let Some(op) = self.warp_group(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.tensor(instruction)? {
             return Ok(Some(op));
         }
         self.memory(instruction)

@@ -76,7 +76,7 @@ impl Machine<'_> {
         if copy.read > 0 {
             data[..copy.read as usize].copy_from_slice(self.global.bytes(copy.from, copy.read as usize)?);
         }
-        cluster.ctas[copy.to.0].shared.write(copy.to.1, &data[..copy.bytes as usize], warp)
+        cluster.ctas[copy.to.0].shared.write_copy(copy.to.1, &data[..copy.bytes as usize], warp)
     }
     fn finish(&mut self, cluster: &mut Cluster, copies: &[Copy], warp: usize) -> Result<()> {
         for copy in copies {

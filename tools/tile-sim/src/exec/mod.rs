@@ -2,12 +2,14 @@
 
 pub(crate) mod bulk;
 mod collective;
+mod copies;
 pub(crate) mod copy;
 mod matrix;
 mod mbarrier;
 mod memory;
 pub(crate) mod mma;
 mod print;
+pub(crate) mod tcgen05;
 pub(crate) mod wgmma;
 
 pub(crate) use mbarrier::Mbarrier;
@@ -54,10 +56,10 @@ impl Machine<'_> {
             }
         }
         if warp.any_in_flight() {
-            // NVIDIA's compiler moves accumulators that are under way from one name to another.
-            if let Op::Move { dst, src } = instr.op
-                && self.move_in_flight(warp, mask, dst, src)
-            {
+            // NVIDIA's compiler moves such registers from one name to another before the wait.
+            let pc = warp.splits[split].pc;
+            if copies::moves_in_flight(warp, &instr.op) {
+                self.copy_in_flight(warp, mask, pc, &instr.op);
                 return Ok(Flow::Next);
             }
             check_in_flight(warp, &instr.op)?;
@@ -70,32 +72,8 @@ impl Machine<'_> {
                 let undefined = src.iter().fold(0, |mask, &slot| mask | warp.undefined[slot as usize]);
                 warp.set(*dst, mask, &out, undefined);
             }
-            Op::Move { dst, src } => {
-                let (values, undefined) = (warp.regs[*src as usize], warp.undefined[*src as usize]);
-                warp.set(*dst, mask, &values, undefined);
-            }
+            op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => copies::copy(warp, mask, op),
             Op::Select { dst, yes, no, predicate } => select(warp, mask, *dst, *yes, *no, *predicate),
-            Op::Pack { dst, src, bits } => {
-                let mut out: Lanes = [0; WARP];
-                let mut undefined = 0;
-                let part = u64::MAX >> (64 - bits);
-                for (index, &slot) in src.iter().enumerate() {
-                    undefined |= warp.undefined[slot as usize];
-                    let values = warp.read(slot);
-                    for lane in 0..WARP {
-                        out[lane] |= (values[lane] & part) << (index as u32 * bits);
-                    }
-                }
-                warp.set(*dst, mask, &out, undefined);
-            }
-            Op::Unpack { dst, src, bits } => {
-                let (values, undefined) = (*warp.read(*src), warp.undefined[*src as usize]);
-                let part = u64::MAX >> (64 - bits);
-                for (index, &slot) in dst.iter().enumerate() {
-                    let out = values.map(|value| value >> (index as u32 * bits) & part);
-                    warp.set(slot, mask, &out, undefined);
-                }
-            }
             Op::Nothing => {}
             Op::ProxyFence => {
                 let cta = &mut cluster.ctas[cta];
@@ -161,6 +139,18 @@ impl Machine<'_> {
             Op::WgmmaFence => {}
             Op::WgmmaCommit => self.wgmma_commit(warp),
             Op::WgmmaWait { left } => self.wgmma_wait(cluster, cta, warp, *left)?,
+            Op::TensorAllocate { .. }
+            | Op::TensorFree { .. }
+            | Op::TensorRelinquish
+            | Op::TensorLoad { .. }
+            | Op::TensorStore { .. }
+            | Op::TensorWait { .. }
+            | Op::TensorCopy { .. }
+            | Op::TensorCommit { .. }
+            | Op::TensorProduct(_) => {
+                let pc = warp.splits[split].pc;
+                return self.tcgen05(cluster, cta, warp, mask, pc, instr);
+            }
             op => return collective::execute(warp, mask, op),
         }
         Ok(Flow::Next)

@@ -4,6 +4,7 @@
 //! using them before is a fault. With late delivery the product is made at that wait.
 
 use super::Flow;
+use super::copies::{copy, destinations};
 use super::matrix::whole_warp;
 use crate::descriptor::{Descriptor, Major, read_matrix};
 use crate::fault::{Fault, Result};
@@ -30,7 +31,7 @@ pub(crate) struct Issued {
 #[derive(Clone, Debug)]
 enum Step {
     Product(Issued),
-    Move { dst: Slot, src: Slot, mask: u32 },
+    Copy { pc: u32, mask: u32 },
 }
 
 /// The products of a warp that no wait has covered.
@@ -38,6 +39,14 @@ enum Step {
 pub(crate) struct Products {
     open: Vec<Step>,
     groups: std::collections::VecDeque<Vec<Step>>,
+}
+
+impl Products {
+    /// Notes a copy of an accumulator, when there is a product it can belong to.
+    pub(super) fn copy(&mut self, pc: u32, mask: u32) -> bool {
+        let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
+        group.map(|group| group.push(Step::Copy { pc, mask })).is_some()
+    }
 }
 
 /// The product at a place of the program.
@@ -57,9 +66,10 @@ fn mark(program: &Program, warp: &mut Warp, steps: &[Step], in_flight: bool) {
                     warp.in_flight(slot, in_flight);
                 }
             }
-            Step::Move { dst, src, .. } => {
-                warp.in_flight(*dst, in_flight);
-                warp.in_flight(*src, in_flight);
+            Step::Copy { pc, .. } => {
+                for &slot in destinations(&program.code[*pc as usize].op) {
+                    warp.in_flight(slot, in_flight);
+                }
             }
         }
     }
@@ -129,27 +139,10 @@ impl Machine<'_> {
                         fault.line(program.code[issued.pc as usize].line).note("while the product was made, at the wait for it")
                     })?;
                 }
-                Step::Move { dst, src, mask } => move_now(warp, *mask, *dst, *src),
+                Step::Copy { pc, mask } => copy(warp, *mask, &program.code[*pc as usize].op),
             }
         }
         Ok(())
-    }
-
-    /// Moves an accumulator that is under way: its new name is under way too. Says whether it was one.
-    pub(super) fn move_in_flight(&mut self, warp: &mut Warp, mask: u32, dst: Slot, src: Slot) -> bool {
-        let products = &warp.products;
-        if !warp.is_in_flight(src) || products.open.is_empty() && products.groups.is_empty() {
-            return false;
-        }
-        if self.options.delivery == Delivery::Early {
-            move_now(warp, mask, dst, src);
-        }
-        let step = Step::Move { dst, src, mask };
-        warp.in_flight(dst, true);
-        let products = &mut warp.products;
-        let group = if products.open.is_empty() { products.groups.back_mut() } else { None };
-        group.unwrap_or(&mut products.open).push(step);
-        true
     }
 
     /// The sixteen rows of this warp.
@@ -225,11 +218,6 @@ impl Machine<'_> {
         }
         Ok(())
     }
-}
-
-fn move_now(warp: &mut Warp, mask: u32, dst: Slot, src: Slot) {
-    let values = *warp.read(src);
-    warp.set(dst, mask, &values, 0);
 }
 
 /// The elements of accumulator register `index` of a lane.
