@@ -1,8 +1,8 @@
 //! A kernel as it is executed: names are slots, labels are indices, types are resolved.
 
 use crate::lanes::LaneFn;
-use crate::tmem::Shape;
 use crate::product::{Accumulator, Kind};
+use crate::tmem::Shape;
 
 /// Index of a register in a warp's file.
 pub(crate) type Slot = u32;
@@ -304,14 +304,42 @@ pub(crate) enum Op {
     },
     Mma(Box<MmaOp>),
     WgmmaFence,
-    TensorAllocate { address: Address, columns: Slot },
-    TensorFree { address: Slot, columns: Slot },
+    TensorAllocate {
+        address: Address,
+        columns: Slot,
+    },
+    TensorFree {
+        address: Slot,
+        columns: Slot,
+    },
     TensorRelinquish,
-    TensorLoad { shape: Shape, packed: bool, split: u32, dst: Box<[Slot]>, address: Address },
-    TensorStore { shape: Shape, packed: bool, split: u32, src: Box<[Slot]>, address: Address },
-    TensorWait { loads: bool },
-    TensorCopy { shape: CopyShape, pair: bool, to: Address, from: Slot },
-    TensorCommit { address: Address, multicast: Option<Slot> },
+    TensorLoad {
+        shape: Shape,
+        packed: bool,
+        split: u32,
+        dst: Box<[Slot]>,
+        address: Address,
+    },
+    TensorStore {
+        shape: Shape,
+        packed: bool,
+        split: u32,
+        src: Box<[Slot]>,
+        address: Address,
+    },
+    TensorWait {
+        loads: bool,
+    },
+    TensorCopy {
+        shape: CopyShape,
+        pair: bool,
+        to: Address,
+        from: Slot,
+    },
+    TensorCommit {
+        address: Address,
+        multicast: Option<Slot>,
+    },
     TensorProduct(Box<TensorProduct>),
     Wgmma(Box<WgmmaOp>),
     WgmmaCommit,

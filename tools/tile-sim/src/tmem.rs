@@ -30,7 +30,10 @@ impl Tmem {
     /// The first column of a new allocation; `None` when no run of columns is free.
     pub(crate) fn allocate(&mut self, columns: u32) -> Result<Option<u32>> {
         if !columns.is_power_of_two() || !(LEAST..=COLUMNS as u32).contains(&columns) {
-            return Err(Fault::new("SIM080", format!("{columns} columns of tensor memory: a power of two from 32 to 512 is needed")));
+            return Err(Fault::new(
+                "SIM080",
+                format!("{columns} columns of tensor memory: a power of two from 32 to 512 is needed"),
+            ));
         }
         if self.relinquished {
             return Err(Fault::new("SIM080", "tensor memory is allocated after the permit was relinquished"));
@@ -47,7 +50,10 @@ impl Tmem {
         let (start, size) = ((address & 0xffff) as usize, columns as usize);
         let owner = self.owner.get(start).copied().unwrap_or(0);
         if owner == 0 || self.owner.iter().filter(|&&other| other == owner).count() != size || start + size > COLUMNS {
-            return Err(Fault::new("SIM080", format!("{columns} columns of tensor memory at {address:#x} are freed that were not allocated so")));
+            return Err(Fault::new(
+                "SIM080",
+                format!("{columns} columns of tensor memory at {address:#x} are freed that were not allocated so"),
+            ));
         }
         self.owner[start..start + size].fill(0);
         Ok(())
@@ -123,9 +129,12 @@ mod tests {
 
     #[test]
     fn every_cell_has_one_register() {
-        for (shape, lanes) in [(Shape::S32x32, 32), (Shape::S16x64, 16), (Shape::S16x128, 16), (Shape::S16x256, 16), (Shape::S16x32x2, 16)] {
+        for (shape, lanes) in
+            [(Shape::S32x32, 32), (Shape::S16x64, 16), (Shape::S16x128, 16), (Shape::S16x256, 16), (Shape::S16x32x2, 16)]
+        {
             let (per, columns) = shape.registers();
-            let all: BTreeSet<_> = (0..32).flat_map(|thread| (0..2 * per).map(move |index| shape.place(thread, index, 2))).collect();
+            let all: BTreeSet<_> =
+                (0..32).flat_map(|thread| (0..2 * per).map(move |index| shape.place(thread, index, 2))).collect();
             let halves = if shape == Shape::S16x32x2 { 2 } else { 1 };
             assert_eq!(all.len(), lanes * 2 * columns as usize * halves);
         }

@@ -135,8 +135,17 @@ impl Builder<'_> {
         let known: Vec<&str> = COMMON
             .iter()
             .chain(&[
-                "mma", "block_scale", "block16", "block32", "scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "collector::a::discard",
-                "collector::a::fill", "collector::a::use", "collector::a::lastuse",
+                "mma",
+                "block_scale",
+                "block16",
+                "block32",
+                "scale_vec::1X",
+                "scale_vec::2X",
+                "scale_vec::4X",
+                "collector::a::discard",
+                "collector::a::fill",
+                "collector::a::use",
+                "collector::a::lastuse",
             ])
             .copied()
             .chain(kinds.iter().map(|kind| kind.0))

@@ -97,8 +97,12 @@ fn elements(kind: TensorKind, code: u32) -> Result<Elements> {
         (TensorKind::Mxf4, 1) => float(Scalar::F4E2M1FN, 4, 32),
         (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 0) => float(Scalar::F8E4M3FN, 8, 16),
         (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 1) => float(Scalar::F8E5M2, 8, 16),
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 3) => Ok(Elements { kind: Kind::Small { exponent: 2, mantissa: 3 }, width: 6, per: 16 }),
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 4) => Ok(Elements { kind: Kind::Small { exponent: 3, mantissa: 2 }, width: 6, per: 16 }),
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 3) => {
+            Ok(Elements { kind: Kind::Small { exponent: 2, mantissa: 3 }, width: 6, per: 16 })
+        }
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 4) => {
+            Ok(Elements { kind: Kind::Small { exponent: 3, mantissa: 2 }, width: 6, per: 16 })
+        }
         // Sixteen elements of fewer bits fill the first bytes of sixteen.
         (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 5) => float(Scalar::F4E2M1FN, 4, 16),
         (TensorKind::I8, 0 | 1) => Ok(Elements { kind: Kind::Int { bits: 8, signed: code == 1 }, width: 8, per: 16 }),
@@ -157,7 +161,15 @@ fn unpack(elements: Elements, chunk: &[u8], mut put: impl FnMut(usize, u64)) {
 }
 
 impl Machine<'_> {
-    pub(super) fn tcgen05(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, instr: &Instr) -> Result<Flow> {
+    pub(super) fn tcgen05(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        pc: u32,
+        instr: &Instr,
+    ) -> Result<Flow> {
         match &instr.op {
             Op::TensorAllocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
             Op::TensorFree { address, columns } => {
@@ -207,7 +219,15 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    fn tensor_allocate(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, address: Address, columns: Slot) -> Result<Flow> {
+    fn tensor_allocate(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        address: Address,
+        columns: Slot,
+    ) -> Result<Flow> {
         if let Some(flow) = whole_warp(warp, mask)? {
             return Ok(flow);
         }
@@ -233,7 +253,12 @@ impl Machine<'_> {
         let address = uniform(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
         let first = (address >> 16) as usize;
         if first / 32 != warp.index % 4 {
-            let message = format!("warp {} of its group reaches lanes {} to {} of tensor memory, not lane {first}", warp.index % 4, warp.index % 4 * 32, warp.index % 4 * 32 + 31);
+            let message = format!(
+                "warp {} of its group reaches lanes {} to {} of tensor memory, not lane {first}",
+                warp.index % 4,
+                warp.index % 4 * 32,
+                warp.index % 4 * 32 + 31
+            );
             return Err(Fault::new("SIM081", message));
         }
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
@@ -242,7 +267,10 @@ impl Machine<'_> {
         for_each_cell(op, &access, |_, _, _, column| {
             let column = tmem.column(column)?;
             if tmem.product[column] > 0 {
-                return Err(Fault::new("SIM034", format!("column {column} of tensor memory belongs to a product that is under way")));
+                return Err(Fault::new(
+                    "SIM034",
+                    format!("column {column} of tensor memory belongs to a product that is under way"),
+                ));
             }
             if load && tmem.storing[column] > 0 {
                 return Err(Fault::new("SIM034", format!("column {column} of tensor memory is read before tcgen05.wait::st")));
@@ -263,7 +291,11 @@ impl Machine<'_> {
                 Ok(())
             })?;
         }
-        if load { warp.tensor_loads.push(access) } else { warp.tensor_stores.push(access) }
+        if load {
+            warp.tensor_loads.push(access)
+        } else {
+            warp.tensor_stores.push(access)
+        }
         Ok(Flow::Next)
     }
 
@@ -322,7 +354,15 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn tensor_product(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &TensorProduct, line: u32) -> Result<()> {
+    fn tensor_product(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        lane: usize,
+        op: &TensorProduct,
+        line: u32,
+    ) -> Result<()> {
         let value = |warp: &Warp, slot: Slot| -> Result<u64> {
             defined(warp, slot, 1 << lane, "an operand of a product")?;
             Ok(warp.read(slot)[lane])
@@ -394,7 +434,9 @@ impl Machine<'_> {
         let ctas = if fill.pair { vec![fill.cta, fill.cta + 1] } else { vec![fill.cta] };
         let descriptor = Descriptor::tcgen05(fill.from)?;
         for cta in ctas {
-            let Some(state) = cluster.ctas.get_mut(cta) else { return Err(Fault::new("SIM082", "a copy of a pair without a second CTA")) };
+            let Some(state) = cluster.ctas.get_mut(cta) else {
+                return Err(Fault::new("SIM082", "a copy of a pair without a second CTA"));
+            };
             let (rows, bytes) = fill.shape.size();
             for row in 0..rows {
                 for offset in (0..bytes).step_by(16) {
@@ -456,7 +498,10 @@ impl Product {
             for column in self.columns() {
                 let column = cta.tmem.column(column)?;
                 if begin && cta.tmem.storing[column] > 0 {
-                    return Err(Fault::new("SIM034", format!("column {column} of tensor memory is used by a product before tcgen05.wait::st")));
+                    return Err(Fault::new(
+                        "SIM034",
+                        format!("column {column} of tensor memory is used by a product before tcgen05.wait::st"),
+                    ));
                 }
                 let count = &mut cta.tmem.product[column];
                 *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
@@ -489,7 +534,9 @@ impl Product {
         for row in 0..mn {
             for start in (0..k).step_by(elements.per) {
                 let offset = (start / elements.per * 16) as u32;
-                unpack(elements, read(descriptor.chunk(major, row as u32, offset))?, |index, bits| put(row, start + index, value(bits)));
+                unpack(elements, read(descriptor.chunk(major, row as u32, offset))?, |index, bits| {
+                    put(row, start + index, value(bits))
+                });
             }
         }
         Ok(())
