@@ -137,6 +137,28 @@ def running_sum(a, c, T: ConstInt):
         ct.store(c, index=(k,), tile=total)
 
 
+@ct.kernel
+def scaled(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.astype(ct.astype(x, ct.float32) * 0.5, ct.float16))
+
+
+@ct.kernel
+def row_max(a, c, N: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(1, N))
+    ct.store(c, index=(i,), tile=ct.max(x, axis=1))
+
+
+@ct.kernel
+def outer(a, b, c, T: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(j,), shape=(T,))
+    ct.store(c, index=(i, j), tile=ct.reshape(x, (T, 1)) * ct.reshape(y, (1, T)))
+
+
 def cases():
     random = np.random.default_rng(1)
     normal = lambda *shape: random.standard_normal(shape, dtype=np.float32)
@@ -171,6 +193,13 @@ def cases():
         yield Case(name, matmul, [g, h, empty(64, 64), 32, 32, 16], (2, 2, 1), {2: product}, 1e-4 if dtype == np.float16 else 4e-3, 4e-3)
     s = normal(512)
     yield Case('running_sum', running_sum, [s, empty(512), 128], (1, 1, 1), {1: np.cumsum(s.reshape(4, 128), 0, dtype=f32).ravel()}, 1e-6, 1e-6)
+
+
+    h = normal(512).astype(np.float16)
+    yield Case('scaled', scaled, [h, empty(512, dtype=np.float16), 128], (4, 1, 1), {1: (h.astype(f32) * f32(0.5)).astype(np.float16)})
+    yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
+    v, w = normal(64), normal(64)
+    yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
 
 
 def signature(case):

@@ -63,7 +63,20 @@ fn numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
     let words = |width: usize| bytes.chunks_exact(width);
     Ok(match kind {
         "float32" => words(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
+        "float16" => words(2).map(|b| half(u16::from_le_bytes(b.try_into().expect("two bytes")))).collect(),
         "int32" => words(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
         other => return Err(format!("the harness does not compare {other}")),
     })
+}
+
+/// The value of a 16-bit float.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let size = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
 }

@@ -1,0 +1,19 @@
+//! Real clients: cuTile Python compiles through the driver as it is found on PATH.
+
+use std::process::Command;
+use tests::{finish, path_with_tools, root, temporary, tool, tool_names};
+
+/// `scripts/setup --clients` installs cuTile Python; without it this test fails, for it would test nothing.
+#[test]
+fn cutile_python_exports_kernels() {
+    let python = root().join(".toolkit/python/bin/python");
+    assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
+    tool_names().iter().for_each(|name| drop(tool(name)));
+    let folder = temporary();
+    let mut command = Command::new(python);
+    command.arg(root().join("tests/cli/client.py")).arg(root().join("scripts")).current_dir(folder.path());
+    command.env("PATH", path_with_tools()).env("TMPDIR", folder.path()).env("CUDA_TILE_CACHE_DIR", folder.path());
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    let ran = finish(command, b"");
+    assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+}
