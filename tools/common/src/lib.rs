@@ -24,6 +24,7 @@
 //! }
 //! ```
 
+pub mod cl;
 mod files;
 pub mod launch;
 pub mod options;

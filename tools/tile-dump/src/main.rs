@@ -1,18 +1,26 @@
 //! `tile-dump`: any file of the pipeline as text.
 
-use base::envelope::{Sniffed, sniff};
-use common::About;
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Form, Sniffed, sniff};
+use base::{File, Payload};
+use common::{About, Format, Input, Session};
 
 const ABOUT: About = About {
     name: "tile-dump",
     summary: "Prints a file as text; bytecode as NVIDIA's tileirdisasm does",
-    examples: &[("tile-dump k.tileirbc", "bytecode as text"), ("tile-dump -g k.tileirbc", "with source locations")],
+    examples: &[
+        ("tile-dump k.tileirbc", "bytecode as text"),
+        ("tile-dump -g k.tileirbc", "with source locations"),
+        ("tile-dump k.sched", "a stage file, which reads back without loss"),
+        ("tile-dump --format=ron k.as", "a stage file to edit"),
+        ("tile-dump k.cubin", "a cubin's kernels and what they need"),
+    ],
     passes: &[],
 };
 
 #[derive(clap::Args)]
 struct Options {
-    /// Print source locations too
+    /// Print source locations too, for bytecode and .tile
     #[arg(short = 'g', long)]
     print_debug_info: bool,
 }
@@ -21,10 +29,44 @@ fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
         input.refuse_cut()?;
-        let producer = session.producer();
-        let file = tileir::import::open(&input.bytes, &input.name, &producer)?;
-        let debug = options.print_debug_info.then_some(&file.envelope.debug);
-        let _ = matches!(sniff(&input.bytes), Sniffed::Bytecode);
-        session.write_bytes(tileir::text::print(&file.payload, debug).as_bytes(), false)
+        match sniff(&input.bytes) {
+            Sniffed::Stage { format, .. } => stage_file(session, &input, &format, options),
+            Sniffed::Elf => session.write_bytes(cubin::print(&cubin::read(&input.bytes, &input.name)?).as_bytes(), false),
+            Sniffed::Ptx => session.write_bytes(&input.bytes, false),
+            _ => program(session, &input, options),
+        }
     })
+}
+
+fn stage_file(session: &mut Session, input: &Input, format: &str, options: &Options) -> Result<()> {
+    match format {
+        tileaa::Module::FORMAT => whole::<tileaa::Module>(session, input),
+        tileas::Module::FORMAT => whole::<tileas::Module>(session, input),
+        sched::Module::FORMAT => whole::<sched::Module>(session, input),
+        tileir::Module::FORMAT => program(session, input, options),
+        other => Err(Diagnostic::invalid("DMP001", format!("{} is a file of an unknown format '{other}'", input.name))),
+    }
+}
+
+/// A stage file in the form asked for, text by default.
+fn whole<P: Payload>(session: &mut Session, input: &Input) -> Result<()> {
+    let file: File<P> = session.decode(input)?;
+    write_file(session, &file)
+}
+
+fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
+    let form = session.format().map_or(Form::Text, Form::from);
+    let bytes = file.write(form)?;
+    session.write_bytes(&bytes, form == Form::Binary)
+}
+
+/// The program as its author wrote it: without the envelope, as the reference prints it, unless a form is asked for.
+fn program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
+    let producer = session.producer();
+    let file = session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer))?;
+    if session.format().is_some_and(|format| format != Format::Text) {
+        return write_file(session, &file);
+    }
+    let debug = options.print_debug_info.then_some(&file.envelope.debug);
+    session.write_bytes(tileir::text::print(&file.payload, debug).as_bytes(), false)
 }

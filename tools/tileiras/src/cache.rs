@@ -5,8 +5,8 @@
 //! cache and be killed at any moment; each carries a hash of itself and is dropped when that does not match.
 
 use crate::drive::{Compiled, Stop, exit};
-use crate::grammar::Parsed;
 use crate::pipeline::{Step, tools_folder};
+use common::cl::Parsed;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Cache {
             return Ok(None);
         }
         let bad = |message: String| Stop::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
-        let megabytes = parsed.get("cache-size").and_then(crate::grammar::parse_integer).unwrap_or(1024);
+        let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
         let limit = u64::try_from(megabytes).map_err(|_| bad("its size cannot be negative".into()))? << 20;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(error.to_string()))?;
         let data = fs::metadata(folder).map_err(|error| bad(error.to_string()))?;

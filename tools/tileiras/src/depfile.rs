@@ -1,8 +1,8 @@
 //! Depfiles for make and ninja: what an output was made from.
 
-use crate::grammar::Parsed;
 use crate::pipeline::{Step, tools_folder};
 use base::diag::{Diagnostic, Result};
+use common::cl::Parsed;
 use std::path::{Path, PathBuf};
 
 /// Writes the depfile when one is asked for. It names the input, the pipeline file, the tools and ptxas, so that a new tool

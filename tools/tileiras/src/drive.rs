@@ -2,11 +2,11 @@
 
 use crate::cache::Cache;
 use crate::depfile;
-use crate::grammar::{Parsed, parse_integer};
 use crate::pipeline::{Pipeline, Step, tools_folder};
 use crate::remarks::Wanted;
 use crate::run::{Failure, Feed, Outcome, Said, run};
 use base::diag::{Diagnostic, Severity, Style};
+use common::cl::{Parsed, parse_integer};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

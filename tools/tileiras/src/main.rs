@@ -1,13 +1,12 @@
 //! `tileiras`: from Tile IR bytecode to a cubin, by running the stage tools that lie beside it.
 //!
 //! The command line, the exit codes and the messages are those of NVIDIA's tool of this name, so that its clients can use this
-//! one: [`grammar`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
+//! one: [`common::cl`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
 
 mod cache;
 mod depfile;
 mod drive;
 mod explain;
-mod grammar;
 mod help;
 mod many;
 mod ninja;
@@ -16,15 +15,15 @@ mod pipeline;
 mod remarks;
 mod run;
 
+use common::cl::{self, Parsed};
 use drive::{Stop, exit};
-use grammar::Parsed;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_else(|| "tileiras".into());
-    let parsed = grammar::parse(&program, &words.collect::<Vec<_>>());
+    let parsed = cl::parse(options::OPTIONS, &program, &words.collect::<Vec<_>>());
     ExitCode::from(match answer(&program, &parsed) {
         Ok(text) => {
             print(&mut std::io::stderr(), &text);
@@ -47,9 +46,7 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     }
     let several = parsed.get("out-dir").is_some() || parsed.get("emit-ninja").is_some();
     if parsed.positional.len() > 1 && !several {
-        let name = std::path::Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-        errors += &format!("{name}: Too many positional arguments specified!\n");
-        errors += &format!("Can specify at most 1 positional arguments: See: {program} --help\n");
+        errors += &cl::too_many(program);
     }
     if !errors.is_empty() {
         return Err(Stop { code: exit::USAGE, text: errors });
@@ -61,7 +58,7 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     }
     if parsed.positional.first().is_none_or(String::is_empty) {
         print(&mut std::io::stderr(), "error: no input file provided\n\n");
-        print(&mut std::io::stdout(), &help::list(false));
+        print(&mut std::io::stdout(), &help::HELP.list(false));
         return Err(Stop { code: exit::USAGE, text: String::new() });
     }
     match (parsed.get("emit-ninja"), parsed.get("out-dir")) {
@@ -75,10 +72,7 @@ fn information(name: &str) -> String {
     match name {
         "version" => help::version(&toolchain()),
         "list-versions" => help::VERSIONS.to_string(),
-        "help-list" => help::list(false),
-        "help-list-hidden" => help::list(true),
-        "help-hidden" => help::sections(true),
-        _ => help::sections(false),
+        _ => help::HELP.text(name),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many compilations in one run: `--out-dir DIR` with any number of inputs and targets, `--jobs N` at a time.
 
 use crate::drive::{self, Stop, exit};
-use crate::grammar::{Parsed, parse_integer};
+use common::cl::{Parsed, parse_integer};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;

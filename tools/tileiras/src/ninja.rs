@@ -4,10 +4,11 @@
 //! machines: `launcher` goes before each.
 
 use crate::drive::{Stop, exit, quote};
-use crate::grammar::{Parsed, dashed};
 use crate::many;
-use crate::options::{OPTIONS, Value};
+use crate::options::OPTIONS;
 use crate::pipeline::Pipeline;
+use common::cl::Value;
+use common::cl::{Parsed, dashed};
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -1,69 +1,6 @@
 //! The options of the driver: the reference's, with its words, and this project's own.
 
-/// What an option takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value {
-    None,
-    /// May be given alone, for true.
-    Bool,
-    Integer,
-    Text,
-    /// May be given alone; takes a value only joined by `=`.
-    OptionalText,
-    Choice(&'static [(&'static str, &'static str)]),
-}
-
-/// Where `--help` lists an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
-    Generic,
-    /// Generic, but listed only by the `-hidden` forms of help.
-    Hidden,
-    Assembler,
-    Remarks,
-    Extension,
-}
-
-#[derive(Debug)]
-pub(crate) struct Spec {
-    pub(crate) name: &'static str,
-    pub(crate) alias_of: Option<&'static str>,
-    pub(crate) value: Value,
-    pub(crate) placeholder: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) section: Section,
-    /// Carried out as soon as it is met.
-    pub(crate) immediate: bool,
-    /// Not an option of the reference.
-    pub(crate) extension: bool,
-}
-
-impl Spec {
-    /// The option that an alias stands for, else the option itself.
-    pub(crate) fn target(&'static self) -> &'static Spec {
-        self.alias_of.and_then(|name| OPTIONS.iter().find(|spec| spec.name == name)).unwrap_or(self)
-    }
-    pub(crate) fn needs_value(&'static self) -> bool {
-        matches!(self.target().value, Value::Integer | Value::Text | Value::Choice(_))
-    }
-    /// Takes its value only joined to it, as `-O2`.
-    pub(crate) fn joins_value(&self) -> bool {
-        self.name == "O"
-    }
-}
-
-const fn option(name: &'static str, section: Section, value: Value, placeholder: &'static str, help: &'static str) -> Spec {
-    let extension = matches!(section, Section::Extension);
-    Spec { name, alias_of: None, value, placeholder, help, section, immediate: false, extension }
-}
-
-const fn alias(name: &'static str, alias_of: &'static str, section: Section, help: &'static str) -> Spec {
-    Spec { alias_of: Some(alias_of), ..option(name, section, Value::None, "", help) }
-}
-
-const fn immediate(spec: Spec) -> Spec {
-    Spec { immediate: true, ..spec }
-}
+use common::cl::{Section, Spec, Value, alias, immediate, option};
 
 pub(crate) const TARGETS: &[(&str, &str)] = &[
     ("sm_80", "SM 80"),
@@ -86,14 +23,14 @@ macro_rules! categories {
     };
 }
 
-use Section::{Assembler, Extension, Generic, Hidden, Remarks};
+use Section::{Extension, Generic, Hidden, Remarks, Tool};
 use Value::{Bool, Choice, Integer, None as Nothing, OptionalText, Text};
 
 /// All options. The order decides between suggestions that are equally near, so `g` comes first, as observed.
-pub(crate) const OPTIONS: &[Spec] = &[
-    alias("g", "device-debug", Assembler, "Alias for --device-debug"),
-    alias("o", "output-file", Assembler, "Alias for --output-file"),
-    alias("O", "opt-level", Assembler, "Alias for --opt-level"),
+pub(crate) static OPTIONS: &[Spec] = &[
+    alias("g", "device-debug", Tool, "Alias for --device-debug"),
+    alias("o", "output-file", Tool, "Alias for --output-file"),
+    alias("O", "opt-level", Tool, "Alias for --opt-level"),
     alias("h", "help", Hidden, "Alias for --help"),
     immediate(option("help", Generic, Nothing, "", "Display available options (--help-hidden for more)")),
     immediate(option("help-hidden", Hidden, Nothing, "", "Display all available options")),
@@ -102,30 +39,30 @@ pub(crate) const OPTIONS: &[Spec] = &[
     option("print-all-options", Hidden, Bool, "", "Print all option values after command line parsing"),
     option("print-options", Hidden, Bool, "", "Print non-default options after command line parsing"),
     immediate(option("version", Generic, Nothing, "", "Display the version of this program")),
-    alias("arch", "gpu-name", Assembler, "Alias for --gpu-name"),
-    option("device-debug", Assembler, Bool, "", "Generate debug information (if present in the input bytecode)"),
-    option("gpu-name", Assembler, Choice(TARGETS), "value", "Specify name of NVIDIA GPU to generate code for."),
+    alias("arch", "gpu-name", Tool, "Alias for --gpu-name"),
+    option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
+    option("gpu-name", Tool, Choice(TARGETS), "value", "Specify name of NVIDIA GPU to generate code for."),
     option(
         "host-arch",
-        Assembler,
+        Tool,
         Choice(&[("x86_64", "x86_64"), ("aarch64", "aarch64")]),
         "value",
         "Specify the architecture for the generated host code.",
     ),
     option(
         "host-os",
-        Assembler,
+        Tool,
         Choice(&[("linux", "linux"), ("windows", "windows")]),
         "value",
         "Specify the operating system for the generated host code.",
     ),
-    option("lineinfo", Assembler, Bool, "", "Generate line-number information (if present in the input bytecode)"),
-    immediate(option("list-versions", Assembler, Bool, "", "List all supported bytecode versions and exit")),
-    option("opt-level", Assembler, Integer, "N", "Specify optimization level. Default Value: 3."),
-    option("output-file", Assembler, Text, "file", "Specify name of output file."),
+    option("lineinfo", Tool, Bool, "", "Generate line-number information (if present in the input bytecode)"),
+    immediate(option("list-versions", Tool, Bool, "", "List all supported bytecode versions and exit")),
+    option("opt-level", Tool, Integer, "N", "Specify optimization level. Default Value: 3."),
+    option("output-file", Tool, Text, "file", "Specify name of output file."),
     option(
         "sanitize",
-        Assembler,
+        Tool,
         Choice(&[("memcheck", "Sanitize memory accesses")]),
         "value",
         "Enable compiler instrumentation for the sanitizer tool specified by the option.",

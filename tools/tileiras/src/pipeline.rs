@@ -1,7 +1,8 @@
 //! The pipeline file and what it makes of a command line: the commands to run.
 
-use crate::grammar::{Parsed, dashed};
-use crate::options::{OPTIONS, Value};
+use crate::options::OPTIONS;
+use common::cl::Value;
+use common::cl::{Parsed, dashed};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -130,7 +131,7 @@ fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
     let value = parsed.get(name)?;
     match OPTIONS.iter().find(|spec| spec.name == name)?.value {
         Value::Bool => parsed.flag(name).then(|| dashed(name)),
-        Value::Integer => crate::grammar::parse_integer(value).map(|number| format!("{}={number}", dashed(name))),
+        Value::Integer => common::cl::parse_integer(value).map(|number| format!("{}={number}", dashed(name))),
         _ => Some(format!("{}={value}", dashed(name))),
     }
 }
@@ -144,11 +145,11 @@ pub(crate) fn tools_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grammar::parse;
+    use common::cl::parse;
 
     fn plan(line: &str) -> Result<Vec<Step>, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        Pipeline::load(None).unwrap().0.plan(&parse("tileiras", &words))
+        Pipeline::load(None).unwrap().0.plan(&parse(OPTIONS, "tileiras", &words))
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Remarks: what the passes did and declined, from the logs in the stage files, in the reference's two forms.
 
 use crate::drive::{Stop, exit};
-use crate::grammar::Parsed;
 use base::Envelope;
 use base::envelope::{Category, LogEntry, Outcome, Sniffed, open_binary, sniff};
+use common::cl::Parsed;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -189,7 +189,7 @@ mod tests {
         let envelope = example();
         let shown = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-            let wanted = Wanted::of(&crate::grammar::parse("tileiras", &words)).unwrap();
+            let wanted = Wanted::of(&common::cl::parse(crate::options::OPTIONS, "tileiras", &words)).unwrap();
             wanted.map_or(0, |wanted| envelope.log.iter().filter(|entry| wanted.wants(entry)).count())
         };
         assert_eq!(shown(&["--remarks=all"]), 2);

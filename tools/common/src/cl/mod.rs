@@ -2,46 +2,54 @@
 //! or two, values joined by `=` or as the next word, one-letter options that can be grouped, `-O` joined to its number, response
 //! files, and the suggestions for unknown options.
 
-use crate::options::{OPTIONS, Spec, Value};
+mod help;
+mod spec;
+
+pub use help::Help;
+pub use spec::{Section, Spec, Value, alias, immediate, option};
+
 use std::path::Path;
 
 /// What a command line says.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parsed {
+pub struct Parsed {
     /// Each option that was given, under its full name, in order.
-    pub(crate) given: Vec<(&'static str, String)>,
-    pub(crate) positional: Vec<String>,
+    pub given: Vec<(&'static str, String)>,
+    pub positional: Vec<String>,
     /// Lines for standard error; a run with any of them fails.
-    pub(crate) errors: Vec<String>,
+    pub errors: Vec<String>,
     /// An option that is carried out as soon as it is met, whatever comes after it.
-    pub(crate) immediate: Option<&'static str>,
+    pub immediate: Option<&'static str>,
 }
 
 impl Parsed {
     /// The last value given for an option.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.given.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
-    pub(crate) fn all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+    pub fn all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
         self.given.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    pub fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(parse_bool).unwrap_or(false)
     }
 }
 
 /// Parses the words after the program's name. `program` is what it was called as.
-pub(crate) fn parse(program: &str, words: &[String]) -> Parsed {
-    let mut parser = Parser { name: file_name(program), program, words: expand(words), next: 0, parsed: Parsed::default() };
+pub fn parse(options: &'static [Spec], program: &str, words: &[String]) -> Parsed {
+    let (words, parsed) = (expand(words), Parsed::default());
+    let mut parser = Parser { options, name: file_name(program), program, words, next: 0, parsed };
     parser.run();
     parser.parsed
 }
 
-fn file_name(program: &str) -> String {
+/// The name in front of messages.
+pub fn file_name(program: &str) -> String {
     Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 struct Parser<'a> {
+    options: &'static [Spec],
     name: String,
     program: &'a str,
     words: Vec<String>,
@@ -67,7 +75,7 @@ impl Parser<'_> {
 
     fn option(&mut self, word: &str) {
         let argument = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or(word);
-        if let Some((spec, value)) = exact(argument) {
+        if let Some((spec, value)) = exact(self.options, argument) {
             return self.provide(spec, value);
         }
         if let Err(rest) = self.grouped(argument) {
@@ -80,13 +88,13 @@ impl Parser<'_> {
         let mut rest = argument;
         while let Some(letter) = rest.chars().next() {
             let (name, after) = rest.split_at(letter.len_utf8());
-            let Some(spec) = find(name).filter(|_| argument.len() > 1) else { return Err(rest) };
+            let Some(spec) = find(self.options, name).filter(|_| argument.len() > 1) else { return Err(rest) };
             let value = if spec.joins_value() { Some(after) } else { after.strip_prefix('=') };
             if after.is_empty() || value.is_some() {
                 self.provide(spec, value.filter(|_| !after.is_empty()));
                 return Ok(());
             }
-            if spec.needs_value() {
+            if spec.needs_value(self.options) {
                 self.error(spec.name, "may not occur within a group!");
                 return Err(name);
             }
@@ -101,11 +109,11 @@ impl Parser<'_> {
 
     /// Records an option with the value joined to it, or the next word when it needs one.
     fn provide(&mut self, spec: &'static Spec, value: Option<&str>) {
-        let target = spec.target();
+        let target = spec.target(self.options);
         let value = match (target.value, value) {
             (Value::None, Some(value)) => return self.error(spec.name, &format!("does not allow a value! '{value}' specified.")),
             (_, Some(value)) => value.to_string(),
-            (_, None) if !spec.needs_value() => String::new(),
+            (_, None) if !spec.needs_value(self.options) => String::new(),
             (_, None) if spec.joins_value() || self.next >= self.words.len() => return self.error(spec.name, "requires a value!"),
             (_, None) => {
                 self.next += 1;
@@ -140,36 +148,42 @@ impl Parser<'_> {
     fn unknown(&mut self, word: &str, argument: &str) {
         let (name, program) = (&self.name, self.program);
         self.parsed.errors.push(format!("{name}: Unknown command line argument '{word}'.  Try: '{program} --help'"));
-        self.parsed.errors.push(format!("{name}: Did you mean '{}'?", nearest(argument)));
+        self.parsed.errors.push(format!("{name}: Did you mean '{}'?", nearest(self.options, argument)));
     }
 }
 
+/// What is said of more than one positional argument.
+pub fn too_many(program: &str) -> String {
+    let name = file_name(program);
+    format!("{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {program} --help\n")
+}
+
 /// With one dash for one letter, two otherwise.
-pub(crate) fn dashed(name: &str) -> String {
+pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
 
-fn find(name: &str) -> Option<&'static Spec> {
-    OPTIONS.iter().find(|spec| spec.name == name)
+fn find(options: &'static [Spec], name: &str) -> Option<&'static Spec> {
+    options.iter().find(|spec| spec.name == name)
 }
 
 /// An option that the argument names in full, and the value after its `=`.
-fn exact(argument: &str) -> Option<(&'static Spec, Option<&str>)> {
+fn exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Spec, Option<&'w str>)> {
     match argument.split_once('=') {
-        None => find(argument).map(|spec| (spec, None)),
-        Some((name, value)) => find(name).filter(|spec| !spec.joins_value()).map(|spec| (spec, Some(value))),
+        None => find(options, argument).map(|spec| (spec, None)),
+        Some((name, value)) => find(options, name).filter(|spec| !spec.joins_value()).map(|spec| (spec, Some(value))),
     }
 }
 
 /// The option whose name is the fewest edits away. This project's own options are suggested only when they are nearer than all
 /// of the reference's.
-fn nearest(argument: &str) -> String {
+fn nearest(options: &'static [Spec], argument: &str) -> String {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
-    let candidates = OPTIONS.iter().filter(|spec| !spec.extension).chain(OPTIONS.iter().filter(|spec| spec.extension));
+    let candidates = options.iter().filter(|spec| !spec.extension).chain(options.iter().filter(|spec| spec.extension));
     let distance =
-        |spec: &&'static Spec| edit_distance(spec.name, if spec.target().value == Value::None { argument } else { name });
+        |spec: &&'static Spec| edit_distance(spec.name, if spec.target(options).value == Value::None { argument } else { name });
     let best = candidates.min_by_key(distance).expect("the table has options");
-    let suggested = match value.is_empty() || best.target().value == Value::None {
+    let suggested = match value.is_empty() || best.target(options).value == Value::None {
         true => best.name.to_string(),
         false => format!("{}={value}", best.name),
     };
@@ -191,7 +205,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "" | "true" | "TRUE" | "True" | "1" => Some(true),
         "false" | "FALSE" | "False" | "0" => Some(false),
@@ -200,7 +214,7 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// An integer of 32 bits in the base its prefix says.
-pub(crate) fn parse_integer(text: &str) -> Option<i32> {
+pub fn parse_integer(text: &str) -> Option<i32> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
@@ -265,8 +279,19 @@ fn split(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    static OPTIONS: &[Spec] = &[
+        alias("g", "device-debug", Section::Tool, ""),
+        alias("o", "output-file", Section::Tool, ""),
+        alias("O", "opt-level", Section::Tool, ""),
+        alias("arch", "gpu-name", Section::Tool, ""),
+        option("device-debug", Section::Tool, Value::Bool, "", ""),
+        option("gpu-name", Section::Tool, Value::Choice(&[("sm_90", "")]), "", ""),
+        option("opt-level", Section::Tool, Value::Integer, "", ""),
+        option("output-file", Section::Tool, Value::Text, "", ""),
+    ];
+
     fn parsed(line: &str) -> Parsed {
-        parse("x/tileiras", &split(line))
+        parse(OPTIONS, "x/tileiras", &split(line))
     }
 
     #[test]
