@@ -67,10 +67,7 @@ pub(crate) struct Warp {
     pub(crate) cluster_ticket: Option<u64>,
     pub(crate) copies: Copies,
     pub(crate) products: Products,
-    pub(crate) tensor_loads: Vec<Access>,
     pub(crate) tensor_stores: Vec<Access>,
-    /// Copies of registers that tensor memory is being loaded to: instruction and lanes.
-    pub(crate) tensor_copies: Vec<(u32, u32)>,
     /// Registers that belong to asynchronous work, and how many.
     in_flight: Vec<bool>,
     in_flight_count: usize,

@@ -65,8 +65,6 @@ impl Machine<'_> {
         for &slot in destinations(op) {
             warp.in_flight(slot, true);
         }
-        if !warp.products.copy(pc, mask) {
-            warp.tensor_copies.push((pc, mask));
-        }
+        warp.products.copy(pc, mask);
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Products, copies to tensor memory and commits of a CTA are done in the order in which they were issued.
 
-use super::copies::{copy, destinations};
 use super::matrix::whole_warp;
 use super::memory::{addresses, shared_place};
 use super::{Flow, defined};
@@ -79,7 +78,7 @@ pub(crate) struct Fill {
     shape: CopyShape,
 }
 
-/// A load or store of a warp that no wait has covered.
+/// A load or a store of a warp; a store may have to wait until it is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pc: u32,
@@ -181,7 +180,8 @@ impl Machine<'_> {
             }
             Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
             Op::TensorLoad { .. } | Op::TensorStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, &instr.op),
-            Op::TensorWait { loads } => self.tensor_wait(cluster, cta, warp, *loads)?,
+            Op::TensorWait { loads: false } => self.tensor_wait(cluster, cta, warp)?,
+            Op::TensorWait { loads: true } => {}
             Op::TensorProduct(op) => {
                 for lane in lanes_of(mask) {
                     self.tensor_product(cluster, cta, warp, lane, op, instr.line).map_err(|fault| fault.lanes(1 << lane))?;
@@ -277,54 +277,29 @@ impl Machine<'_> {
             }
             Ok(())
         })?;
-        if load {
-            for &slot in slots {
-                warp.in_flight(slot, true);
-            }
+        // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them.
+        if load || self.options.delivery == Delivery::Early {
+            return self.do_access(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
         }
-        if self.options.delivery == Delivery::Early {
-            self.do_access(&mut cluster.ctas[cta], warp, &access)?;
-        } else if !load {
-            let tmem = &mut cluster.ctas[cta].tmem;
-            for_each_cell(op, &access, |_, _, _, column| {
-                tmem.storing[column as usize] += 1;
-                Ok(())
-            })?;
-        }
-        if load {
-            warp.tensor_loads.push(access)
-        } else {
-            warp.tensor_stores.push(access)
-        }
+        let tmem = &mut cluster.ctas[cta].tmem;
+        for_each_cell(op, &access, |_, _, _, column| {
+            tmem.storing[column as usize] += 1;
+            Ok(())
+        })?;
+        warp.tensor_stores.push(access);
         Ok(Flow::Next)
     }
 
-    fn tensor_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, loads: bool) -> Result<()> {
-        let accesses = std::mem::take(if loads { &mut warp.tensor_loads } else { &mut warp.tensor_stores });
-        for access in &accesses {
+    /// Makes the stores that a warp waits for.
+    fn tensor_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
+        for access in std::mem::take(&mut warp.tensor_stores) {
             let op = &self.program.code[access.pc as usize].op;
-            if let Op::TensorLoad { dst, .. } = op {
-                dst.iter().for_each(|&slot| warp.in_flight(slot, false));
-            }
-            if self.options.delivery == Delivery::Late {
-                let state = &mut cluster.ctas[cta];
-                if !loads {
-                    for_each_cell(op, access, |_, _, _, column| {
-                        state.tmem.storing[column as usize] -= 1;
-                        Ok(())
-                    })?;
-                }
-                self.do_access(state, warp, access)?;
-            }
-        }
-        if loads {
-            for (pc, mask) in std::mem::take(&mut warp.tensor_copies) {
-                let op = &self.program.code[pc as usize].op;
-                destinations(op).iter().for_each(|&slot| warp.in_flight(slot, false));
-                if self.options.delivery == Delivery::Late {
-                    copy(warp, mask, op);
-                }
-            }
+            let state = &mut cluster.ctas[cta];
+            for_each_cell(op, &access, |_, _, _, column| {
+                state.tmem.storing[column as usize] -= 1;
+                Ok(())
+            })?;
+            self.do_access(state, warp, &access)?;
         }
         Ok(())
     }

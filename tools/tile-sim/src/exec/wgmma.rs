@@ -42,10 +42,10 @@ pub(crate) struct Products {
 }
 
 impl Products {
-    /// Notes a copy of an accumulator, when there is a product it can belong to.
-    pub(super) fn copy(&mut self, pc: u32, mask: u32) -> bool {
+    /// Notes a copy of an accumulator; it belongs to the last product.
+    pub(super) fn copy(&mut self, pc: u32, mask: u32) {
         let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
-        group.map(|group| group.push(Step::Copy { pc, mask })).is_some()
+        group.into_iter().for_each(|group| group.push(Step::Copy { pc, mask }));
     }
 }
 
