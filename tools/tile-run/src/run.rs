@@ -5,7 +5,9 @@ use crate::check::{Check, Checked};
 use crate::exec::Program;
 use crate::exec::schedule::{Job, changes};
 use crate::exec_aa::AaProgram;
+use crate::exec_as::{self, SpreadProgram, Step};
 use crate::exec_core::global_bytes;
+use crate::exec_sched;
 use crate::exec_tile::{TileProgram, elem};
 use crate::memory::{Memory, Segment};
 use crate::tile::Tile;
@@ -15,9 +17,11 @@ use crate::value::Value;
 use crate::world::Shared;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
+use base::ir::Operation;
 use base::tile::Elem;
 use base::{File, Payload, Region};
 use common::Session;
+use sched::Phase;
 use std::collections::{BTreeMap, BTreeSet};
 use tileir::Type;
 
@@ -28,6 +32,8 @@ const GLOBALS: u64 = 0x4000_0000_0000_0000;
 pub(crate) enum Input {
     Tile(File<tileir::Module>),
     Aa(File<tileaa::Module>),
+    As(File<tileas::Module>),
+    Sched(File<sched::Module>),
 }
 
 /// One kernel of a program.
@@ -44,8 +50,11 @@ impl Input {
         let input = session.input()?;
         match sniff(&input.bytes) {
             Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => session.decode(&input).map(Input::Aa),
+            Sniffed::Stage { format, .. } if format == tileas::Module::FORMAT => session.decode(&input).map(Input::As),
+            Sniffed::Stage { format, .. } if format == sched::Module::FORMAT => session.decode(&input).map(Input::Sched),
             Sniffed::Stage { format, .. } if format != tileir::Module::FORMAT && !format.is_empty() => {
-                let message = format!("{} is a {format} file; tile-run executes tileir and tileaa files", input.name);
+                let message =
+                    format!("{} is a {format} file; tile-run executes tileir, tileaa, tileas and sched files", input.name);
                 Err(Diagnostic::unsupported("RUN066", message))
             }
             _ => {
@@ -63,6 +72,8 @@ impl Input {
                 module.functions.iter().map(|function| module.string(function.name)).collect()
             }
             Input::Aa(file) => file.payload.functions.iter().map(|function| function.name.as_str()).collect(),
+            Input::As(file) => file.payload.functions.iter().map(|function| function.name.as_str()).collect(),
+            Input::Sched(file) => file.payload.functions.iter().map(|function| function.name.as_str()).collect(),
         }
     }
 
@@ -76,14 +87,12 @@ impl Input {
             None if names.len() == 1 => 0,
             None => return Err(Diagnostic::usage("RUN061", format!("name one of the kernels with --entry: {}", names.join(", ")))),
         };
-        let wrong =
-            |id: base::Value| Diagnostic::unsupported("RUN062", format!("parameter {id} is neither a scalar nor a pointer"));
         let types: Result<Vec<Elem>> = match self {
             Input::Tile(file) => {
                 let function = &file.payload.functions[index];
                 let types = function.params().iter().map(|id| match file.payload.ty(*function.body.ty(*id)) {
                     Type::Tile { element, shape } if shape.is_empty() => Ok(elem(*element)),
-                    _ => Err(wrong(*id)),
+                    _ => Err(wrong_parameter(*id)),
                 });
                 types.collect()
             }
@@ -91,13 +100,27 @@ impl Input {
                 let function = &file.payload.functions[index];
                 let types = function.params().iter().map(|id| match function.body.ty(*id).tile() {
                     Some((elem, shape)) if shape.is_empty() => Ok(elem),
-                    _ => Err(wrong(*id)),
+                    _ => Err(wrong_parameter(*id)),
                 });
                 types.collect()
             }
+            Input::As(file) => spread_types(&file.payload.functions[index]),
+            Input::Sched(file) => spread_types(&file.payload.functions[index]),
         };
         Ok(Kernel { input: self, index, types: types? })
     }
+}
+
+fn spread_types<O: Operation, A>(function: &base::text::Function<O, tileas::Type, A>) -> Result<Vec<Elem>> {
+    let types = function.params().iter().map(|id| match function.body.ty(*id) {
+        tileas::Type::Scalar(elem) => Ok(*elem),
+        _ => Err(wrong_parameter(*id)),
+    });
+    types.collect()
+}
+
+fn wrong_parameter(id: base::Value) -> Box<Diagnostic> {
+    Diagnostic::unsupported("RUN062", format!("parameter {id} is neither a scalar nor a pointer"))
 }
 
 /// How to watch the run.
@@ -133,19 +156,48 @@ impl Kernel<'_> {
             }
             Input::Aa(file) => {
                 let function = &file.payload.functions[self.index];
-                let globals = file.payload.globals.iter().map(|global| GlobalData {
-                    name: global.name.clone(),
-                    data: global_bytes(global),
-                    align: global.align,
-                    constant: global.constant,
-                });
-                let globals = place_globals(globals, &mut memory);
+                let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let program = AaProgram { function, debug: &file.envelope.debug, globals };
                 let in_turns = program.synchronises();
                 run(&program, function.region, &self.types, in_turns, arguments, memory, watch, print)
             }
+            Input::As(file) => {
+                let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
+                let source = exec_as::source(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
+                self.run_spread(source, globals, memory, arguments, watch, print)
+            }
+            Input::Sched(file) => {
+                let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
+                let phase = Phase::of(&file.envelope).expect("the verifier holds that the phase is known");
+                let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
+                self.run_spread(source, globals, memory, arguments, watch, print)
+            }
         }
     }
+
+    fn run_spread<O: Step>(
+        &self,
+        source: exec_as::Source<'_, O>,
+        globals: BTreeMap<String, u64>,
+        memory: Memory,
+        arguments: &Arguments,
+        watch: Watch,
+        print: &mut dyn FnMut(&str),
+    ) -> Result<Outcome> {
+        let region = source.region;
+        let program = SpreadProgram::new(source, globals)?;
+        let in_turns = program.synchronises();
+        run(&program, region, &self.types, in_turns, arguments, memory, watch, print)
+    }
+}
+
+fn dense_globals(globals: &[base::tile::Global]) -> impl Iterator<Item = GlobalData> {
+    globals.iter().map(|global| GlobalData {
+        name: global.name.clone(),
+        data: global_bytes(global),
+        align: global.align,
+        constant: global.constant,
+    })
 }
 
 struct GlobalData {

@@ -47,7 +47,7 @@ impl<P: Program> Body<'_, P> {
     }
 
     /// The body for all elements of one-dimensional tiles.
-    fn combine(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+    pub(crate) fn combine(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let count = arguments[0].count();
         let shape = Shape::from_slice(&[count as u32]);
         if self.is_elementwise() {

@@ -3,22 +3,21 @@
 use super::{Env, Results};
 use crate::check::{Check, assume};
 use crate::print;
+use crate::tile::Tile;
 use crate::value::Value;
 use base::core_ops::Fact;
 use base::diag::{Diagnostic, Result};
 use base::{DebugInfo, Loc, Value as Id};
 use smallvec::smallvec;
 
-pub(crate) fn print(format: &str, args: &[Id], token: Option<Id>, env: &mut Env<'_>) -> Result<Results> {
-    let tiles: Vec<_> = args.iter().map(|id| env.tile(*id)).collect();
-    let text = print::format(format, &tiles)?;
+pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut Env<'_>) -> Result<Results> {
+    let text = print::format(format, &args.iter().collect::<Vec<_>>())?;
     env.state.printed.push_str(&text);
     Ok(smallvec![Value::Token(env.token(token))])
 }
 
 /// For each false element the message, with the block and the element; then the kernel stops.
-pub(crate) fn assert(condition: Id, message: &str, debug: &DebugInfo, loc: Loc, env: &Env<'_>) -> Result<Results> {
-    let condition = env.tile(condition);
+pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &Env<'_>) -> Result<Results> {
     if condition.lanes().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
     }

@@ -7,6 +7,7 @@ pub(crate) mod combine;
 pub(crate) mod effects;
 pub(crate) mod schedule;
 
+use crate::exec_as::Hazards;
 use crate::tile::Tile;
 use crate::trace::Trace;
 use crate::value::{Tensor, Value, View};
@@ -57,6 +58,10 @@ pub(crate) trait Program: Sync {
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
     /// Whether each element of the results depends on the elements at its place of the operands only, or the op ends a body.
     fn is_elementwise(&self, op: &Self::Op) -> bool;
+    /// A value as a person wants to see it.
+    fn shown(&self, _id: Id, value: &Value) -> Value {
+        value.clone()
+    }
     /// Whether a NaN in its results, with none in its operands, was made by the op.
     fn computes(&self, op: &Self::Op) -> bool;
 }
@@ -94,6 +99,8 @@ pub(crate) struct State {
     pub(crate) synchronised: bool,
     /// How many bodies of reductions are being run inside each other.
     depth: u32,
+    /// The block's shared memory, where a format has any.
+    pub(crate) hazards: Option<Box<Hazards>>,
 }
 
 /// Bodies of reductions inside each other; each takes some of the host's stack.
@@ -101,7 +108,7 @@ const MOST_NESTED_BODIES: u32 = 64;
 
 impl State {
     pub(crate) fn new(place: Place, values: usize, trace: Option<Trace>) -> State {
-        State { place, values: vec![None; values], printed: String::new(), trace, synchronised: false, depth: 0 }
+        State { place, values: vec![None; values], printed: String::new(), trace, synchronised: false, depth: 0, hazards: None }
     }
 }
 
@@ -126,6 +133,9 @@ impl Env<'_> {
             Value::View(view) => view.clone(),
             other => panic!("{id} is {other:?}, not a view"),
         }
+    }
+    pub(crate) fn tiles(&self, ids: &[Id]) -> Vec<Tile> {
+        ids.iter().map(|id| self.tile(*id).clone()).collect()
     }
     fn set(&mut self, id: Id, value: Value) {
         self.state.values[id.0 as usize] = Some(value);
@@ -225,7 +235,8 @@ impl<'p, P: Program> Machine<'p, P> {
         let place = env.state.place;
         let position = self.program.debug().position(node.loc);
         if let Some(trace) = &mut env.state.trace {
-            trace.op(place, position, node.kind.mnemonic(), &node.results, results);
+            let results: Vec<Value> = node.results.iter().zip(results).map(|(id, value)| self.program.shown(*id, value)).collect();
+            trace.op(place, position, node.kind.mnemonic(), &node.results, &results);
         }
     }
 

@@ -156,8 +156,10 @@ impl Program for TileProgram<'_> {
                 }
             }
             Op::Assume { predicate, value } => effects::assume(*value, || memory::fact(predicate), loc, env),
-            Op::Assert { message, condition } => effects::assert(*condition, self.module.string(*message), self.debug, loc, env),
-            Op::PrintTko { format, args, token } => effects::print(self.module.string(*format), args, *token, env),
+            Op::Assert { message, condition } => {
+                effects::assert(env.tile(*condition), self.module.string(*message), self.debug, loc, env)
+            }
+            Op::PrintTko { format, args, token } => effects::print(self.module.string(*format), &env.tiles(args), *token, env),
             Op::MakeTensorView { .. }
             | Op::MakePartitionView { .. }
             | Op::MakeStridedView { .. }

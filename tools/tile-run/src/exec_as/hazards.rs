@@ -1,0 +1,189 @@
+//! Which accesses of a block only a barrier can order, and whether one does.
+//!
+//! Warps run between barriers in any order, so two accesses of different warps to a byte, of which one writes, are a race when no
+//! barrier came between. Each byte remembers the op that last wrote it and one that read it since the last barrier.
+
+use super::shared::{Place, SharedMemory};
+use base::Op as OpId;
+use std::collections::BTreeMap;
+
+/// One access of a warp.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Touch {
+    /// Which execution of an op, counted from 1; 0 for none.
+    event: u32,
+    op: u32,
+    warp: u16,
+}
+
+/// In place of a warp: several of them.
+const SEVERAL: u16 = u16::MAX;
+const PAGE: usize = 4096;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    writer: Touch,
+    reader: Touch,
+}
+
+/// Why an access is refused.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Fault {
+    Outside {
+        byte: usize,
+        bytes: usize,
+    },
+    Unwritten {
+        byte: usize,
+    },
+    /// The byte holds what another buffer was given.
+    Foreign {
+        byte: usize,
+        buffer: usize,
+    },
+    /// The other access, and what it does.
+    Race {
+        op: OpId,
+        writes: bool,
+    },
+}
+
+/// Program order as barriers cut it.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    now: Touch,
+    /// The last event before the last barrier.
+    barrier: u32,
+}
+
+impl Clock {
+    /// Compares an access with what is known of a byte, and notes it there.
+    pub(crate) fn visit(&self, mark: &mut Mark, warp: usize, writes: bool) -> Result<(), Fault> {
+        let now = Touch { warp: warp as u16, ..self.now };
+        let races = |other: Touch| other.event > self.barrier && other.event != now.event && other.warp != now.warp;
+        let fault = |other: Touch, writes: bool| Err(Fault::Race { op: OpId(other.op), writes });
+        if races(mark.writer) {
+            return fault(mark.writer, true);
+        }
+        if !writes {
+            let known = mark.reader.event > self.barrier;
+            let warp = if known && mark.reader.warp != now.warp { SEVERAL } else { now.warp };
+            mark.reader = Touch { warp, ..now };
+            return Ok(());
+        }
+        if races(mark.reader) {
+            return fault(mark.reader, false);
+        }
+        mark.writer = now;
+        Ok(())
+    }
+}
+
+/// What a block knows of its shared memory and of what its warps did to the rest.
+pub(crate) struct Hazards {
+    pub(crate) shared: SharedMemory,
+    clock: Clock,
+    races: bool,
+    /// Marks of bytes outside the block's own memory since the last barrier, by page.
+    global: BTreeMap<u64, Box<[Mark; PAGE]>>,
+}
+
+impl Hazards {
+    pub(crate) fn new(places: &[Place], races: bool) -> Hazards {
+        Hazards { shared: SharedMemory::new(places, races), clock: Clock::default(), races, global: BTreeMap::new() }
+    }
+
+    /// What follows belongs to one execution of an op.
+    pub(crate) fn begin(&mut self, op: OpId) {
+        self.clock.now = Touch { event: self.clock.now.event + 1, op: op.0, warp: 0 };
+    }
+
+    pub(crate) fn barrier(&mut self) {
+        self.clock.barrier = self.clock.now.event;
+        self.global.clear();
+    }
+
+    pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), Fault> {
+        self.shared.read(buffer, byte, out, warp, &self.clock)
+    }
+    pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
+        self.shared.write(buffer, byte, data, warp, &self.clock)
+    }
+
+    /// An access to memory that is not the block's own.
+    pub(crate) fn outside(&mut self, address: u64, bytes: usize, warp: usize, writes: bool) -> Result<(), Fault> {
+        if !self.races {
+            return Ok(());
+        }
+        for at in address..address.saturating_add(bytes as u64) {
+            let page = self.global.entry(at / PAGE as u64).or_insert_with(|| Box::new([Mark::default(); PAGE]));
+            self.clock.visit(&mut page[at as usize % PAGE], warp, writes)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two buffers at the same place, as lifetimes that do not meet allow.
+    fn hazards() -> Hazards {
+        let place = Place { base: 0, bytes: 8, depth: 1 };
+        Hazards::new(&[place, place], true)
+    }
+
+    #[test]
+    fn a_barrier_orders_what_warps_do() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1));
+        hazards.write(0, 0, &[1; 8], 0).unwrap();
+        hazards.begin(OpId(2));
+        let mut out = [0; 4];
+        hazards.read(0, 0, &mut out, 0).unwrap();
+        assert_eq!(hazards.read(0, 4, &mut out, 1), Err(Fault::Race { op: OpId(1), writes: true }));
+        hazards.barrier();
+        hazards.begin(OpId(2));
+        hazards.read(0, 4, &mut out, 1).unwrap();
+        hazards.begin(OpId(3));
+        assert_eq!(hazards.write(0, 4, &[2; 4], 0), Err(Fault::Race { op: OpId(2), writes: false }));
+        hazards.write(0, 4, &[2; 4], 1).unwrap();
+    }
+
+    #[test]
+    fn two_readers_race_with_either_ones_write() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1));
+        hazards.write(0, 0, &[1], 0).unwrap();
+        hazards.barrier();
+        hazards.begin(OpId(2));
+        hazards.read(0, 0, &mut [0], 0).unwrap();
+        hazards.read(0, 0, &mut [0], 1).unwrap();
+        hazards.begin(OpId(3));
+        assert!(hazards.write(0, 0, &[1], 1).is_err() && hazards.write(0, 0, &[1], 0).is_err());
+    }
+
+    #[test]
+    fn memory_that_another_buffer_took_over_is_stale() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1));
+        assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Unwritten { byte: 3 }));
+        hazards.write(0, 3, &[7], 0).unwrap();
+        hazards.begin(OpId(2));
+        hazards.write(1, 3, &[8], 0).unwrap();
+        hazards.begin(OpId(3));
+        assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Foreign { byte: 3, buffer: 1 }));
+        assert_eq!(hazards.read(0, 8, &mut [0], 0), Err(Fault::Outside { byte: 8, bytes: 8 }));
+    }
+
+    #[test]
+    fn global_memory_is_ordered_by_barriers_too() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1));
+        hazards.outside(100, 4, 0, true).unwrap();
+        hazards.begin(OpId(2));
+        assert!(hazards.outside(103, 4, 1, false).is_err());
+        hazards.barrier();
+        hazards.outside(103, 4, 1, false).unwrap();
+    }
+}

@@ -1,0 +1,333 @@
+//! Executes `.as` and `.sched` programs as the threads of a block do: each op by every thread on its own registers.
+//!
+//! A tile is the flat list of its slots ([`spread`]), so a layout that is wrong gives a wrong answer, and an op that would need
+//! another thread's registers is refused. Threads run in step, one op at a time. That hides no race: where barriers matter,
+//! [`shared`] and [`hazards`] note for every byte which warp touched it since the last barrier and refuse the accesses whose order a
+//! barrier would have to decide.
+
+mod combine;
+mod core;
+mod global;
+mod hazards;
+mod product;
+mod reduce;
+mod rename;
+mod shared;
+mod spread;
+
+pub(crate) use hazards::Hazards;
+pub(crate) use shared::{Place, apart};
+
+use crate::exec::{Control, Env, Program, Results};
+use crate::exec_core;
+use crate::tile::Tile;
+use crate::value::Value;
+use base::core_ops::Core;
+use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
+use base::tile::{Elem, Shape};
+use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
+use combine::{Exchange, Groups, Lines};
+use smallvec::smallvec;
+use spread::Spread;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
+
+/// The ops of a format that extends `.as`.
+pub(crate) trait Step: Operation + Sync {
+    fn step(&self) -> StepKind<'_>;
+}
+
+pub(crate) enum StepKind<'a> {
+    Program(&'a Op),
+    Barrier {
+        threads: u32,
+    },
+    SelectSlot {
+        buffer: tileas::Buffer,
+        slot: Id,
+    },
+    /// Waits for asynchronous copies.
+    Wait,
+}
+
+impl Step for Op {
+    fn step(&self) -> StepKind<'_> {
+        StepKind::Program(self)
+    }
+}
+
+/// What is known of an op before it runs.
+enum Plan {
+    None,
+    Made(Tile),
+    /// For each slot of the result a slot of the operand.
+    Slots(Vec<u32>),
+    Groups(Groups),
+    Exchange(Exchange),
+    Lines(Lines),
+}
+
+/// A function of either format, and how its memory is laid out.
+pub(crate) struct Source<'a, O> {
+    pub(crate) body: &'a Body<O, Type>,
+    pub(crate) region: Region,
+    pub(crate) attrs: &'a FunctionAttrs,
+    pub(crate) layouts: &'a Arena<LayoutId, Layout>,
+    pub(crate) debug: &'a DebugInfo,
+    /// Where each buffer lies.
+    pub(crate) places: Vec<Place>,
+    /// Whether threads are ordered by barriers only.
+    pub(crate) races: bool,
+}
+
+pub(crate) fn source<'a>(module: &'a tileas::Module, function: &'a tileas::Function, debug: &'a DebugInfo) -> Source<'a, Op> {
+    Source {
+        body: &function.body,
+        region: function.region,
+        attrs: &function.attrs,
+        layouts: &module.layouts,
+        debug,
+        places: apart(function.attrs.buffers.values()),
+        races: false,
+    }
+}
+
+pub(crate) struct SpreadProgram<'a, O> {
+    source: Source<'a, O>,
+    warps: usize,
+    spreads: Vec<Option<Arc<Spread>>>,
+    /// The layout of a scalar: every thread has it.
+    uniform: Arc<Spread>,
+    plans: Vec<Plan>,
+    /// For each buffer the offset of every element.
+    offsets: Vec<Vec<u32>>,
+    globals: BTreeMap<String, u64>,
+}
+
+/// Warps of a block that can be executed.
+const MOST_WARPS: usize = 32;
+
+impl<'a, O: Step> SpreadProgram<'a, O> {
+    pub(crate) fn new(source: Source<'a, O>, globals: BTreeMap<String, u64>) -> Result<Self> {
+        let warps = source.attrs.warps() as usize;
+        if !(1..=MOST_WARPS).contains(&warps) {
+            return Err(Diagnostic::unsupported("RUN070", format!("a block of {warps} warps")));
+        }
+        let uniform = Spread::new(&Layout::uniform(warps.ilog2() as usize), 0, warps);
+        let uniform = Arc::new(uniform.map_err(|message| Diagnostic::invalid("RUN071", message))?);
+        let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
+        let mut program = SpreadProgram { warps, spreads: Vec::new(), uniform, plans: Vec::new(), offsets, globals, source };
+        program.spread_out()?;
+        let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
+        for op in program.source.body.walk(program.source.region) {
+            let node = &program.source.body.ops[op];
+            let plan = program.plan(op).map_err(|message| program.refuse(op, message).at_loc(program.source.debug, node.loc))?;
+            plans[op.0 as usize] = plan;
+        }
+        program.plans = plans;
+        Ok(program)
+    }
+
+    /// Writes out the layouts of the function's values.
+    fn spread_out(&mut self) -> Result<()> {
+        let source = &self.source;
+        let mut spreads: Vec<Option<Arc<Spread>>> = vec![None; source.layouts.len()];
+        for (value, node) in source.body.values.iter() {
+            let Some(layout) = node.ty.layout() else { continue };
+            let bits = node.ty.shape().iter().map(|extent| extent.trailing_zeros()).sum();
+            let place = &mut spreads[layout.0 as usize];
+            if place.is_none() {
+                let spread = Spread::new(&source.layouts[layout], bits, self.warps);
+                *place =
+                    Some(Arc::new(spread.map_err(|message| Diagnostic::unsupported("RUN071", format!("{value}: {message}")))?));
+            }
+        }
+        self.spreads = spreads;
+        Ok(())
+    }
+
+    fn refuse(&self, op: OpId, message: impl std::fmt::Display) -> Box<Diagnostic> {
+        let name = self.source.body.ops[op].kind.mnemonic();
+        Diagnostic::invalid("RUN072", format!("'{name}' {message}"))
+    }
+    fn unsupported(&self, op: OpId, what: &str) -> Box<Diagnostic> {
+        let name = self.source.body.ops[op].kind.mnemonic();
+        Diagnostic::unsupported("RUN073", format!("'{name}' {what} cannot be executed"))
+    }
+
+    fn ty(&self, id: Id) -> &Type {
+        self.source.body.ty(id)
+    }
+    fn result(&self, op: OpId) -> Id {
+        self.source.body.result(op)
+    }
+    fn elem(&self, id: Id) -> Elem {
+        self.ty(id).elem().expect("a scalar or tile")
+    }
+    fn shape(&self, id: Id) -> Shape {
+        Shape::from_slice(self.ty(id).shape())
+    }
+    /// How a value lies in the threads.
+    fn spread(&self, id: Id) -> &Arc<Spread> {
+        match self.ty(id).layout() {
+            Some(layout) => self.spreads[layout.0 as usize].as_ref().expect("written out for every value"),
+            None => &self.uniform,
+        }
+    }
+    fn is_scalar(&self, id: Id) -> bool {
+        self.ty(id).layout().is_none()
+    }
+
+    /// The slots of a value; a scalar is in every thread.
+    fn slots(&self, id: Id, env: &Env<'_>) -> Tile {
+        let tile = env.tile(id);
+        if self.is_scalar(id) { Tile::splat(self.uniform.shape(), tile.elem, tile.first()) } else { tile.clone() }
+    }
+
+    /// A value as one tile, on which all threads that hold an element must agree.
+    fn whole(&self, id: Id, env: &Env<'_>) -> Result<Tile> {
+        let tile = env.tile(id);
+        if self.is_scalar(id) {
+            return Ok(tile.clone());
+        }
+        let whole = self.spread(id).gather(tile, self.shape(id));
+        whole
+            .map_err(|element| Diagnostic::invalid("RUN074", format!("threads hold different values of element {element} of {id}")))
+    }
+
+    /// The slots of a whole tile.
+    fn distribute(&self, id: Id, whole: &Tile) -> Tile {
+        if self.is_scalar(id) { whole.with_shape(Shape::new()) } else { self.spread(id).scatter(whole.lanes(), whole.elem) }
+    }
+
+    /// Slots as the value of an op's result: of a scalar one is kept, which all threads must have.
+    fn settle(&self, id: Id, slots: Tile) -> Result<Tile> {
+        let spread = self.spread(id);
+        if self.is_scalar(id) {
+            let first = slots.first();
+            return match slots.lanes().iter().all(|bits| bits == first) {
+                true => Ok(Tile::scalar(slots.elem, first)),
+                false => Err(Diagnostic::invalid("RUN074", format!("threads hold different values of {id}"))),
+            };
+        }
+        match slots.count() {
+            count if count == spread.slots() => Ok(slots),
+            1 => Ok(Tile::splat(spread.shape(), slots.elem, slots.first())),
+            count => Err(Diagnostic::invalid("RUN072", format!("{id} gets {count} registers for {}", spread.slots()))),
+        }
+    }
+
+    fn one(&self, op: OpId, slots: Tile) -> Result<Results> {
+        Ok(smallvec![Value::Tile(self.settle(self.result(op), slots)?)])
+    }
+
+    fn plan(&self, op: OpId) -> Result<Plan, String> {
+        let node = &self.source.body.ops[op];
+        let StepKind::Program(kind) = node.kind.step() else { return Ok(Plan::None) };
+        match kind {
+            Op::Core(core) => self.plan_core(op, core),
+            Op::Coordinate { dim } => Ok(Plan::Made(self.coordinates(self.result(op), *dim))),
+            Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduce(op, kind),
+            Op::Mma { .. } => self.check_fragments(kind).map(|()| Plan::None),
+            Op::MmaShared { .. } => self.check_buffers(kind).map(|()| Plan::None),
+            _ => Ok(Plan::None),
+        }
+    }
+
+    fn program_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        match kind {
+            Op::Core(core) => self.core(op, core, env),
+            Op::Coordinate { .. } => match &self.plans[op.0 as usize] {
+                Plan::Made(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
+                _ => unreachable!("made at the start"),
+            },
+            Op::ConvertLayout { x, .. } => self.rename(op, *x, env),
+            Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
+            Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
+            Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),
+            Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
+                self.shared_access(op, kind, env)
+            }
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.reduce(op, kind, env),
+            Op::Mma { .. } => self.product(op, kind, env),
+            Op::MmaShared { .. } => self.product_of_buffers(op, kind, env),
+        }
+    }
+
+    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    pub(crate) fn synchronises(&self) -> bool {
+        use base::memory::MemoryOrdering::Weak;
+        self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.step() {
+            StepKind::Program(kind) => match kind {
+                Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
+                Op::Core(Core::Alloca { shareable, .. }) => *shareable,
+                Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
+                    order.semantics != Weak
+                }
+                _ => false,
+            },
+            _ => false,
+        })
+    }
+
+    /// What executing needs besides the values: made when a block first asks.
+    fn hazards<'e>(&self, env: &'e mut Env<'_>) -> &'e mut Hazards {
+        env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(&self.source.places, self.source.races)))
+    }
+}
+
+impl<O: Step> Program for SpreadProgram<'_, O> {
+    type Op = O;
+    type Ty = Type;
+
+    fn body(&self) -> &Body<O, Type> {
+        self.source.body
+    }
+    fn debug(&self) -> &DebugInfo {
+        self.source.debug
+    }
+    fn control<'b>(&self, op: &'b O) -> Control<'b> {
+        match op.step() {
+            StepKind::Program(Op::Core(core)) => exec_core::control(core),
+            _ => Control::None,
+        }
+    }
+    fn is_elementwise(&self, op: &O) -> bool {
+        matches!(op.step(), StepKind::Program(Op::Core(core)) if exec_core::is_elementwise(core))
+    }
+    /// Tiles are shown whole; where threads disagree, as the slots they are in.
+    fn shown(&self, id: Id, value: &Value) -> Value {
+        match value {
+            Value::Tile(tile) if !self.is_scalar(id) && tile.count() == self.spread(id).slots() => {
+                Value::Tile(self.spread(id).gather(tile, self.shape(id)).unwrap_or_else(|_| tile.clone()))
+            }
+            other => other.clone(),
+        }
+    }
+    fn computes(&self, op: &O) -> bool {
+        matches!(op.step(), StepKind::Program(kind) if kind.is_pure())
+    }
+
+    fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        match self.source.body.ops[op].kind.step() {
+            StepKind::Program(kind) => self.program_op(op, kind, env),
+            StepKind::Barrier { threads } if threads as usize == self.uniform.threads => {
+                self.hazards(env).barrier();
+                Ok(Results::new())
+            }
+            // Lanes of a warp run in step anyway.
+            StepKind::Barrier { threads: 32 } => Ok(Results::new()),
+            StepKind::Barrier { threads } => Err(self.unsupported(op, &format!("of {threads} threads"))),
+            StepKind::SelectSlot { buffer, slot } => {
+                let slot = env.tile(slot).first();
+                let selected = self.hazards(env).shared.select(buffer.0 as usize, slot);
+                selected.map(|()| Results::new()).map_err(|message| self.refuse(op, message))
+            }
+            // Copies are done when they are issued, so there is never one to wait for.
+            StepKind::Wait => Ok(Results::new()),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Matrix products. What a product is, is defined on whole tiles; what this checks is that its operands are where the atom finds
+//! them.
+
+use super::shared::{buffer_lanes, bytes};
+use super::{SpreadProgram, Step};
+use crate::exec::{Env, Results};
+use crate::tile::{Tile, product};
+use base::arith::Signedness;
+use base::diag::Result;
+use base::tile::Shape;
+use base::{Op as OpId, Value as Id};
+use std::collections::BTreeSet;
+use tileas::layout::{LANE_BITS, Strides};
+use tileas::mma::{self, Bit, Fragment};
+use tileas::{Buffer, MmaAtom, Op};
+
+/// The extents of a product: of both operands and the accumulator, which may have a batch dimension in front.
+struct Extents([Shape; 3]);
+
+impl Extents {
+    fn new(shapes: [Shape; 3]) -> Result<Extents, String> {
+        let [a, b, c] = [&shapes[0], &shapes[1], &shapes[2]];
+        let rank = c.len();
+        let fits = (2..=3).contains(&rank) && a.len() == rank && b.len() == rank && a[rank - 1] == b[rank - 2];
+        if !fits || a[..rank - 1] != c[..rank - 1] || b[rank - 1] != c[rank - 1] || b[..rank - 2] != c[..rank - 2] {
+            return Err(format!("multiplies {a:?} by {b:?} into {c:?}"));
+        }
+        Ok(Extents(shapes))
+    }
+
+    /// The elements of the left operand and of the right one that go into a sum.
+    fn needed(&self, sum: u32) -> [Vec<u32>; 2] {
+        let [a, b, c] = [0, 1, 2].map(|i| Strides::of(&self.0[i]));
+        let rank = self.0[2].len();
+        let [row, column] = [rank - 2, rank - 1].map(|dim| c.coordinate(sum, dim));
+        let batch = if rank == 3 { c.coordinate(sum, 0) } else { 0 };
+        let outer = |strides: &Strides| if rank == 3 { batch << strides.shift[0] } else { 0 };
+        let (left, right) = (outer(&a) | row << a.shift[rank - 2], outer(&b) | column);
+        let depth = 0..self.0[0][rank - 1];
+        [depth.clone().map(|k| left | k).collect(), depth.map(|k| right | k << b.shift[rank - 2]).collect()]
+    }
+
+    /// Which row and which column a sum belongs to.
+    fn lines(&self, sum: u32) -> [u32; 2] {
+        let (c, rank) = (Strides::of(&self.0[2]), self.0[2].len());
+        [sum & !c.mask(rank - 1), sum & !c.mask(rank - 2)]
+    }
+}
+
+fn sign(signed: bool) -> Signedness {
+    if signed { Signedness::Signed } else { Signedness::Unsigned }
+}
+
+fn multiply(a: &Tile, b: &Tile, c: &Tile, signed_lhs: bool, signed_rhs: bool) -> Tile {
+    match c.carrier().is_int() {
+        true => product::int_product(a, sign(signed_lhs), b, sign(signed_rhs), c),
+        false => product::float_product(a, b, c),
+    }
+}
+
+impl<O: Step> SpreadProgram<'_, O> {
+    /// The lowest registers and the lanes of each tile are the atom's fragments, and each sum's row and column are in its warp.
+    pub(super) fn check_fragments(&self, kind: &Op) -> Result<(), String> {
+        let Op::Mma { lhs, rhs, acc, atom, .. } = kind else { unreachable!("called for products only") };
+        let extents = Extents::new([*lhs, *rhs, *acc].map(|id| self.shape(id)))?;
+        let MmaAtom::Sync { name } = atom else { return Ok(()) };
+        let atom = mma::named(name).ok_or_else(|| format!("names an unknown atom {name}"))?;
+        for (id, fragment) in [(*lhs, atom.a), (*rhs, atom.b), (*acc, atom.c)] {
+            self.check_fragment(id, fragment)?;
+        }
+        let acc = self.spread(*acc);
+        let mut known = BTreeSet::new();
+        for slot in 0..acc.slots() {
+            let (warp, sum) = (acc.warp(slot), acc.elements[slot]);
+            let [row, column] = extents.lines(sum);
+            let news = [known.insert((warp, 0, row)), known.insert((warp, 1, column))];
+            if news == [false, false] {
+                continue;
+            }
+            for (id, elements) in [*lhs, *rhs].into_iter().zip(extents.needed(sum)) {
+                let spread = self.spread(id);
+                let held = |element: u32| {
+                    (warp << LANE_BITS..(warp + 1) << LANE_BITS).any(|thread| spread.slot(thread, element).is_some())
+                };
+                if let Some(element) = elements.into_iter().find(|element| !held(*element)) {
+                    return Err(format!("needs element {element} of {id} in warp {warp}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_fragment(&self, id: Id, fragment: &Fragment) -> Result<(), String> {
+        let (layout, strides) = (&self.spread(id).layout, Strides::of(self.ty(id).shape()));
+        let rank = strides.shift.len();
+        let element = |bit: &Bit| match bit {
+            Bit::Row(i) => 1u32 << (strides.shift[rank - 2] + i),
+            Bit::Col(i) => 1u32 << i,
+        };
+        let registers: Vec<u32> = fragment.register.iter().map(element).collect();
+        let lanes: Vec<u32> = fragment.lane.iter().map(element).collect();
+        match layout.register.starts_with(&registers) && layout.lane == lanes {
+            true => Ok(()),
+            false => Err(format!("finds {id} in a layout that is not the atom's: {layout:?}")),
+        }
+    }
+
+    pub(super) fn product(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Results> {
+        let Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, atom } = kind else { unreachable!("called for products only") };
+        if !matches!(atom, MmaAtom::Sync { .. }) {
+            return Err(self.unsupported(op, "by this atom"));
+        }
+        let [a, b, c] = [self.whole(*lhs, env)?, self.whole(*rhs, env)?, self.whole(*acc, env)?];
+        let whole = multiply(&a, &b, &c, *signed_lhs, *signed_rhs);
+        self.one(op, self.distribute(self.result(op), &whole))
+    }
+
+    fn buffer_extents(&self, lhs: Buffer, rhs: Buffer, acc: Id) -> Result<Extents, String> {
+        if [lhs, rhs].iter().any(|buffer| buffer.0 as usize >= self.offsets.len()) {
+            return Err("names a buffer that the function does not have".into());
+        }
+        Extents::new([self.info(lhs).shape.clone(), self.info(rhs).shape.clone(), self.shape(acc)])
+    }
+
+    pub(super) fn check_buffers(&self, kind: &Op) -> Result<(), String> {
+        let Op::MmaShared { lhs, rhs, acc, .. } = kind else { unreachable!("called for products of buffers only") };
+        self.buffer_extents(*lhs, *rhs, *acc).map(|_| ())
+    }
+
+    /// Each warp reads the rows and columns that its sums need.
+    pub(super) fn product_of_buffers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs } = kind else {
+            unreachable!("called for products of buffers only")
+        };
+        let extents = self.buffer_extents(*lhs, *rhs, *acc).map_err(|message| self.refuse(op, message))?;
+        self.hazards(env).begin(op);
+        let spread = self.spread(*acc);
+        let mut data = [*lhs, *rhs].map(|buffer| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)]);
+        let mut known = BTreeSet::new();
+        for slot in 0..spread.slots() {
+            let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
+            let needed = extents.needed(sum);
+            for (side, line) in extents.lines(sum).into_iter().enumerate() {
+                if known.insert((warp, side, line)) {
+                    let buffer = [*lhs, *rhs][side];
+                    self.read_elements(op, buffer, &needed[side], warp, &mut data[side], env)?;
+                }
+            }
+        }
+        let [left, right] = data;
+        let tile = |buffer: Buffer, data: Vec<u8>| {
+            let info = self.info(buffer);
+            Tile::new(info.shape.clone(), info.elem, buffer_lanes(info.elem, data))
+        };
+        let whole = multiply(&tile(*lhs, left), &tile(*rhs, right), &self.whole(*acc, env)?, *signed_lhs, *signed_rhs);
+        self.one(op, self.distribute(self.result(op), &whole))
+    }
+
+    fn read_elements(
+        &self,
+        op: OpId,
+        buffer: Buffer,
+        elements: &[u32],
+        warp: usize,
+        data: &mut [u8],
+        env: &mut Env<'_>,
+    ) -> Result<()> {
+        let (size, offsets) = (bytes(self.info(buffer).elem), &self.offsets[buffer.0 as usize]);
+        for element in elements {
+            let (place, to) = (offsets[*element as usize] as usize * size, *element as usize * size);
+            let read = self.hazards(env).read(buffer.0 as usize, place, &mut data[to..to + size], warp);
+            read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! Buffers in the shared memory of a block, and the ops that access them.
+
+use super::hazards::{Clock, Fault, Mark};
+use super::spread::Spread;
+use super::{SpreadProgram, Step};
+use crate::exec::{Env, Results};
+use crate::tile::Tile;
+use crate::tile::shape::{from_bytes, to_bytes};
+use base::arith::Lanes;
+use base::diag::{Diagnostic, Result};
+use base::tile::Elem;
+use base::{Op as OpId, Value as Id};
+use tileas::layout::solve;
+use tileas::{Buffer, BufferInfo, BufferSpace, CopyAtom, Op};
+
+/// Where a buffer lies in the block's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) base: usize,
+    /// Of one slot of the ring.
+    pub(crate) bytes: usize,
+    pub(crate) depth: usize,
+}
+
+impl Place {
+    fn end(&self) -> usize {
+        self.base + self.bytes * self.depth
+    }
+}
+
+/// Bytes of one element in a buffer.
+pub(super) fn bytes(elem: Elem) -> usize {
+    elem.bytes() as usize
+}
+
+/// Buffers one after the other, each in memory of its own.
+pub(crate) fn apart<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<Place> {
+    let mut base = 0;
+    let place = |info: &BufferInfo| {
+        let place = Place { base, bytes: base::tile::element_count(&info.shape) * bytes(info.elem), depth: 1 };
+        base = place.end().next_multiple_of(1024);
+        place
+    };
+    buffers.map(place).collect()
+}
+
+/// Elements of one buffer.
+const MOST_ELEMENTS: u32 = 24;
+
+/// The offset of each element, in elements.
+pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
+    if info.space != BufferSpace::Shared {
+        return Err(Diagnostic::unsupported("RUN075", "a buffer in tensor memory cannot be executed"));
+    }
+    let bits = info.offsets.len() as u32;
+    if bits > MOST_ELEMENTS {
+        return Err(Diagnostic::unsupported("RUN075", format!("a buffer of more than {} elements", 1 << MOST_ELEMENTS)));
+    }
+    let units: Option<Vec<u32>> = (0..bits).map(|bit| solve(&info.offsets, 1 << bit).map(|offset| offset as u32)).collect();
+    let units = units.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not give every element one offset"))?;
+    Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&units, element)).collect())
+}
+
+/// The shared memory of a block.
+pub(crate) struct SharedMemory {
+    places: Vec<Place>,
+    slots: Vec<usize>,
+    data: Vec<u8>,
+    /// For each byte the buffer through which it was written, counted from 1; 0 for none.
+    owners: Vec<u16>,
+    /// Empty where races do not matter.
+    marks: Vec<Mark>,
+}
+
+impl SharedMemory {
+    pub(super) fn new(places: &[Place], races: bool) -> SharedMemory {
+        let end = places.iter().map(Place::end).max().unwrap_or(0);
+        let marks = if races { vec![Mark::default(); end] } else { Vec::new() };
+        SharedMemory { places: places.to_vec(), slots: vec![0; places.len()], data: vec![0; end], owners: vec![0; end], marks }
+    }
+
+    pub(super) fn select(&mut self, buffer: usize, slot: u64) -> Result<(), String> {
+        let depth = self.places[buffer].depth;
+        if slot >= depth as u64 {
+            return Err(format!("of slot {slot} of buffer{buffer}, which has {depth}"));
+        }
+        self.slots[buffer] = slot as usize;
+        Ok(())
+    }
+
+    /// Where a byte of a buffer's current slot lies.
+    fn start(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
+        let place = self.places[buffer];
+        if byte + length > place.bytes {
+            return Err(Fault::Outside { byte, bytes: place.bytes });
+        }
+        Ok(place.base + self.slots[buffer] * place.bytes + byte)
+    }
+
+    fn visit(&mut self, start: usize, length: usize, warp: usize, writes: bool, clock: &Clock) -> Result<(), Fault> {
+        if self.marks.is_empty() {
+            return Ok(());
+        }
+        self.marks[start..start + length].iter_mut().try_for_each(|mark| clock.visit(mark, warp, writes))
+    }
+
+    pub(super) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize, clock: &Clock) -> Result<(), Fault> {
+        let start = self.start(buffer, byte, out.len())?;
+        self.visit(start, out.len(), warp, false, clock)?;
+        let own = buffer as u16 + 1;
+        let owners = &self.owners[start..start + out.len()];
+        if let Some(i) = owners.iter().position(|owner| *owner != own) {
+            let byte = byte + i;
+            return Err(match owners[i] {
+                0 => Fault::Unwritten { byte },
+                other => Fault::Foreign { byte, buffer: other as usize - 1 },
+            });
+        }
+        out.copy_from_slice(&self.data[start..start + out.len()]);
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize, clock: &Clock) -> Result<(), Fault> {
+        let start = self.start(buffer, byte, data.len())?;
+        self.visit(start, data.len(), warp, true, clock)?;
+        self.data[start..start + data.len()].copy_from_slice(data);
+        self.owners[start..start + data.len()].fill(buffer as u16 + 1);
+        Ok(())
+    }
+}
+
+/// One execution of an access to a buffer by all threads.
+struct Exchange<'a> {
+    op: OpId,
+    buffer: Buffer,
+    tile: Id,
+    spread: &'a Spread,
+    /// For each slot its byte in the buffer.
+    places: Vec<usize>,
+    /// Bytes of an element.
+    size: usize,
+    /// Registers that one instruction moves.
+    width: usize,
+}
+
+/// The elements as a buffer has them, where four-bit ones take a byte each.
+fn buffer_bytes(slots: &Tile) -> Vec<u8> {
+    if let Lanes::W8(words) = slots.lanes() { words.clone() } else { to_bytes(slots) }
+}
+
+pub(super) fn buffer_lanes(elem: Elem, data: Vec<u8>) -> Lanes {
+    if elem.bits() == 4 { Lanes::W8(data) } else { from_bytes(elem, &data) }
+}
+
+impl<O: Step> SpreadProgram<'_, O> {
+    pub(super) fn shared_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        self.hazards(env).begin(op);
+        let all = |id: Id| self.spread(id).elements.iter().map(|element| u64::from(*element));
+        match kind {
+            Op::SharedStore { x, buffer, atom } => {
+                self.store(&self.exchange(op, *x, *buffer, all(*x), self.width(op, *atom)?)?, &self.slots(*x, env), env)
+            }
+            Op::SharedScatter { x, buffer, index } => {
+                let index = self.slots(*index, env);
+                self.store(&self.exchange(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
+            }
+            Op::SharedLoad { buffer, atom } => {
+                let result = self.result(op);
+                let width = match atom {
+                    CopyAtom::Matrix { trans } => {
+                        self.check_matrices(*buffer, self.spread(result), *trans).map_err(|why| self.refuse(op, why))?;
+                        1
+                    }
+                    atom => self.width(op, *atom)?,
+                };
+                self.load(&self.exchange(op, result, *buffer, all(result), width)?, env)
+            }
+            Op::SharedGather { buffer, index } => {
+                let index = self.slots(*index, env);
+                self.load(&self.exchange(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
+            }
+            _ => unreachable!("called for accesses to buffers only"),
+        }
+    }
+
+    /// Registers that one instruction moves.
+    pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
+        match atom {
+            CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
+            _ => Err(self.unsupported(op, "by this atom")),
+        }
+    }
+
+    pub(super) fn info(&self, buffer: Buffer) -> &BufferInfo {
+        &self.source.attrs.buffers[buffer]
+    }
+
+    /// An access to a buffer, of a tile whose slots go to the given elements.
+    fn exchange(
+        &self,
+        op: OpId,
+        tile: Id,
+        buffer: Buffer,
+        elements: impl Iterator<Item = u64>,
+        width: usize,
+    ) -> Result<Exchange<'_>> {
+        let missing = || self.refuse(op, format!("names {buffer}, which the function does not have"));
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or_else(missing)?;
+        let (spread, size) = (&**self.spread(tile), bytes(self.info(buffer).elem));
+        let place = |element: u64| {
+            let offset = usize::try_from(element).ok().and_then(|element| offsets.get(element));
+            let outside = || self.refuse(op, format!("goes to element {element} of {buffer}, which has {}", offsets.len()));
+            Ok(*offset.ok_or_else(outside)? as usize * size)
+        };
+        let places = elements.map(place).collect::<Result<Vec<usize>>>()?;
+        if bytes(self.elem(tile)) != size {
+            return Err(self.refuse(op, format!("moves {} bytes where {buffer} has {size}", bytes(self.elem(tile)))));
+        }
+        if places.len() != spread.slots() || !spread.registers.is_multiple_of(width) {
+            return Err(self.refuse(op, format!("moves {} registers by {} places, {width} at once", spread.slots(), places.len())));
+        }
+        Ok(Exchange { op, buffer, tile, spread, places, size, width })
+    }
+
+    /// The registers of a vector are neighbours, and its address a multiple of its size.
+    fn check_vector(&self, exchange: &Exchange<'_>, first: usize) -> Result<()> {
+        let Exchange { op, buffer, size, width, .. } = *exchange;
+        let places = &exchange.places[first..first + width];
+        if let Some(i) = (1..width).find(|i| places[*i] != places[0] + i * size) {
+            let (first, other) = (places[0], places[i]);
+            return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));
+        }
+        let address = self.source.places[buffer.0 as usize].base + places[0];
+        if !address.is_multiple_of(size * width) {
+            return Err(self.refuse(op, format!("takes {} bytes at {address} of shared memory", size * width)));
+        }
+        Ok(())
+    }
+
+    /// The registers and lanes are those that `ldmatrix` fills: rows of 16 bytes, four bytes in a register, four lanes in a row and
+    /// eight rows; or, transposed, the rows along registers and lanes, and what is in a row along the other lanes.
+    fn check_matrices(&self, buffer: Buffer, spread: &Spread, trans: bool) -> Result<(), String> {
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
+        let size = bytes(self.info(buffer).elem);
+        let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
+        let layout = &spread.layout;
+        let packed = (4 / size.clamp(1, 4)).ilog2() as usize;
+        if layout.register.len() < packed || trans && size != 2 {
+            return Err(format!("takes matrices of {size}-byte elements by {} registers", spread.registers));
+        }
+        let (first, rest) = layout.register.split_at(packed);
+        let along: Vec<usize> = first.iter().chain(&layout.lane[..2]).map(place).collect();
+        let across: Vec<usize> = layout.lane[2..].iter().map(place).collect();
+        let (in_row, rows) = if trans { (across, along) } else { (along, across) };
+        let neighbours = in_row.iter().enumerate().all(|(bit, place)| *place == size << bit);
+        let others = rows.into_iter().chain(rest.iter().chain(&layout.warp).map(place));
+        let base = self.source.places[buffer.0 as usize].base;
+        if !neighbours || others.chain([base]).any(|place| !place.is_multiple_of(16)) {
+            return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
+        }
+        Ok(())
+    }
+
+    fn store(&self, exchange: &Exchange<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
+        let Exchange { op, buffer, spread, size, width, .. } = *exchange;
+        let data = buffer_bytes(slots);
+        let starts = (0..exchange.places.len()).step_by(width);
+        for first in starts.filter(|first| spread.speaks[spread.thread(*first)]) {
+            self.check_vector(exchange, first)?;
+            let data = &data[first * size..(first + width) * size];
+            let written = self.hazards(env).write(buffer.0 as usize, exchange.places[first], data, spread.warp(first));
+            written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
+        }
+        Ok(Results::new())
+    }
+
+    fn load(&self, exchange: &Exchange<'_>, env: &mut Env<'_>) -> Result<Results> {
+        let Exchange { op, buffer, spread, size, width, .. } = *exchange;
+        let mut data = vec![0; exchange.places.len() * size];
+        for first in (0..exchange.places.len()).step_by(width) {
+            self.check_vector(exchange, first)?;
+            let out = &mut data[first * size..(first + width) * size];
+            let read = self.hazards(env).read(buffer.0 as usize, exchange.places[first], out, spread.warp(first));
+            read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
+        }
+        let elem = self.elem(exchange.tile);
+        self.one(op, Tile::new(spread.shape(), elem, buffer_lanes(elem, data)))
+    }
+
+    pub(super) fn fault(&self, op: OpId, buffer: Option<Buffer>, fault: Fault, writes: bool) -> Box<Diagnostic> {
+        let doing = if writes { "writes" } else { "reads" };
+        let what = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
+        match fault {
+            Fault::Outside { byte, bytes } => self.refuse(op, format!("{doing} byte {byte} of {what}, which has {bytes}")),
+            Fault::Unwritten { byte } => self.refuse(op, format!("reads byte {byte} of {what}, which was never written")),
+            Fault::Foreign { byte, buffer } => {
+                self.refuse(op, format!("reads byte {byte} of {what}, which holds what buffer{buffer} was given"))
+            }
+            Fault::Race { op: other, writes: other_writes } => {
+                let node = &self.source.body.ops[other];
+                let position = self.source.debug.position(node.loc);
+                let at = position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"));
+                let did = if other_writes { "wrote" } else { "read" };
+                let name = node.kind.mnemonic();
+                let message = format!("{doing} bytes of {what} that '{name}'{at} {did} in another warp, with no barrier between");
+                Diagnostic::invalid("RUN077", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
+        }
+    }
+}
