@@ -36,10 +36,10 @@ pub fn tile(element: Element, shape: &[i64]) -> Check {
     let mut elements: i64 = 1;
     for &dim in shape {
         if dim <= 0 {
-            return Err(format!("all dimensions must be positive constants, got {dim}"));
+            return Err(format!("all dimensions must be positive constants, got {}", list(shape, i64::to_string)));
         }
         if dim & (dim - 1) != 0 {
-            return Err(format!("all dimensions must be powers of two, got {dim}"));
+            return Err(format!("all dimensions must be powers of two, got {}", list(shape, i64::to_string)));
         }
         elements = elements.saturating_mul(dim);
         if elements > MAX_TILE_ELEMENTS {

@@ -33,32 +33,39 @@ fn pointer_tile(ty: &Type) -> bool {
 
 constraints! {
     ANY "any type" |_| true;
-    TILE "tile" |ty| ty.tile().is_some();
+    TILE "Tile type" |ty| ty.tile().is_some();
     FLOAT "tile of f16 or bf16 or f32 or f64 values" |ty| tile_of(ty, BASE_FLOATS);
-    ANY_FLOAT "tile of any float values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(Scalar::is_float));
+    ANY_FLOAT "tile of f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or fnv8E5M3FNU values"
+        |ty| ty.tile().is_some_and(|(element, _)| element.scalar().is_some_and(Scalar::is_float));
     INT "tile of i1 or i8 or i16 or i32 or i64 values" |ty| tile_of(ty, INTS);
-    INT_OR_I4 "tile of integer values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(Scalar::is_int));
-    NUMBER "tile of number values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(|s| s != I4));
+    INT_OR_I4 "tile of i1 or i8 or i16 or i32 or i64 or i4 values"
+        |ty| ty.tile().is_some_and(|(element, _)| element.scalar().is_some_and(Scalar::is_int));
+    NUMBER "tile of i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or \
+        f4E2M1FN or fnv8E5M3FNU values" |ty| ty.tile().is_some_and(|(element, _)| element.scalar().is_some_and(|s| s != I4));
     BOOL "tile of i1 values" |ty| tile_of(ty, &[I1]);
     I8_TILE "tile of i8 values" |ty| tile_of(ty, &[I8]);
     I32_TILE "tile of i32 values" |ty| tile_of(ty, &[I32]);
     I64_TILE "tile of i64 values" |ty| tile_of(ty, &[I64]);
-    UNPACKED "tile of packable values" |ty| ty.tile().is_some_and(|(e, _)| e.scalar().is_some_and(|s| s != I1));
-    POINTER "tile of pointer values" pointer_tile;
-    SCALAR_POINTER "0D tile of pointer values" |ty| pointer_tile(ty) && ty.tile().is_some_and(|(_, shape)| shape.is_empty());
+    UNPACKED "tile of i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or \
+        f4E2M1FN or fnv8E5M3FNU or i4 values" |ty| ty.tile().is_some_and(|(element, _)| element.scalar().is_some());
+    POINTER "tile of Pointer type values" pointer_tile;
+    SCALAR_POINTER "0D tile of Pointer type values" |ty| pointer_tile(ty) && ty.tile().is_some_and(|(_, shape)| shape.is_empty());
     SCALAR_BOOL "0D tile of i1 values" |ty| scalar_tile_of(ty, &[I1]);
     SCALAR_I32 "0D tile of i32 values" |ty| scalar_tile_of(ty, &[I32]);
     SCALAR_INT "0D tile of i1 or i8 or i16 or i32 or i64 values" |ty| scalar_tile_of(ty, INTS);
-    TOKEN "token type" Type::is_token;
-    TENSOR_VIEW "tensor_view" |ty| matches!(ty, Type::TensorView { .. });
-    TILE_VIEW "tile view" |ty| ty.tile_view().is_some();
-    PARTITION_VIEW "partition_view" |ty| matches!(ty, Type::PartitionView { .. });
-    STRIDED_VIEW "strided_view" |ty| matches!(ty, Type::StridedView { .. });
-    GATHER_SCATTER_VIEW "gather_scatter_view" |ty| matches!(ty, Type::GatherScatterView { .. });
+    TOKEN "cuda tile token type" Type::is_token;
+    TENSOR_VIEW "tensor view type" |ty| matches!(ty, Type::TensorView { .. });
+    TILE_VIEW "TileView instance" |ty| ty.tile_view().is_some();
+    PARTITION_VIEW "partition view type" |ty| matches!(ty, Type::PartitionView { .. });
+    STRIDED_VIEW "strided view type" |ty| matches!(ty, Type::StridedView { .. });
+    GATHER_SCATTER_VIEW "gather/scatter view type" |ty| matches!(ty, Type::GatherScatterView { .. });
     MMAF_OPERAND "mmaf operand tile type of f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 values" |ty| tile_of(ty, MMAF);
     MMAF_RESULT "mmaf acc/result tile type of f16 or f32 or f64 values" |ty| tile_of(ty, MMAF_ACC);
-    MMAI_OPERAND "tile of i8 values" |ty| tile_of(ty, &[I8]);
-    MMAF_SCALED_OPERAND "tile of f8E4M3FN or f8E5M2 or f4E2M1FN values" |ty| tile_of(ty, &[F8E4M3FN, F8E5M2, F4E2M1FN]);
-    MMAF_SCALED_RESULT "tile of f32 values" |ty| tile_of(ty, &[F32]);
-    MMAF_SCALED_SCALE "tile of f8E8M0FNU or f8E4M3FN values" |ty| tile_of(ty, &[F8E8M0FNU, F8E4M3FN]);
+    MMAI_OPERAND "mmai operand tile type of i8 values" |ty| tile_of(ty, &[I8]);
+    MMAI_ACC "mmai acc tile type of i32 values" |ty| tile_of(ty, &[I32]);
+    MMAI_RESULT "mmai result tile type of i32 values" |ty| tile_of(ty, &[I32]);
+    MMAF_SCALED_OPERAND "mmaf_scaled operand tile type of f8E4M3FN or f8E5M2 or f4E2M1FN values"
+        |ty| tile_of(ty, &[F8E4M3FN, F8E5M2, F4E2M1FN]);
+    MMAF_SCALED_RESULT "mmaf_scaled result tile type of f32 values" |ty| tile_of(ty, &[F32]);
+    MMAF_SCALED_SCALE "mmaf_scaled scale tile type of f8E4M3FN or f8E8M0FNU values" |ty| tile_of(ty, &[F8E8M0FNU, F8E4M3FN]);
 }

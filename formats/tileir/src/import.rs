@@ -3,7 +3,7 @@
 use crate::bytecode;
 use crate::module::Module;
 use crate::text;
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, Place, Result};
 use base::envelope::{Sniffed, sniff};
 use base::{Envelope, File, Payload};
 
@@ -14,20 +14,36 @@ pub const PHASE: &str = "read";
 pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
-        Sniffed::Text => open_text(bytes, name, producer),
-        Sniffed::Ptx | Sniffed::Elf => {
-            let message = format!("{name} is {}; Tile IR bytecode, its text or a .tile file is expected", sniff(bytes).describe());
-            let mut error = bytecode::ReadError { lines: Vec::new(), position: None, concluded: true }.into_diagnostic();
-            error.notes.push(message);
-            Err(error)
-        }
-        Sniffed::Bytecode | Sniffed::Other => {
-            let read = bytecode::read(bytes).map_err(bytecode::ReadError::into_diagnostic)?;
-            let mut envelope = Envelope::new::<Module>(PHASE, producer, bytes);
-            envelope.debug = read.debug;
-            Ok(File { envelope, payload: read.module })
-        }
+        Sniffed::Text if bytes[0] != bytecode::MAGIC[0] => open_text(bytes, name, producer),
+        _ => open_bytecode(bytes, name, producer),
     }
+}
+
+fn open_bytecode(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
+    let read = bytecode::read(bytes).map_err(|error| {
+        let diagnostic = error.into_diagnostic();
+        match looks_like(bytes) {
+            // What the file looks like is no line of the reference's, so it goes where the reference's style does not look.
+            Some(what) => diagnostic.at(Place::Entity(format!("{name} is {what}"))),
+            None => diagnostic,
+        }
+    })?;
+    let mut envelope = Envelope::new::<Module>(PHASE, producer, bytes);
+    envelope.debug = read.debug;
+    Ok(File { envelope, payload: read.module })
+}
+
+/// What a file that does not begin as bytecode looks like.
+fn looks_like(bytes: &[u8]) -> Option<String> {
+    if bytes.starts_with(&bytecode::MAGIC) {
+        return None;
+    }
+    Some(match sniff(bytes) {
+        _ if bytes.is_empty() => "empty".into(),
+        _ if bytecode::MAGIC.starts_with(bytes) => format!("cut after {} bytes, inside its header", bytes.len()),
+        _ if bytes.starts_with(b"ML\xefR") => "ordinary MLIR bytecode".into(),
+        other => other.describe(),
+    })
 }
 
 fn open_text(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {

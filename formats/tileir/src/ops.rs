@@ -170,6 +170,11 @@ macro_rules! ops {
                 }
             }
 
+            /// The name of the variant.
+            pub fn name(self) -> &'static str {
+                self.info().class.strip_suffix("Op").unwrap_or_default()
+            }
+
             pub fn info(self) -> &'static OpInfo {
                 match self {
                     $(Opcode::$variant => {
@@ -382,7 +387,7 @@ ops! {
     } [SameType(lhs rhs acc result)]
         " {lhs}, {rhs}, {acc} (rounding_mode!nearest_even?rounding<{rounding_mode}>)(flush_to_zero? flush_to_zero) : \
         {result:type}"
-    For 0x29 "for" V13_1 Recursive Counted (results: ANY variadic) {
+    For 0x29 "for" V13_1 Recursive Counted (results as "resultValues": ANY variadic) {
         unsigned_cmp as "unsignedCmp": bool => V13_2 false; lower_bound as "lowerBound": Value where SCALAR_INT;
         upper_bound as "upperBound": Value where SCALAR_INT; step: Value where SCALAR_INT; init_values as "initValues": Values where ANY;
         body: Region;
@@ -441,7 +446,7 @@ ops! {
         " {source} : {result:type}"
     Log2 0x40 "log2" V13_1 Pure Fixed (result: FLOAT) { source: Value where FLOAT; } [SameType(source result)]
         " {source} : {result:type}"
-    Loop 0x41 "loop" V13_1 Recursive Counted (results: ANY variadic) {
+    Loop 0x41 "loop" V13_1 Recursive Counted (results as "resultValues": ANY variadic) {
         init_values as "initValues": Values where ANY; body: Region;
     } [] " {loop}"
     MakePartitionView 0x42 "make_partition_view" V13_1 Pure Fixed (result: PARTITION_VIEW) {
@@ -468,9 +473,9 @@ ops! {
         fast_acc: bool => V13_3 false; lhs: Value where MMAF_OPERAND; rhs: Value where MMAF_OPERAND; acc: Value where MMAF_RESULT;
     } [SameType(acc result), SameElement(lhs rhs), SameRank(lhs rhs acc)]
         " {lhs}, {rhs}, {acc}(fast_acc? fast_acc) : {lhs:type}, {rhs:type}, {acc:type}"
-    MmaI 0x4A "mmai" V13_1 Pure Fixed (result: I32_TILE) {
+    MmaI 0x4A "mmai" V13_1 Pure Fixed (result: MMAI_RESULT) {
         signedness_lhs: Signedness; signedness_rhs: Signedness; lhs: Value where MMAI_OPERAND; rhs: Value where MMAI_OPERAND;
-        acc: Value where I32_TILE;
+        acc: Value where MMAI_ACC;
     } [SameType(acc result), SameElement(lhs rhs), SameRank(lhs rhs acc)]
         " {lhs}, {rhs}, {acc} {signedness_lhs} {signedness_rhs} : {lhs:type}, {rhs:type}, {acc:type}"
     MulF 0x4C "mulf" V13_1 Pure Fixed (result: FLOAT) {

@@ -169,6 +169,29 @@ impl<'a> Aliases<'a> {
     }
 }
 
+/// A scope on its own, with everything it refers to written out.
+pub fn scope_text(debug: &DebugInfo, scope: Scope) -> String {
+    let mut aliases = Aliases::new(debug);
+    // Scopes refer to earlier ones only, so each is known when it is needed.
+    let mut needed = vec![scope];
+    let mut at = 0;
+    while at < needed.len() {
+        needed.extend(scope_parts(&debug.scopes[needed[at]]));
+        at += 1;
+        if needed.len() > 64 {
+            return "#cuda_tile.di_scope<...>".into();
+        }
+    }
+    needed.sort();
+    needed.dedup();
+    for scope in needed {
+        let mut text = String::new();
+        aliases.write_scope(&mut text, &debug.scopes[scope]);
+        aliases.names.insert(Item::Scope(scope), text);
+    }
+    aliases.name(Item::Scope(scope)).to_string()
+}
+
 fn write_unless_zero(out: &mut String, name: &str, value: u32) {
     if value != 0 {
         let _ = write!(out, ", {name} = {value}");

@@ -8,6 +8,7 @@ pub mod numbers;
 mod print;
 pub mod types;
 
+pub use aliases::scope_text;
 pub use print::print;
 
 use crate::module::Module;

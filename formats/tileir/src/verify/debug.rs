@@ -1,0 +1,91 @@
+//! Rules of debug information: a function's scope is its subprogram, and its ops are in that.
+
+use super::{Check, Failure};
+use crate::module::{Function, Module};
+use crate::text::scope_text;
+use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
+use base::ir::Operation;
+
+/// The location of an entry.
+pub(super) fn entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {
+    match &debug.locs[function.loc] {
+        LocData::CallSite { .. } => {
+            Err("invalid function debug info location. Function location must not be a CallSiteLoc.".into())
+        }
+        LocData::Source { scope: Some(scope), .. } => {
+            let ScopeData::Subprogram { linkage_name, .. } = &debug.scopes[*scope] else {
+                let scope = scope_text(debug, *scope);
+                return Err(format!(
+                    "invalid function debug info scope: {scope}. Function location must have cuda_tile.di_subprogram debug info \
+                     scope."
+                ));
+            };
+            let (name, linkage_name) = (module.string(function.name), &debug.names[*linkage_name]);
+            if name != linkage_name {
+                let scope = scope_text(debug, *scope);
+                return Err(format!(
+                    "invalid function debug info scope: {scope}. Function name \"{name}\" does not match subprogram scope linkage \
+                     name \"{linkage_name}\"."
+                ));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The locations of all ops of a function.
+pub(super) fn function(function: &Function, debug: &DebugInfo, subprograms: &Subprograms) -> Result<(), Failure> {
+    let own = subprograms.of(function.loc);
+    for op in function.body.walk(function.region) {
+        let node = &function.body.ops[op];
+        let Some(scope) = subprograms.of(node.loc) else { continue };
+        let message = match own {
+            Some(own) if own == scope => continue,
+            None => format!(
+                "'cuda_tile.{}' op invalid operation debug info scope: {}. Operation has debug info scope, but function debug info \
+                 scope is undefined.",
+                node.kind.mnemonic(),
+                scope_text(debug, scope)
+            ),
+            Some(own) => format!(
+                "invalid operation debug info scope: {}. Operation debug info scope does not match function debug info scope: {}.",
+                scope_text(debug, scope),
+                scope_text(debug, own)
+            ),
+        };
+        return Err(Failure { message, loc: node.loc });
+    }
+    Ok(())
+}
+
+/// The subprogram that each location is in; of a call, that of the caller.
+pub(super) struct Subprograms(Vec<Option<Scope>>);
+
+impl Subprograms {
+    pub(super) fn new(debug: &DebugInfo) -> Self {
+        // What a record refers to comes before it.
+        let mut scopes: Vec<Option<Scope>> = Vec::new();
+        for (id, scope) in debug.scopes.iter() {
+            scopes.push(match scope {
+                ScopeData::Subprogram { .. } => Some(id),
+                ScopeData::LexicalBlock { scope, .. } => scopes[scope.0 as usize],
+                ScopeData::File { .. } | ScopeData::CompileUnit { .. } => None,
+            });
+        }
+        let mut locs: Vec<Option<Scope>> = Vec::new();
+        for loc in debug.locs.values() {
+            locs.push(match loc {
+                LocData::Unknown => None,
+                LocData::Source { scope, .. } => scope.and_then(|scope| scopes[scope.0 as usize]),
+                LocData::CallSite { caller, .. } => locs[caller.0 as usize],
+                LocData::Fused(parts) => parts.iter().find_map(|part| locs[part.0 as usize]),
+            });
+        }
+        Subprograms(locs)
+    }
+
+    fn of(&self, loc: Loc) -> Option<Scope> {
+        self.0[loc.0 as usize]
+    }
+}

@@ -1,0 +1,465 @@
+//! The rules of a whole program, checked in the reference's order and refused in its words.
+//!
+//! For each op, outermost first: how many results, where it may stand, the predicates of its operands and results, the rules of
+//! the op table, then the rule of the op itself ([`ops`]); when its regions are done, the rules that look into them ([`regions`]).
+//! A function then has its debug scopes checked ([`debug`]), and the program its symbols. The first breach ends it.
+
+mod debug;
+mod memory;
+mod ops;
+mod regions;
+mod shapes;
+
+use crate::enums::WireEnum;
+use crate::module::{Function, Module};
+use crate::ops::{Effects, Op, Opcode, Rule, RuleKind};
+use crate::text::types::{TypeText, type_text};
+use crate::types::{Element, Type, TypeId};
+use base::entity::Entity;
+use base::ir::{self, Block, Operation, Region, Value};
+use base::{Body, DebugInfo, Loc};
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+
+/// The first rule that is broken, and the location of the op that breaks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub message: String,
+    pub loc: Loc,
+}
+
+/// The values of one operand or result.
+type Values = SmallVec<[Value; 4]>;
+
+/// What a rule of one op says, without the op's name.
+type Check<T = ()> = Result<T, String>;
+
+/// Every id refers to something, types and constants are well formed and bodies are trees; what must hold before anything may
+/// index freely. Files that did not come through the bytecode reader need it.
+pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
+    shapes::tables(module)?;
+    let loc = |loc: Loc| if loc.index() < debug.locs.len() { Ok(()) } else { Err(format!("location {loc} is not in the table")) };
+    for global in &module.globals {
+        shapes::global(module, global)?;
+        loc(global.loc)?;
+    }
+    for function in &module.functions {
+        shapes::function(module, function)?;
+        loc(function.loc)?;
+        function.body.ops.values().try_for_each(|node| loc(node.loc))?;
+        function.body.verify_structure(function.region)?;
+    }
+    Ok(())
+}
+
+/// The rules of the language.
+pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
+    for global in &module.globals {
+        let rank = module.ty(global.ty).tile().map_or(0, |(_, shape)| shape.len());
+        if rank != 1 {
+            return Err(Failure { message: "'cuda_tile.global' op type must have rank 1".into(), loc: global.loc });
+        }
+    }
+    let globals: HashMap<&str, TypeId> =
+        module.globals.iter().map(|global| (module.string(global.name), global.ty)).collect();
+    let subprograms = debug::Subprograms::new(debug);
+    for function in &module.functions {
+        let checker = Checker {
+            module,
+            function,
+            body: &function.body,
+            effect_free: vec![true; function.body.ops.len()],
+        };
+        checker.run(debug, &subprograms)?;
+    }
+    symbols(module)?;
+    module.functions.iter().try_for_each(|function| globals_used(module, function, &globals))
+}
+
+fn symbols(module: &Module) -> Result<(), Failure> {
+    let globals = module.globals.iter().map(|global| (global.name, global.loc));
+    let functions = module.functions.iter().map(|function| (function.name, function.loc));
+    let mut seen: HashSet<&str> = HashSet::new();
+    for (name, loc) in globals.chain(functions) {
+        let name = module.string(name);
+        if !seen.insert(name) {
+            return Err(Failure { message: format!("redefinition of symbol named '{name}'"), loc });
+        }
+    }
+    Ok(())
+}
+
+/// Globals are looked up once everything else holds.
+fn globals_used(module: &Module, function: &Function, globals: &HashMap<&str, TypeId>) -> Result<(), Failure> {
+    for node in function.body.ops.values() {
+        let Op::GetGlobal { name } = &node.kind else { continue };
+        let name = module.string(name.0);
+        let fail = |message: String| Failure { message: format!("'cuda_tile.get_global' op {message}"), loc: node.loc };
+        let Some(global) = globals.get(name) else {
+            return Err(fail(format!("'{name}' does not reference a valid global")));
+        };
+        let result = function.body.ty(node.results[0]);
+        let (Element::Ptr(pointer), Some((element, _))) = (module.tile(*result).0, module.ty(*global).tile()) else { continue };
+        if element.scalar() != Some(pointer.pointee) {
+            let element = element.scalar().map_or("?", base::Scalar::name);
+            return Err(fail(format!(
+                "pointee type of result type '!cuda_tile.ptr<{}>' does not match type '{element}' of the global @{name}",
+                pointer.pointee
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks one function.
+struct Checker<'a> {
+    module: &'a Module,
+    function: &'a Function,
+    body: &'a Body<Op, TypeId>,
+    /// Whether an op whose regions are done has no effect on memory.
+    effect_free: Vec<bool>,
+}
+
+/// What surrounds the ops of a block.
+#[derive(Clone, Copy)]
+struct Around {
+    /// The op whose region the block is in; none for the entry's.
+    parent: Option<ir::Op>,
+    /// The nearest op around that is no `if`.
+    beyond_ifs: Option<ir::Op>,
+    /// Whether only `if` and `loop` are between here and the entry.
+    may_return: bool,
+}
+
+/// A block being checked.
+struct Frame {
+    block: Block,
+    next: usize,
+    around: Around,
+    /// The op to finish when this block, the last of its regions, is done.
+    closes: Option<ir::Op>,
+}
+
+impl<'a> Checker<'a> {
+    fn run(mut self, debug: &DebugInfo, subprograms: &debug::Subprograms) -> Result<(), Failure> {
+        let entry = self.body.block_of(self.function.region);
+        self.entry(entry, debug).map_err(|message| self.entry_failure(message))?;
+        let around = Around { parent: None, beyond_ifs: None, may_return: true };
+        let mut stack = vec![Frame { block: entry, next: 0, around, closes: None }];
+        while let Some(frame) = stack.last_mut() {
+            let ops = &self.body.blocks[frame.block].ops;
+            if let Some(&op) = ops.get(frame.next) {
+                frame.next += 1;
+                let (last, around) = (frame.next == ops.len(), frame.around);
+                self.op(op, last, around)?;
+                self.enter(op, around, &mut stack)?;
+                continue;
+            }
+            let closes = frame.closes;
+            self.ends_with_terminator(frame.block)?;
+            stack.pop();
+            if let Some(op) = closes {
+                self.leave(op)?;
+            }
+        }
+        debug::function(self.function, debug, subprograms)
+    }
+
+    fn entry_failure(&self, message: String) -> Failure {
+        Failure { message: format!("'cuda_tile.entry' op {message}"), loc: self.function.loc }
+    }
+    fn failure(&self, op: ir::Op, message: String) -> Failure {
+        let node = &self.body.ops[op];
+        Failure { message: format!("'cuda_tile.{}' op {message}", node.kind.mnemonic()), loc: node.loc }
+    }
+
+    fn entry(&self, block: Block, debug: &DebugInfo) -> Check {
+        if self.body.blocks[block].ops.is_empty() {
+            return Err("expects a non-empty block".into());
+        }
+        let Type::Function { inputs, results } = self.module.ty(self.function.ty) else {
+            return Err("must have a function type".into());
+        };
+        if !results.is_empty() {
+            return Err("entry op must not return values".into());
+        }
+        if inputs.iter().any(|ty| self.module.ty(*ty).tile().is_some_and(|(_, shape)| !shape.is_empty())) {
+            return Err("entry op must have scalar types (rank 0 !cuda_tile.tile)".into());
+        }
+        debug::entry(self.module, self.function, debug)
+    }
+
+    /// Goes into the regions of an op, or is done with it when it has none.
+    fn enter(&mut self, op: ir::Op, around: Around, stack: &mut Vec<Frame>) -> Result<(), Failure> {
+        let kind = &self.body.ops[op].kind;
+        let blocks: Vec<Block> =
+            kind.regions().iter().flat_map(|region| self.body.regions[*region].blocks.iter().copied()).collect();
+        if blocks.is_empty() {
+            return self.leave(op);
+        }
+        let is_if = matches!(kind, Op::If { .. });
+        let inside = Around {
+            parent: Some(op),
+            beyond_ifs: if is_if { around.beyond_ifs } else { Some(op) },
+            may_return: around.may_return && (is_if || matches!(kind, Op::Loop { .. })),
+        };
+        let last = blocks.len() - 1;
+        for (i, block) in blocks.into_iter().enumerate().rev() {
+            stack.push(Frame { block, next: 0, around: inside, closes: (i == last).then_some(op) });
+        }
+        Ok(())
+    }
+
+    fn ends_with_terminator(&self, block: Block) -> Result<(), Failure> {
+        match self.body.blocks[block].ops.last() {
+            Some(op) if !self.body.ops[*op].kind.is_terminator() => {
+                let node = &self.body.ops[*op];
+                let message = format!("block with no terminator, has 'cuda_tile.{}'", node.kind.mnemonic());
+                Err(Failure { message, loc: node.loc })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules that need the regions of an op, which have been checked.
+    fn leave(&mut self, op: ir::Op) -> Result<(), Failure> {
+        regions::check(self, op)?;
+        let kind = &self.body.ops[op].kind;
+        self.effect_free[op.index()] = match kind.opcode().info().effects {
+            Effects::Pure | Effects::NoMemory | Effects::Yield => true,
+            Effects::Memory | Effects::Leave => false,
+            Effects::Recursive => kind.regions().iter().all(|region| self.region_is_effect_free(*region)),
+        };
+        Ok(())
+    }
+
+    fn region_is_effect_free(&self, region: Region) -> bool {
+        let blocks = self.body.regions[region].blocks.iter();
+        blocks.flat_map(|block| &self.body.blocks[*block].ops).all(|op| self.effect_free[op.index()])
+    }
+
+    fn op(&self, op: ir::Op, last: bool, around: Around) -> Result<(), Failure> {
+        let node = &self.body.ops[op];
+        let view = OpView { checker: self, node };
+        let fail = |message: String| self.failure(op, message);
+        view.result_count().map_err(fail)?;
+        view.parent(around).map_err(fail)?;
+        view.single_blocks().map_err(fail)?;
+        view.predicates().map_err(fail)?;
+        let rules = node.kind.opcode().info().rules;
+        rules.iter().filter(|rule| !rule.kind.is_late()).try_for_each(|rule| view.rule(rule)).map_err(fail)?;
+        memory::types_match(&view).map_err(fail)?;
+        if node.kind.is_terminator() && !last {
+            return Err(fail("must be the last operation in the parent block".into()));
+        }
+        rules.iter().filter(|rule| rule.kind.is_late()).try_for_each(|rule| view.rule(rule)).map_err(fail)?;
+        if let Some(message) = regions::continue_types(&view, around) {
+            return Err(Failure { message, loc: node.loc });
+        }
+        ops::check(&view, around).map_err(fail)
+    }
+}
+
+impl RuleKind {
+    /// Whether the reference checks it after the relations between types.
+    fn is_late(self) -> bool {
+        matches!(self, RuleKind::OperandsAndResultShape | RuleKind::OperandsShape | RuleKind::OperandsAndResultElement)
+    }
+}
+
+/// One op and what its values are.
+struct OpView<'c, 'a> {
+    checker: &'c Checker<'a>,
+    node: &'a ir::OpNode<Op>,
+}
+
+impl<'a> OpView<'_, 'a> {
+    fn module(&self) -> &'a Module {
+        self.checker.module
+    }
+    fn ty(&self, value: Value) -> &'a Type {
+        self.checker.module.ty(self.id(value))
+    }
+    fn id(&self, value: Value) -> TypeId {
+        *self.checker.body.ty(value)
+    }
+    fn result_id(&self, index: usize) -> TypeId {
+        self.id(self.node.results[index])
+    }
+    /// Element and shape; only for values whose predicate says they are tiles.
+    fn tile(&self, value: Value) -> (Element, &'a [i64]) {
+        self.checker.module.tile(self.id(value))
+    }
+    fn result(&self) -> (Element, &'a [i64]) {
+        self.tile(self.node.results[0])
+    }
+    /// A type as messages quote it.
+    fn quoted(&self, id: TypeId) -> String {
+        format!("'{}'", type_text(&self.checker.module.types, id, TypeText::Full))
+    }
+    fn quoted_list(&self, ids: &[TypeId]) -> String {
+        ids.iter().map(|id| self.quoted(*id)).collect::<Vec<_>>().join(", ")
+    }
+    fn ids(&self, values: &[Value]) -> Vec<TypeId> {
+        values.iter().map(|value| self.id(*value)).collect()
+    }
+
+    fn result_count(&self) -> Check {
+        let info = self.node.kind.opcode().info();
+        if info.results.iter().any(|result| result.variadic) || self.node.results.len() == info.results.len() {
+            return Ok(());
+        }
+        Err(match info.results.len() {
+            0 => "requires zero results".into(),
+            1 => "requires one result".into(),
+            count => format!("expected {count} results"),
+        })
+    }
+
+    fn parent(&self, around: Around) -> Check {
+        let info = self.node.kind.opcode().info();
+        let Some(rule) = info.rules.iter().find(|rule| rule.kind == RuleKind::Parent) else { return Ok(()) };
+        let parent = around.parent.map_or("Entry", |op| self.checker.body.ops[op].kind.opcode().name());
+        if rule.names.contains(&parent) {
+            return Ok(());
+        }
+        let names: Vec<String> = rule.names.iter().map(|name| format!("cuda_tile.{}", name.to_lowercase())).collect();
+        Err(format!("expects parent op to be one of '{}'", names.join(", ")))
+    }
+
+    /// Every region has one block, but that of `if`, whose else part may have none.
+    fn single_blocks(&self) -> Check {
+        let blocks = |region: Region| self.checker.body.regions[region].blocks.len();
+        match &self.node.kind {
+            Op::If { then_region, else_region, .. } => {
+                match [*then_region, *else_region].into_iter().position(|region| blocks(region) > 1) {
+                    Some(index) => Err(format!("expects region #{index} to have 0 or 1 blocks")),
+                    None => Ok(()),
+                }
+            }
+            Op::For { body, .. } | Op::Loop { body, .. } if blocks(*body) != 1 => {
+                Err("region #0 ('region') failed to verify constraint: region with 1 blocks".into())
+            }
+            Op::Reduce { body, .. } | Op::Scan { body, .. } if blocks(*body) != 1 => {
+                Err("region #0 ('body') failed to verify constraint: region with 1 blocks".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn predicates(&self) -> Check {
+        let info = self.node.kind.opcode().info();
+        ops::attributes(&self.node.kind)?;
+        let mut fields = info.fields.iter();
+        let mut number = 0;
+        let mut outcome = Ok(());
+        self.node.kind.for_each_field(&mut |field| {
+            let Some(info) = fields.next() else { return };
+            let (values, prefix): (&[Value], _) = match &field {
+                crate::fields::FieldRef::Operand(value) => (std::slice::from_ref(value), ""),
+                crate::fields::FieldRef::OptionalOperand(Some(value)) => (std::slice::from_ref(value), ""),
+                crate::fields::FieldRef::Operands(values) => (values, "variadic of "),
+                _ => (&[], ""),
+            };
+            for value in values {
+                if outcome.is_ok() && !(info.constraint.holds)(self.ty(*value)) {
+                    let (summary, got) = (info.constraint.summary, self.quoted(self.id(*value)));
+                    outcome = Err(format!("operand #{number} must be {prefix}{summary}, but got {got}"));
+                }
+                number += 1;
+            }
+        });
+        outcome?;
+        for (number, result) in self.node.results.iter().enumerate() {
+            let info = info.results.get(number).or(info.results.last()).expect("the number of results was checked");
+            if !(info.constraint.holds)(self.ty(*result)) {
+                let (summary, got) = (info.constraint.summary, self.quoted(self.id(*result)));
+                let prefix = if info.variadic { "variadic of " } else { "" };
+                return Err(format!("result #{number} must be {prefix}{summary}, but got {got}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The values a rule names: an operand field, or a result.
+    fn named(&self, name: &str) -> Values {
+        let info = self.node.kind.opcode().info();
+        if let Some(index) = info.results.iter().position(|result| result.name == name) {
+            let last = if info.results[index].variadic { self.node.results.len() } else { index + 1 };
+            return self.node.results[index..last].into();
+        }
+        let mut infos = info.fields.iter();
+        let mut out = Values::new();
+        self.node.kind.for_each_field(&mut |field| {
+            if infos.next().is_some_and(|info| info.wire_name == name) {
+                match field {
+                    crate::fields::FieldRef::Operand(value) => out.push(value),
+                    crate::fields::FieldRef::OptionalOperand(value) => out.extend(value),
+                    crate::fields::FieldRef::Operands(values) => out.extend_from_slice(values),
+                    _ => {}
+                }
+            }
+        });
+        out
+    }
+
+    fn rule(&self, rule: &Rule) -> Check {
+        if rule.kind == RuleKind::Parent || self.node.kind.opcode() == Opcode::Constant {
+            return Ok(());
+        }
+        if self.holds(rule) {
+            return Ok(());
+        }
+        let all_of = |what: &str| format!("failed to verify that all of {{{}}} have {what}", rule.names.join(", "));
+        Err(match rule.kind {
+            RuleKind::Parent => String::new(),
+            RuleKind::SameType => all_of("same type"),
+            RuleKind::SameShape => all_of("same shape"),
+            RuleKind::SameRank => all_of("same rank"),
+            RuleKind::SameElement => all_of("the same element type"),
+            RuleKind::I1Of => "failed to verify that Result type has i1 element type and same shape as operands".into(),
+            RuleKind::OperandsAndResultShape => "requires the same shape for all operands and results".into(),
+            RuleKind::OperandsShape => "requires the same shape for all operands".into(),
+            RuleKind::OperandsAndResultElement => "requires the same element type for all operands and results".into(),
+        })
+    }
+
+    fn holds(&self, rule: &Rule) -> bool {
+        let groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.named(name)).collect();
+        let firsts = || groups.iter().filter_map(|group| group.first());
+        let shape = |value: &Value| self.ty(*value).tile().map(|(_, shape)| shape);
+        let element = |value: &Value| self.ty(*value).tile().map(|(element, _)| element);
+        let operands = self.node.kind.operands();
+        let all = || operands.iter().chain(&self.node.results);
+        match rule.kind {
+            RuleKind::Parent => true,
+            RuleKind::SameType => {
+                let ids = |group: &Values| -> SmallVec<[TypeId; 4]> { group.iter().map(|value| self.id(*value)).collect() };
+                equal(groups.iter().map(ids))
+            }
+            RuleKind::SameShape => equal(firsts().map(shape)),
+            RuleKind::SameRank => equal(firsts().map(|value| shape(value).map(<[i64]>::len))),
+            RuleKind::SameElement => equal(firsts().map(element)),
+            RuleKind::I1Of => equal(firsts().chain(self.node.results.first()).map(shape)),
+            RuleKind::OperandsAndResultShape => equal(all().map(shape)),
+            RuleKind::OperandsShape => equal(operands.iter().map(shape)),
+            RuleKind::OperandsAndResultElement => equal(all().map(element)),
+        }
+    }
+}
+
+fn equal<T: PartialEq>(mut items: impl Iterator<Item = T>) -> bool {
+    match items.next() {
+        Some(first) => items.all(|item| item == first),
+        None => true,
+    }
+}
+
+/// Numbers as the reference lists them.
+fn list<T: std::fmt::Display>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn spelling<E: WireEnum>(value: E) -> &'static str {
+    value.spelling()
+}

@@ -1,0 +1,303 @@
+//! Rules of control flow, reductions and scans.
+
+use super::{Around, Check, Checker, Failure, OpView};
+use crate::ops::Op;
+use crate::types::{Attribute, Element, Type, TypeId};
+use base::Scalar;
+use base::ir::{self, Operation, Region, Value};
+
+/// Rules that are checked before the regions of the op are.
+pub(super) fn on_entrance(view: &OpView<'_, '_>, around: Around) -> Check {
+    match &view.node.kind {
+        Op::If { then_region, else_region, .. } => branches(view, *then_region, *else_region),
+        Op::Break { operands } => leave_loop(view, around, operands),
+        Op::Continue { .. } => continues_a_loop(view, around).map(|_| ()),
+        Op::Return { operands } => returns(view, around, operands.len()),
+        Op::Reduce { dim, identities, operands, .. } => aggregate(view, *dim, identities, operands),
+        Op::Scan { dim, identities, operands, .. } => {
+            aggregate(view, *dim, identities, operands)?;
+            match operands.iter().zip(&view.node.results).position(|(operand, result)| view.id(*operand) != view.id(*result)) {
+                Some(i) => Err(format!("expect same type for operand at index: {i} and result at index: {i}")),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn branches(view: &OpView<'_, '_>, then_region: Region, else_region: Region) -> Check {
+    let results = view.ids(&view.node.results);
+    for (i, result) in view.node.results.iter().enumerate() {
+        not_a_view(view.ty(*result)).map_err(|what| format!("result type {i} is a {what}, which is not supported"))?;
+    }
+    let blocks = |region: Region| !view.checker.body.regions[region].blocks.is_empty();
+    if !blocks(then_region) {
+        return Err("must define then branch".into());
+    }
+    yields(view, then_region, "then", &results)?;
+    if blocks(else_region) {
+        return yields(view, else_region, "else", &results);
+    }
+    if !results.is_empty() {
+        return Err("has non-empty return type, must define else branch".into());
+    }
+    Ok(())
+}
+
+fn yields(view: &OpView<'_, '_>, region: Region, name: &str, results: &[TypeId]) -> Check {
+    let body = view.checker.body;
+    let last = body.blocks[body.block_of(region)].ops.last();
+    let Some(Op::Yield { operands }) = last.map(|op| &body.ops[*op].kind) else { return Ok(()) };
+    let yielded = view.ids(operands);
+    let (results_text, yielded_text) = (view.quoted_list(results), view.quoted_list(&yielded));
+    if !results.is_empty() && yielded.is_empty() {
+        return Err(format!("has return type of {results_text} but {name} branch does not yield anything"));
+    }
+    if results.is_empty() && !yielded.is_empty() {
+        return Err(format!("does not return a value, but {name} branch yields {yielded_text}"));
+    }
+    if yielded != results {
+        return Err(format!(
+            "type does not match yield type, {name} branch yields {yielded_text} but op result type is {results_text}"
+        ));
+    }
+    Ok(())
+}
+
+fn not_a_view(ty: &Type) -> Result<(), &'static str> {
+    match ty {
+        Type::TensorView { .. } => Err("tensor_view"),
+        _ if ty.tile_view().is_some() => Err("tile view"),
+        _ => Ok(()),
+    }
+}
+
+/// The loop that a `break` leaves.
+fn leave_loop(view: &OpView<'_, '_>, around: Around, operands: &[Value]) -> Check {
+    let target = around.beyond_ifs.map(|op| &view.checker.body.ops[op]);
+    let Some(target) = target.filter(|node| matches!(node.kind, Op::Loop { .. })) else {
+        return Err("can only be nested within a ancestor chain of 'cuda_tile.loop', 'cuda_tile.if' operations".into());
+    };
+    let (given, wanted) = (view.ids(operands), view.ids(&target.results));
+    if given != wanted {
+        let (given, wanted) = (view.quoted_list(&given), view.quoted_list(&wanted));
+        return Err(format!("operand types must correspond to the parent loop result types: ({given}) vs ({wanted})"));
+    }
+    Ok(())
+}
+
+fn continues_a_loop<'a>(view: &OpView<'_, 'a>, around: Around) -> Check<&'a ir::OpNode<Op>> {
+    let target = around.beyond_ifs.map(|op| &view.checker.body.ops[op]);
+    target.filter(|node| matches!(node.kind, Op::Loop { .. } | Op::For { .. })).ok_or_else(|| {
+        "can only be nested within a ancestor chain of 'cuda_tile.for', 'cuda_tile.loop', 'cuda_tile.if' operations".into()
+    })
+}
+
+/// The types of a `continue`; the reference's message does not begin with the op's name.
+pub(super) fn continue_types(view: &OpView<'_, '_>, around: Around) -> Option<String> {
+    let Op::Continue { operands } = &view.node.kind else { return None };
+    let target = continues_a_loop(view, around).ok()?;
+    let given = view.ids(operands);
+    let (name, what, wanted) = match &target.kind {
+        Op::Loop { init_values, .. } => ("loop", "iter_values", view.ids(init_values)),
+        _ => ("for", "return types", view.ids(&target.results)),
+    };
+    if given == wanted {
+        return None;
+    }
+    let (given, wanted) = (view.quoted_list(&given), view.quoted_list(&wanted));
+    Some(format!(
+        "`{name}` is missing a valid terminator. `continue` op should have operand types that match the parent loop {what}: \
+         ({wanted}), but found: ({given})"
+    ))
+}
+
+fn returns(view: &OpView<'_, '_>, around: Around, operands: usize) -> Check {
+    if !around.may_return {
+        return Err("must be used within a cuda_tile.entry, or cuda_tile.if operation".into());
+    }
+    if operands != 0 {
+        let name = view.module().string(view.checker.function.name);
+        return Err(format!("has {operands} operands, but enclosing function (@{name}) returns 0"));
+    }
+    Ok(())
+}
+
+fn aggregate(view: &OpView<'_, '_>, dim: i32, identities: &[Attribute], operands: &[Value]) -> Check {
+    if operands.is_empty() {
+        return Err("expect at least 1 operand".into());
+    }
+    if operands.len() != view.node.results.len() {
+        return Err("expect same number of operands and results".into());
+    }
+    if operands.len() != identities.len() {
+        let (operands, identities) = (operands.len(), identities.len());
+        return Err(format!(
+            "expect identities to match the number of operands but got: {operands} operands and {identities} identities"
+        ));
+    }
+    for (i, (operand, identity)) in operands.iter().zip(identities).enumerate() {
+        identity_type(view, i, *operand, identity)?;
+    }
+    let (_, shape) = view.tile(operands[0]);
+    let rank = shape.len();
+    if dim < 0 || dim as usize >= rank {
+        return Err(format!("dimension ({dim}) is out of bound [0, {rank})"));
+    }
+    if matches!(view.node.kind, Op::Reduce { .. }) {
+        let mut reduced = shape.to_vec();
+        reduced.remove(dim as usize);
+        for (operand, result) in operands.iter().zip(&view.node.results) {
+            if view.tile(*result) != (view.tile(*operand).0, &reduced[..]) {
+                let dims: String = reduced.iter().map(|dim| format!("{dim}x")).collect();
+                let element = view.tile(*operand).0.scalar().map_or("?", Scalar::name);
+                let got = view.quoted(view.id(*result));
+                return Err(format!(
+                    "inferred type(s) '!cuda_tile.tile<{dims}{element}>' are incompatible with return type(s) of operation {got}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn identity_type(view: &OpView<'_, '_>, index: usize, operand: Value, identity: &Attribute) -> Check {
+    let element = view.tile(operand).0;
+    let identity = match identity {
+        Attribute::Integer { ty, .. } | Attribute::Float { ty, .. } => match view.module().ty(*ty) {
+            Type::Scalar(scalar) => Some(*scalar),
+            _ => None,
+        },
+        Attribute::Bool(_) => Some(Scalar::I1),
+        _ => None,
+    };
+    // The two half-precision formats stand in for each other.
+    let halves = [Scalar::F16, Scalar::BF16];
+    let alike = identity.zip(element.scalar()).is_some_and(|(a, b)| a == b || (halves.contains(&a) && halves.contains(&b)));
+    if alike {
+        return Ok(());
+    }
+    let name = |scalar: Option<Scalar>| scalar.map_or("?", Scalar::name);
+    let (element, identity) = (name(element.scalar()), name(identity));
+    Err(format!(
+        "expect same type for operand at index: {index} and identity at index: {index} but got: '{element}' and '{identity}'"
+    ))
+}
+
+/// Rules that are checked when the regions of the op have been.
+pub(super) fn check(checker: &Checker<'_>, op: ir::Op) -> Result<(), Failure> {
+    let node = &checker.body.ops[op];
+    let view = OpView { checker, node };
+    let body = checker.body;
+    match &node.kind {
+        Op::For { lower_bound, init_values, body: region, .. } => {
+            let args = &body.blocks[body.block_of(*region)].args;
+            induction(&view, args, *lower_bound)
+                .and_then(|()| carried(&view, init_values, &args[1..]))
+                .map_err(|message| checker.failure(op, message))
+        }
+        Op::Loop { init_values, body: region } => {
+            let args = &body.blocks[body.block_of(*region)].args;
+            carried(&view, init_values, args).map_err(|message| checker.failure(op, message))
+        }
+        Op::Reduce { operands, body: region, .. } | Op::Scan { operands, body: region, .. } => {
+            combiner(&view, operands, *region).map_err(|message| checker.failure(op, message))?;
+            let block = body.block_of(*region);
+            let ops = &body.blocks[block].ops;
+            match ops[..ops.len() - 1].iter().find(|inner| !checker.effect_free[inner.0 as usize]) {
+                Some(inner) => {
+                    let name = node.kind.mnemonic();
+                    let message = format!("only memory-effect-free operations are allowed inside 'cuda_tile.{name}'");
+                    Err(checker.failure(*inner, message))
+                }
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn induction(view: &OpView<'_, '_>, args: &[Value], lower_bound: Value) -> Check {
+    let Some(variable) = args.first() else {
+        return Err("expected at least one block argument for induction variable".into());
+    };
+    if view.id(*variable) != view.id(lower_bound) {
+        let (variable, bound) = (view.quoted(view.id(*variable)), view.quoted(view.id(lower_bound)));
+        return Err(format!("expected induction variable to be same type as bounds and step: {variable} vs {bound}"));
+    }
+    Ok(())
+}
+
+/// The values a loop carries from one iteration to the next.
+fn carried(view: &OpView<'_, '_>, init: &[Value], args: &[Value]) -> Check {
+    if init.len() != args.len() {
+        let (args, init) = (args.len(), init.len());
+        return Err(format!("mismatch in number of region iterator values and loop iterator inits: {args} vs {init}"));
+    }
+    for (i, (init, arg)) in init.iter().zip(args).enumerate() {
+        not_a_view(view.ty(*arg)).map_err(|what| format!("loop-carried value {i} is a {what}, which is not supported"))?;
+        if view.id(*init) != view.id(*arg) {
+            let (init, arg) = (view.quoted(view.id(*init)), view.quoted(view.id(*arg)));
+            return Err(format!("init value {i} and region iter_value {i} have different type: {init} != {arg}"));
+        }
+    }
+    for (i, result) in view.node.results.iter().enumerate() {
+        not_a_view(view.ty(*result)).map_err(|what| format!("result type {i} is a {what}, which is not supported"))?;
+    }
+    Ok(())
+}
+
+/// The body of a reduction or scan takes pairs of scalars and yields one scalar for each pair.
+fn combiner(view: &OpView<'_, '_>, operands: &[Value], region: Region) -> Check {
+    let body = view.checker.body;
+    let block = &body.blocks[body.block_of(region)];
+    let Some(Op::Yield { operands: yielded }) = block.ops.last().map(|op| &body.ops[*op].kind) else {
+        return Err("expect non-empty block".into());
+    };
+    let (args, expected) = (&block.args, operands.len() * 2);
+    if args.len() != expected {
+        return Err(format!("expect {expected} block arguments but got: {}", args.len()));
+    }
+    let scalar = |value: &Value| view.ty(*value).tile().filter(|(_, shape)| shape.is_empty());
+    if let Some(i) = args.iter().position(|arg| scalar(arg).is_none()) {
+        return Err(format!("expect 0-rank tile type at index: {i} but got: {}", view.quoted(view.id(args[i]))));
+    }
+    let element = |value: Value| view.tile(value).0;
+    for i in (0..expected).step_by(2) {
+        let (first, second) = (element(args[i]), element(args[i + 1]));
+        if first != second {
+            let what = format!("expect same element type for block argument at index: {i} and {}", i + 1);
+            return Err(format!("{what} but got: {} and {}", text(first), text(second)));
+        }
+    }
+    for (i, operand) in operands.iter().enumerate() {
+        let (operand, arg) = (element(*operand), element(args[i * 2]));
+        if operand != arg {
+            let what = format!("expect same type for operand at index: {i} and block argument at index: {}", i * 2);
+            return Err(format!("{what} but got: {} and {}", text(operand), text(arg)));
+        }
+    }
+    if yielded.len() != operands.len() {
+        let (yielded, operands) = (yielded.len(), operands.len());
+        return Err(format!("expect number of terminators operands ({yielded}) to match number of operands ({operands})"));
+    }
+    for (i, (operand, yielded)) in operands.iter().zip(yielded).enumerate() {
+        let Some((given, _)) = view.ty(*yielded).tile() else {
+            let (operand, got) = (view.quoted(view.id(*operand)), view.quoted(view.id(*yielded)));
+            return Err(format!("expected TileType for operand and terminator types but got: {operand} and {got}"));
+        };
+        let operand = element(*operand);
+        if operand != given {
+            let what = format!("expect same type for operand at index: {i} and terminator argument at index: {i}");
+            return Err(format!("{what} but got: {} and {}", text(operand), text(given)));
+        }
+    }
+    Ok(())
+}
+
+fn text(element: Element) -> String {
+    match element {
+        Element::Scalar(scalar) => format!("'{scalar}'"),
+        Element::Ptr(pointer) => format!("'!cuda_tile.ptr<{}>'", pointer.pointee),
+    }
+}
