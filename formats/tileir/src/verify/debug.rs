@@ -3,8 +3,8 @@
 use super::{Check, Failure};
 use crate::module::{Function, Module};
 use crate::text::scope_text;
-use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 use base::ir::Operation;
+use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 
 /// The location of an entry.
 pub(super) fn entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {

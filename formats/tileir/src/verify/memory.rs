@@ -41,7 +41,6 @@ pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {
     }
 }
 
-
 pub(super) fn load_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>) -> Check {
     use MemoryOrdering::{Acquire, Relaxed, Weak};
     if ![Weak, Relaxed, Acquire].contains(&ordering) {
@@ -250,9 +249,7 @@ fn gather_indices(view: &OpView<'_, '_>, index: &[Value], tile: &[i32], sparse_d
         }
         if *first.get_or_insert(id) != id {
             let (first, got) = (view.quoted(first.unwrap_or(id)), view.quoted(id));
-            return Err(format!(
-                "expected scalar index {i} to have the same type as other scalar indices ({first}), got {got}"
-            ));
+            return Err(format!("expected scalar index {i} to have the same type as other scalar indices ({first}), got {got}"));
         }
     }
     Ok(())

@@ -60,16 +60,10 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
             return Err(Failure { message: "'cuda_tile.global' op type must have rank 1".into(), loc: global.loc });
         }
     }
-    let globals: HashMap<&str, TypeId> =
-        module.globals.iter().map(|global| (module.string(global.name), global.ty)).collect();
+    let globals: HashMap<&str, TypeId> = module.globals.iter().map(|global| (module.string(global.name), global.ty)).collect();
     let subprograms = debug::Subprograms::new(debug);
     for function in &module.functions {
-        let checker = Checker {
-            module,
-            function,
-            body: &function.body,
-            effect_free: vec![true; function.body.ops.len()],
-        };
+        let checker = Checker { module, function, body: &function.body, effect_free: vec![true; function.body.ops.len()] };
         checker.run(debug, &subprograms)?;
     }
     symbols(module)?;

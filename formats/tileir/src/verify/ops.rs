@@ -82,12 +82,8 @@ pub(super) fn check(view: &OpView<'_, '_>, around: Around) -> Check {
         }
         Op::Permute { permutation, source } => permute(view, permutation, *source),
         Op::Cat { dim, lhs, rhs } => cat(view, *dim, *lhs, *rhs),
-        Op::Extract { source, indices } => {
-            slice(view, *source, view.node.results[0], ("source", "result"), indices)
-        }
-        Op::Insert { source, destination, indices } => {
-            slice(view, *destination, *source, ("result", "source"), indices)
-        }
+        Op::Extract { source, indices } => slice(view, *source, view.node.results[0], ("source", "result"), indices),
+        Op::Insert { source, destination, indices } => slice(view, *destination, *source, ("result", "source"), indices),
         Op::Iota {} => iota(view),
         Op::Pack { source } | Op::Unpack { source } => pack(view, *source),
         Op::Select { .. } if view.result().0 == Element::Scalar(Scalar::F4E2M1FN) => {
@@ -119,9 +115,9 @@ pub(super) fn check(view: &OpView<'_, '_>, around: Around) -> Check {
         Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
             memory::make_tensor_view(view, *base, dynamic_shape, dynamic_strides)
         }
-        Op::MakePartitionView { tensor_view }
-        | Op::MakeStridedView { tensor_view }
-        | Op::MakeGatherScatterView { tensor_view } => memory::make_view(view, *tensor_view),
+        Op::MakePartitionView { tensor_view } | Op::MakeStridedView { tensor_view } | Op::MakeGatherScatterView { tensor_view } => {
+            memory::make_view(view, *tensor_view)
+        }
         Op::GetIndexSpaceShape { src } => {
             let rank = view.ty(*src).tile_view().map_or(0, |(tile, _)| tile.len());
             result_per_dimension(view, rank, "view index space rank")
@@ -191,10 +187,9 @@ fn ftof(view: &OpView<'_, '_>, mode: Rounding, from: Value) -> Check {
             &[NearestEven, Zero, NearestAway],
             "invalid rounding mode specified. Only 'nearest_even', 'zero' and 'nearest_away' are supported",
         ),
-        _ => (
-            &[NearestEven, Zero, NegativeInf, PositiveInf, NearestAway],
-            "invalid rounding mode specified for an exact conversion",
-        ),
+        _ => {
+            (&[NearestEven, Zero, NegativeInf, PositiveInf, NearestAway], "invalid rounding mode specified for an exact conversion")
+        }
     };
     if allowed.contains(&mode) { Ok(()) } else { Err(message.into()) }
 }
@@ -410,9 +405,7 @@ fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
             };
             if values.len() != shape.len() {
                 let (count, rank) = (values.len(), shape.len());
-                return Err(format!(
-                    "expected number of values in {NAME} ({count}) to match rank of constrained tile ({rank})"
-                ));
+                return Err(format!("expected number of values in {NAME} ({count}) to match rank of constrained tile ({rank})"));
             }
             match values.iter().zip(shape).position(|(value, size)| !(0..=*size).contains(value)) {
                 Some(i) => {

@@ -107,9 +107,7 @@ fn of_field(module: &Module, function: &Function, field: FieldRef<'_>, results: 
         }
         FieldRef::Attribute(value) => attribute(module, value, 0),
         FieldRef::Attributes(values) => values.iter().try_for_each(|value| attribute(module, value, 0)),
-        FieldRef::OptionalDictionary(Some(entries)) => {
-            attribute(module, &Attribute::OptimizationHints(entries.clone()), 0)
-        }
+        FieldRef::OptionalDictionary(Some(entries)) => attribute(module, &Attribute::OptimizationHints(entries.clone()), 0),
         _ => Ok(()),
     }
 }
