@@ -21,7 +21,6 @@ const BUG: &str = "the emitter gives the builder values that fit";
 /// LLVM address spaces of NVPTX.
 pub(crate) const GLOBAL: u16 = 1;
 pub(crate) const SHARED: u16 = 3;
-pub(crate) const LOCAL: u16 = 5;
 
 pub(crate) struct Ir<'c> {
     pub(crate) context: &'c Context,
@@ -285,7 +284,8 @@ impl<'c> Ir<'c> {
 pub(crate) fn address_space(space: Space) -> AddressSpace {
     AddressSpace::from(match space {
         Space::Global => GLOBAL,
-        Space::Local => LOCAL,
+        // What `alloca` gives is a part of the heap, see `emit::system`.
+        Space::Local => GLOBAL,
         Space::Generic => 0,
     })
 }

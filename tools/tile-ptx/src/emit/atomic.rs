@@ -1,13 +1,15 @@
 //! Atomic read-modify-write and compare-and-swap, as inline assembly: LLVM drops their order and scope.
 
 use super::Emitter;
+use super::access::{qualifiers, space_suffix};
 use crate::ir::Val;
 use base::Scalar;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
+use base::memory::{AtomicMode, Order};
 use base::tile::Elem;
+use inkwell::values::PointerValue;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
@@ -17,37 +19,59 @@ impl<'c> Emitter<'c, '_> {
             _ => unreachable!("only atomics come here"),
         };
         let elem = self.elem(results[0]);
-        let (name, constraint) = self.atomic_name(op, elem, mode)?;
-        let speaks = self.speaks(&self.layout(results[0]));
-        if speaks.is_some() {
-            // The old value would have to reach the other threads.
-            return Err(self.unsupported(op));
-        }
-        let text = format!("atom{}.global.{name} $0, [$1], {};", qualifiers(order), if mode.is_some() { "$2" } else { "$2, $3" });
-        let constraints = format!("={constraint},l{}", format!(",{constraint}").repeat(values.len()));
-        let registers = (0..self.get(ptr).len()).map(|i| {
-            let mut args = vec![self.get(ptr)[i]];
-            args.extend(values.iter().map(|value| self.get(*value)[i]));
+        let atomic = self.atomic_name(op, elem, mode)?;
+        let layout = self.layout(results[0]);
+        let speaks = self.speaks(&layout);
+        let mut registers = Vec::with_capacity(layout.registers());
+        for i in 0..layout.registers() {
+            let ptr = self.get(ptr)[i].into_pointer_value();
+            let operands: Vec<Val<'c>> = values.iter().map(|value| self.get(*value)[i]).collect();
             let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
-            let otherwise = [args[1]];
-            self.guarded(mask, &otherwise, |e| {
-                vec![e.ir.asm(Some(e.ir.elem(elem)), &text, &constraints, &args, true).expect("atomics give the old value")]
-            })[0]
-        });
-        let registers: Vec<Val<'c>> = registers.collect();
+            let otherwise = [operands[0]];
+            let act = |e: &Self| vec![e.atomic_instruction(&atomic, elem, order, ptr, &operands)];
+            registers.extend(self.guarded(self.both(mask, speaks), &otherwise, act));
+        }
+        if speaks.is_some() && self.is_used(results[0]) {
+            registers = self.agree(&layout, elem, registers);
+        }
         self.set(results[0], registers);
         self.set_token(results[1]);
         Ok(())
     }
 
-    fn atomic_name(&self, op: OpId, elem: Elem, mode: Option<AtomicMode>) -> Result<(String, &'static str)> {
+    pub(super) fn atomic_instruction(
+        &self,
+        (name, constraint): &(String, &str),
+        elem: Elem,
+        order: Order,
+        ptr: PointerValue<'c>,
+        operands: &[Val<'c>],
+    ) -> Val<'c> {
+        let places = if operands.len() == 1 { "$2" } else { "$2, $3" };
+        let text = format!("atom{}{}.{name} $0, [$1], {places};", qualifiers(order), space_suffix(ptr));
+        let constraints = format!("={constraint},l{}", format!(",{constraint}").repeat(operands.len()));
+        let args: Vec<Val<'c>> = std::iter::once(ptr.into()).chain(operands.iter().copied()).collect();
+        self.ir.asm(Some(self.ir.elem(elem)), &text, &constraints, &args, true).expect("atomics give the old value")
+    }
+
+    pub(super) fn atomic_name(&self, op: OpId, elem: Elem, mode: Option<AtomicMode>) -> Result<(String, &'static str)> {
         let scalar = elem.carrier();
         let bits = scalar.bits();
+        let exists = match mode {
+            None => matches!(bits, 16 | 32 | 64),
+            Some(AtomicMode::AddF) => scalar.is_float(),
+            Some(AtomicMode::Xchg) => matches!(bits, 32 | 64),
+            Some(_) => scalar.is_int() && matches!(bits, 32 | 64),
+        };
+        if !exists {
+            return Err(self.unsupported(op));
+        }
         let constraint = match scalar {
             Scalar::F32 => "f",
             Scalar::F64 => "d",
             Scalar::F16 | Scalar::BF16 => "h",
             _ if bits == 64 => "l",
+            _ if bits == 16 => "h",
             _ => "r",
         };
         let name = match mode {
@@ -66,24 +90,10 @@ impl<'c> Emitter<'c, '_> {
                 Scalar::F64 => "add.f64".into(),
                 Scalar::F16 => "add.noftz.f16".into(),
                 Scalar::BF16 if self.target.0 >= 90 => "add.noftz.bf16".into(),
+                Scalar::BF16 => return Err(self.incompatible("atomicRMW ADDF with bf16 is not supported")),
                 _ => return Err(self.unsupported(op)),
             },
         };
         Ok((name, constraint))
     }
-}
-
-fn qualifiers(order: Order) -> String {
-    let semantics = match order.semantics {
-        MemoryOrdering::Weak | MemoryOrdering::Relaxed => ".relaxed",
-        MemoryOrdering::Acquire => ".acquire",
-        MemoryOrdering::Release => ".release",
-        MemoryOrdering::AcqRel => ".acq_rel",
-    };
-    let scope = match order.scope {
-        Some(MemoryScope::TileBlock) => ".cta",
-        Some(MemoryScope::System) => ".sys",
-        Some(MemoryScope::Device) | None => ".gpu",
-    };
-    format!("{semantics}{scope}")
 }

@@ -66,7 +66,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// An exact f16, bf16, f32 or f64, and which of them.
-    fn read_floats(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
+    pub(super) fn read_floats(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
         match from {
             Scalar::TF32 => (Scalar::F32, pair.to_vec()),
             Scalar::F8E8M0FNU => (Scalar::F32, pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect()),

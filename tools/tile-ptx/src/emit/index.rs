@@ -13,6 +13,11 @@ impl<'c> Emitter<'c, '_> {
     /// The bits of the element number that the thread's number decides, seen through a linear map such as a coordinate.
     pub(super) fn thread_part(&self, layout: &Layout, map: impl Fn(u32) -> u32) -> IntValue<'c> {
         let bases: Vec<u32> = layout.lane.iter().chain(&layout.warp).map(|basis| map(*basis)).collect();
+        self.linear(self.thread, &bases)
+    }
+
+    /// The exclusive or of the bases of the bits that are set in a number of as many bits.
+    pub(super) fn linear(&self, number: IntValue<'c>, bases: &[u32]) -> IntValue<'c> {
         let ir = self.ir;
         let mut sum: Option<IntValue<'c>> = None;
         let mut bit = 0;
@@ -25,14 +30,13 @@ impl<'c> Emitter<'c, '_> {
             let single = bases[bit].is_power_of_two();
             let run = 1 + (bit + 1..bases.len()).take_while(|&next| single && bases[next] == bases[bit] << (next - bit)).count();
             let part = if single {
-                self.shifted_bits(bit as u32, run as u32, bases[bit].trailing_zeros(), bases.len() as u32)
+                self.shifted_bits(number, bit as u32, run as u32, bases[bit].trailing_zeros(), bases.len() as u32)
             } else {
-                let set = ir.resize(self.bit(bit as u32), ir.i32(), true);
+                let set = ir.resize(self.bit(number, bit as u32), ir.i32(), true);
                 ir.and(set, ir.const32(bases[bit]))
             };
             sum = Some(match sum {
                 None => part,
-                Some(sum) if single => ir.or(sum, part),
                 Some(sum) => ir.xor(sum, part),
             });
             bit += run;
@@ -40,24 +44,24 @@ impl<'c> Emitter<'c, '_> {
         sum.unwrap_or_else(|| ir.const32(0))
     }
 
-    /// `count` bits of the thread's number from `from` on, moved to `to`.
-    fn shifted_bits(&self, from: u32, count: u32, to: u32, total: u32) -> IntValue<'c> {
+    /// `count` bits of a number from `from` on, moved to `to`.
+    fn shifted_bits(&self, number: IntValue<'c>, from: u32, count: u32, to: u32, total: u32) -> IntValue<'c> {
         let ir = self.ir;
         let mask = ((1u64 << count) - 1) as u32;
         let masked = |value: IntValue<'c>, mask: u32| {
             if from + count == total && from == 0 { value } else { ir.and(value, ir.const32(mask)) }
         };
         match to.cmp(&from) {
-            std::cmp::Ordering::Equal => masked(self.thread, mask << from),
-            std::cmp::Ordering::Greater => masked(ir.shl(self.thread, ir.const32(to - from)), mask << to),
-            std::cmp::Ordering::Less => masked(ir.shr(self.thread, ir.const32(from - to), false), mask << to),
+            std::cmp::Ordering::Equal => masked(number, mask << from),
+            std::cmp::Ordering::Greater => masked(ir.shl(number, ir.const32(to - from)), mask << to),
+            std::cmp::Ordering::Less => masked(ir.shr(number, ir.const32(from - to), false), mask << to),
         }
     }
 
-    /// Whether a bit of the thread's number is set.
-    pub(super) fn bit(&self, bit: u32) -> IntValue<'c> {
+    /// Whether a bit of a number is set.
+    fn bit(&self, number: IntValue<'c>, bit: u32) -> IntValue<'c> {
         let ir = self.ir;
-        let set = ir.and(self.thread, ir.const32(1 << bit));
+        let set = ir.and(number, ir.const32(1 << bit));
         ir.icmp(inkwell::IntPredicate::NE, set, ir.const32(0))
     }
 
@@ -86,7 +90,20 @@ impl<'c> Emitter<'c, '_> {
         let thread = self.ir.resize(thread, ty, false);
         let registers = (0..layout.registers()).map(|register| {
             let element = apply(&layout.register, register as u32);
-            self.ir.or(thread, ty.const_int(u64::from(element), false)).into()
+            self.ir.xor(thread, ty.const_int(u64::from(element), false)).into()
+        });
+        let registers = registers.collect();
+        self.set(result, registers);
+    }
+
+    pub(super) fn coordinate(&mut self, dim: usize, result: Value) {
+        let (ir, layout) = (self.ir, self.layout(result));
+        let strides = Strides::of(self.ty(result).shape());
+        let ty = ir.elem(self.elem(result)).into_int_type();
+        let thread = ir.resize(self.thread_part(&layout, |basis| strides.coordinate(basis, dim)), ty, false);
+        let registers = (0..layout.registers()).map(|register| {
+            let own = strides.coordinate(apply(&layout.register, register as u32), dim);
+            ir.xor(thread, ty.const_int(u64::from(own), false)).into()
         });
         let registers = registers.collect();
         self.set(result, registers);
@@ -108,7 +125,7 @@ impl<'c> Emitter<'c, '_> {
         let ty = ir.stored(elem);
         (0..layout.registers())
             .map(|register| {
-                let element = ir.or(thread, ir.const32(apply(&layout.register, register as u32)));
+                let element = ir.xor(thread, ir.const32(apply(&layout.register, register as u32)));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), bytes as u32);
                 self.register_form(elem, value)

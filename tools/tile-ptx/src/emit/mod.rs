@@ -3,6 +3,7 @@
 //! A tile is a list of LLVM values, one a register of its layout; everything else about a layout is in how addresses and lanes
 //! are computed from the thread's number.
 
+mod access;
 mod arith;
 mod atomic;
 mod control;
@@ -15,6 +16,7 @@ mod reduce;
 mod shape;
 mod shared;
 mod small_float;
+mod system;
 mod view;
 
 use crate::ir::{Ir, Val};
@@ -58,6 +60,8 @@ pub(crate) struct Emitter<'c, 'a> {
     /// The thread's number in the block.
     thread: IntValue<'c>,
     values: Vec<Option<Lowered<'c>>>,
+    /// How often each value is used.
+    uses: Vec<u32>,
     /// Open constructs, outermost first.
     frames: Vec<Frame<'c>>,
 }
@@ -75,8 +79,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
         ir.builder.position_at_end(entry);
         let thread = ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[]).into_int_value();
         let values = vec![None; function.body.values.len()];
+        let uses = function.body.use_counts(function.region);
         let target = envelope.target()?;
-        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, frames: Vec::new() })
+        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, uses, frames: Vec::new() })
     }
 
     pub(crate) fn emit(mut self) -> Result<()> {
@@ -128,11 +133,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
             }
             Core::Iota {} => self.iota(results[0]),
             Core::Broadcast { .. } | Core::Reshape { .. } | Core::Permute { .. } => self.rename(op, core, results[0])?,
-            Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => {
-                return Err(self.unsupported(op));
-            }
-            Core::BlockId { axis } => self.block_register(*axis, true, results[0]),
-            Core::BlockCount { axis } => self.block_register(*axis, false, results[0]),
+            Core::Cat { lhs, rhs, dim } => self.cat(op, *lhs, *rhs, *dim, results[0])?,
+            Core::Reinterpret { x } => self.reinterpret(*x, results[0]),
+            // Slices at run time go through shared memory.
+            Core::Extract { .. } | Core::Insert { .. } => return Err(self.unsupported(op)),
+            Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
+            Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
             Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
                 self.view_value(core, results);
             }
@@ -144,12 +150,21 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::MakeToken {} | Core::JoinTokens { .. } => self.values[results[0].0 as usize] = Some(Lowered::Token),
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.construct(core, results)?,
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(core),
-            Core::Alloca { .. }
-            | Core::AliasFence { .. }
-            | Core::GridWait { .. }
-            | Core::GridLaunch { .. }
-            | Core::Assert { .. }
-            | Core::Print { .. } => return Err(self.unsupported(op)),
+            Core::Alloca { count, align, .. } => self.alloca(*count, *align, results[0]),
+            Core::AliasFence { .. } => {
+                self.instruction_alone("fence.proxy.alias;");
+                self.set_token(results[0]);
+            }
+            Core::GridWait { .. } | Core::GridLaunch { .. } => {
+                let wait = matches!(core, Core::GridWait { .. });
+                self.dependent_grid(if wait { "griddepcontrol.wait;" } else { "griddepcontrol.launch_dependents;" });
+                results.iter().for_each(|result| self.set_token(*result));
+            }
+            Core::Assert { cond, message } => self.assert(op, *cond, message),
+            Core::Print { format, args, .. } => {
+                self.print(format, args);
+                results.iter().for_each(|result| self.set_token(*result));
+            }
         }
         Ok(())
     }
@@ -160,13 +175,26 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::Core(core) => self.core(op, core, results),
             Op::ConvertLayout { x, .. } => self.convert_layout(op, *x, results[0]),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, program, results),
-            Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, program, results),
+            Op::Load { .. } | Op::Store { .. } => {
+                self.pointer_access(program, results);
+                Ok(())
+            }
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
             Op::Mma { .. } | Op::MmaShared { .. } => self.product(op, program, results),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
-            Op::Coordinate { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } | Op::Scan { .. } => {
-                Err(self.unsupported(op))
+            Op::Scan { operands, dim, reverse, body } => self.scan(op, operands, *dim, *reverse, *body, results),
+            Op::SharedGather { buffer, index } => {
+                self.shared_gather(*buffer, *index, results[0]);
+                Ok(())
+            }
+            Op::SharedScatter { x, buffer, index } => {
+                self.shared_scatter(*x, *buffer, *index);
+                Ok(())
+            }
+            Op::Coordinate { dim } => {
+                self.coordinate(*dim as usize, results[0]);
+                Ok(())
             }
         }
     }
@@ -183,6 +211,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
     pub(crate) fn unsupported_type(&self, what: &str, elem: Elem) -> Box<Diagnostic> {
         let ty = base::text::TypeText::print(&elem);
         Diagnostic::unsupported("PX901", format!("'{what}' on {ty} is not supported on {}", self.target))
+    }
+
+    /// That the target lacks something, in the reference's words.
+    pub(crate) fn incompatible(&self, what: &str) -> Box<Diagnostic> {
+        Diagnostic::unsupported("PX902", format!("Incompatibility with architecture '{}': {what}", self.target))
     }
 
     pub(crate) fn ty(&self, value: Value) -> &'a Type {
@@ -224,7 +257,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.set(result, registers);
     }
 
-    fn block_register(&mut self, axis: u32, id: bool, result: Value) {
+    /// The number of this block, or the count of blocks.
+    pub(crate) fn grid_register(&self, axis: u32, id: bool) -> Val<'c> {
         let axis = ["x", "y", "z"][axis as usize];
         // Blocks are numbered by cluster where there are clusters; their count is that of the grid on every target.
         let register = match (id, self.target.has_clusters()) {
@@ -232,8 +266,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
             (true, false) => "ctaid",
             (false, _) => "nctaid",
         };
-        let value = self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[]);
-        self.set(result, vec![value]);
+        self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[])
+    }
+
+    /// All threads of the block wait for each other.
+    pub(crate) fn block_barrier(&self) {
+        self.barrier(0, self.function.attrs.program.warps() * 32);
     }
 
     pub(crate) fn barrier(&self, id: u32, threads: u32) {

@@ -4,11 +4,9 @@ use super::Emitter;
 use crate::ir::{Val, address_space};
 use base::Value;
 use base::core_ops::Core;
-use base::diag::Result;
-use base::ir::Op as OpId;
 use base::memory::MemoryOrdering;
 use base::tile::{Elem, Space};
-use inkwell::values::IntValue;
+use tileas::CopyAtom;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn pointer(&mut self, core: &Core, result: Value) {
@@ -36,37 +34,39 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
-    pub(super) fn pointer_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+    pub(super) fn pointer_access(&mut self, program: &tileas::Op, results: &[Value]) {
         match program {
-            tileas::Op::Load { ptr, mask, other, order, .. } => {
-                if order.semantics != MemoryOrdering::Weak {
-                    return Err(self.unsupported(op));
+            tileas::Op::Load { ptr, mask, other, order, atom, .. } => {
+                let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
+                let ordered = order.semantics != MemoryOrdering::Weak;
+                // What others may change meanwhile is read once for all that hold it.
+                let speaks = if ordered { self.speaks(&layout) } else { None };
+                let width = width_of(*atom);
+                let mut registers = Vec::with_capacity(layout.registers());
+                for first in (0..layout.registers()).step_by(width) {
+                    let at = self.get(*ptr)[first].into_pointer_value();
+                    let mask = mask.map(|mask| self.get(mask)[first].into_int_value());
+                    let otherwise = match other {
+                        Some(other) => self.get(*other)[first..first + width].to_vec(),
+                        None => vec![self.ir.constant(elem, 0); width],
+                    };
+                    registers.extend(self.guarded(self.both(mask, speaks), &otherwise, |e| e.read(elem, at, width, *order)));
                 }
-                let elem = self.elem(results[0]);
-                let ty = self.ir.stored(elem);
-                let registers = (0..self.get(*ptr).len()).map(|i| {
-                    let ptr = self.get(*ptr)[i].into_pointer_value();
-                    let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
-                    let other = other.map_or_else(|| self.ir.constant(elem, 0), |other| self.get(other)[i]);
-                    self.guarded(mask, &[other], |e| vec![e.register_form(elem, e.ir.load(ty, ptr, elem.bytes()))])[0]
-                });
-                let registers = registers.collect();
+                if speaks.is_some() {
+                    registers = self.agree(&layout, elem, registers);
+                }
                 self.set(results[0], registers);
                 self.set_token(results[1]);
             }
-            tileas::Op::Store { ptr, value, mask, order, .. } => {
-                if order.semantics != MemoryOrdering::Weak {
-                    return Err(self.unsupported(op));
-                }
-                let elem = self.elem(*value);
-                let speaks = self.speaks(&self.layout(*value));
-                for i in 0..self.get(*ptr).len() {
-                    let ptr = self.get(*ptr)[i].into_pointer_value();
-                    let stored = self.memory_form(elem, self.get(*value)[i]);
-                    let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
-                    let mask = self.both(mask, speaks);
-                    self.guarded(mask, &[], |e| {
-                        e.ir.store(stored, ptr, elem.bytes());
+            tileas::Op::Store { ptr, value, mask, order, atom, .. } => {
+                let (elem, layout) = (self.elem(*value), self.layout(*value));
+                let speaks = self.speaks(&layout);
+                let width = width_of(*atom);
+                for first in (0..layout.registers()).step_by(width) {
+                    let at = self.get(*ptr)[first].into_pointer_value();
+                    let mask = mask.map(|mask| self.get(mask)[first].into_int_value());
+                    self.guarded(self.both(mask, speaks), &[], |e| {
+                        e.write(elem, at, &e.get(*value)[first..first + width], *order);
                         Vec::new()
                     });
                 }
@@ -74,46 +74,21 @@ impl<'c> Emitter<'c, '_> {
             }
             _ => unreachable!("only pointer accesses come here"),
         }
-        Ok(())
     }
+}
 
-    pub(super) fn both(&self, a: Option<IntValue<'c>>, b: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(self.ir.and(a, b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Runs `then` where the condition holds; elsewhere its values are `otherwise`.
-    pub(super) fn guarded(
-        &self,
-        cond: Option<IntValue<'c>>,
-        otherwise: &[Val<'c>],
-        then: impl FnOnce(&Self) -> Vec<Val<'c>>,
-    ) -> Vec<Val<'c>> {
-        let ir = self.ir;
-        let Some(cond) = cond else { return then(self) };
-        let before = ir.here();
-        let (inside, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
-        ir.branch(cond, inside, after);
-        ir.builder.position_at_end(inside);
-        let values = then(self);
-        let end = ir.here();
-        ir.go(after);
-        ir.builder.position_at_end(after);
-        let merge = |(value, otherwise): (&Val<'c>, &Val<'c>)| {
-            let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
-            phi.add_incoming(&[(value, end), (otherwise, before)]);
-            phi.as_basic_value()
-        };
-        values.iter().zip(otherwise).map(merge).collect()
+/// How many registers an access moves: their first pointer and mask stand for all.
+pub(super) fn width_of(atom: CopyAtom) -> usize {
+    match atom {
+        CopyAtom::Vector { vector_bits } => 1 << vector_bits,
+        _ => unreachable!("pointers are accessed by vectors"),
     }
 }
 
 fn space_number(space: Space) -> u16 {
     match space {
         Space::Global => crate::ir::GLOBAL,
-        Space::Local => crate::ir::LOCAL,
+        Space::Local => crate::ir::GLOBAL,
         Space::Generic => {
             debug_assert_eq!(address_space(space), inkwell::AddressSpace::default());
             0

@@ -3,8 +3,11 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::diag::Result;
+use base::ir::Op as OpId;
 use base::tile::Elem;
 use base::{Region, Value};
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
 use tileas::Layout;
 use tileas::layout::{Strides, apply, solve};
 
@@ -89,6 +92,91 @@ impl<'c> Emitter<'c, '_> {
             .collect()
     }
 
+    /// Prefixes within each thread, then over the threads in line, whose totals double their reach in each step.
+    pub(super) fn scan(
+        &mut self,
+        op: OpId,
+        operands: &[Value],
+        dim: u32,
+        reverse: bool,
+        body: Region,
+        results: &[Value],
+    ) -> Result<()> {
+        let layout = self.layout(operands[0]);
+        let strides = Strides::of(self.ty(operands[0]).shape());
+        let (dim, mask) = (dim as usize, strides.mask(dim as usize));
+        let positions = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
+        let (along, lanes) = (positions(&layout.register), positions(&layout.lane));
+        let in_order = lanes.windows(2).all(|pair| pair[1] == pair[0] + 1) && positions(&layout.warp).is_empty();
+        let chain = along.iter().map(|bit| layout.register[*bit]).chain(lanes.iter().map(|bit| layout.lane[*bit]));
+        let plain = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
+        if !in_order || !plain {
+            return Err(self.unsupported(op));
+        }
+        let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
+        let kept: Vec<usize> = (0..layout.register.len()).filter(|bit| !along.contains(bit)).collect();
+        let mut out = vec![vec![None; layout.registers()]; operands.len()];
+        for group in 0..1usize << kept.len() {
+            let mut row: Vec<usize> = (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
+            if reverse {
+                row.reverse();
+            }
+            let read = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
+            let mut prefixes: Vec<Vec<Val<'c>>> = row.iter().map(read).collect();
+            for i in 1..prefixes.len() {
+                prefixes[i] = self.combine(body, &prefixes[i].clone(), &prefixes[i - 1].clone())?;
+            }
+            if let Some(&first) = lanes.first() {
+                let last = prefixes.last().expect("a row has elements").clone();
+                let before = self.scan_lanes(body, &elems, last, first as u32, lanes.len() as u32, reverse)?;
+                for prefix in &mut prefixes {
+                    let joined = self.combine(body, prefix, &before.values)?;
+                    let choose = |(joined, own): (Val<'c>, &Val<'c>)| self.ir.select(before.exists, joined, *own);
+                    *prefix = joined.into_iter().zip(&*prefix).map(choose).collect();
+                }
+            }
+            for (register, prefix) in row.into_iter().zip(prefixes) {
+                out.iter_mut().zip(prefix).for_each(|(out, value)| out[register] = Some(value));
+            }
+        }
+        for (result, registers) in results.iter().zip(out) {
+            self.set(*result, registers.into_iter().map(|value| value.expect("every register is in a row")).collect());
+        }
+        Ok(())
+    }
+
+    /// What all lanes before this one in line add up to, from the total of each.
+    fn scan_lanes(
+        &mut self,
+        body: Region,
+        elems: &[Elem],
+        mut totals: Vec<Val<'c>>,
+        first: u32,
+        bits: u32,
+        reverse: bool,
+    ) -> Result<Before<'c>> {
+        let ir = self.ir;
+        let position = ir.and(ir.shr(self.thread, ir.const32(first), false), ir.const32((1 << bits) - 1));
+        let position = if reverse { ir.xor(position, ir.const32((1 << bits) - 1)) } else { position };
+        let name = if reverse { "llvm.nvvm.shfl.sync.down.i32" } else { "llvm.nvvm.shfl.sync.up.i32" };
+        let clamp = ir.const32(if reverse { 31 } else { 0 });
+        let shift = |e: &Self, values: &[Val<'c>], distance: u32| -> Vec<Val<'c>> {
+            let exchange = |word: Val<'c>| {
+                let args = [ir.const32(u32::MAX).into(), word, ir.const32(distance << first).into(), clamp.into()];
+                ir.intrinsic_value(name, &[], &args)
+            };
+            values.iter().zip(elems).map(|(value, elem)| e.by_words(*value, *elem, exchange)).collect()
+        };
+        let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, position, ir.const32(distance));
+        for step in 0..bits {
+            let earlier = shift(self, &totals, 1 << step);
+            let joined = self.combine(body, &totals, &earlier)?;
+            let exists = at_least(1 << step);
+            totals = joined.into_iter().zip(&totals).map(|(joined, own)| ir.select(exists, joined, *own)).collect();
+        }
+        Ok(Before { values: shift(self, &totals, 1), exists: at_least(1) })
+    }
+
     /// The value of the lane whose number differs in the bits of `mask`.
     pub(super) fn butterfly(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
         let ir = self.ir;
@@ -104,11 +192,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let bits = elem.bits().max(1);
         let ty = ir.elem(elem);
-        let int = match value {
-            Val::PointerValue(ptr) => ir.ptr_to_int(ptr),
-            Val::FloatValue(_) => ir.bitcast(value, ir.int(bits)).into_int_value(),
-            other => other.into_int_value(),
-        };
+        let int = self.to_int(value);
         let back = if bits == 64 {
             let low = ir.resize(int, ir.i32(), false);
             let high = ir.resize(ir.shr(int, ir.const64(32), false), ir.i32(), false);
@@ -119,13 +203,14 @@ impl<'c> Emitter<'c, '_> {
             let word = operation(ir.resize(int, ir.i32(), false).into()).into_int_value();
             ir.resize(word, int.get_type(), false)
         };
-        match ty {
-            inkwell::types::BasicTypeEnum::PointerType(ty) => {
-                ir.builder.build_int_to_ptr(back, ty, "").expect("integers become pointers").into()
-            }
-            _ => ir.bitcast(back, ty),
-        }
+        self.from_int(back, ty)
     }
+}
+
+/// The prefix of the lanes before a lane, if there are any.
+struct Before<'c> {
+    values: Vec<Val<'c>>,
+    exists: IntValue<'c>,
 }
 
 /// The number whose bits at `positions` are those of `number`.

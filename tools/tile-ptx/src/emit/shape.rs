@@ -1,13 +1,14 @@
 //! Ops that only rename elements, and conversions that stay within a thread.
 
 use super::Emitter;
+use crate::ir::Val;
 use base::Value;
 use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use tileas::layout::Strides;
 
-impl Emitter<'_, '_> {
+impl<'c> Emitter<'c, '_> {
     pub(super) fn rename(&mut self, op: OpId, core: &Core, result: Value) -> Result<()> {
         let operand = base::ir::Operation::operands(core)[0];
         let (from_shape, to_shape) = (self.ty(operand).shape().to_vec(), self.ty(result).shape().to_vec());
@@ -29,6 +30,39 @@ impl Emitter<'_, '_> {
 
     pub(super) fn convert_layout(&mut self, op: OpId, operand: Value, result: Value) -> Result<()> {
         self.rename_registers(op, operand, result, |element| element)
+    }
+
+    /// The operands are the halves of the result that differ in one bit of the register number.
+    pub(super) fn cat(&mut self, op: OpId, lhs: Value, rhs: Value, dim: u32, result: Value) -> Result<()> {
+        let layout = self.layout(result);
+        let upper = Strides::of(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
+        let bit = layout.register.iter().position(|basis| *basis == 1 << upper).ok_or_else(|| self.unsupported(op))?;
+        let half = |register: usize| register & ((1 << bit) - 1) | register >> (bit + 1) << bit;
+        let from = |register: usize| if register >> bit & 1 == 1 { rhs } else { lhs };
+        let registers = (0..layout.registers()).map(|register| self.get(from(register))[half(register)]).collect();
+        self.set(result, registers);
+        Ok(())
+    }
+
+    /// The pieces of a wide element are in neighbouring registers, its low bits in the first.
+    pub(super) fn reinterpret(&mut self, x: Value, result: Value) {
+        let (from, to) = (self.elem(x), self.elem(result));
+        let registers = match from.bits().cmp(&to.bits()) {
+            std::cmp::Ordering::Equal => {
+                let same = |value: &Val<'c>| self.from_int(self.to_int(*value), self.ir.elem(to));
+                self.get(x).iter().map(same).collect()
+            }
+            std::cmp::Ordering::Greater => {
+                let count = (from.bits() / to.bits()) as usize;
+                self.get(x).iter().flat_map(|value| self.split_word(self.to_int(*value), to, count)).collect()
+            }
+            std::cmp::Ordering::Less => {
+                let count = (to.bits() / from.bits()) as usize;
+                let word = |pieces: &[Val<'c>]| self.join_word(pieces, from, self.ir.int(to.bits()));
+                self.get(x).chunks(count).map(|pieces| self.from_int(word(pieces), self.ir.elem(to))).collect()
+            }
+        };
+        self.set(result, registers);
     }
 
     fn rename_registers(&mut self, op: OpId, operand: Value, result: Value, source: impl Fn(u32) -> u32) -> Result<()> {

@@ -96,6 +96,36 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
+    pub(super) fn shared_gather(&mut self, buffer: Buffer, index: Value, result: Value) {
+        let elem = self.elem(result);
+        let ty = self.ir.stored(elem);
+        let load = |index: &Val<'c>| {
+            let value = self.ir.load(ty, self.indexed_ptr(buffer, *index), elem.bytes());
+            self.register_form(elem, value)
+        };
+        let registers = self.get(index).iter().map(load).collect();
+        self.set(result, registers);
+    }
+
+    pub(super) fn shared_scatter(&mut self, x: Value, buffer: Buffer, index: Value) {
+        let (elem, layout) = (self.elem(x), self.layout(x));
+        self.guarded(self.speaks(&layout), &[], |e| {
+            for (value, index) in e.get(x).iter().zip(e.get(index)) {
+                e.ir.store(e.memory_form(elem, *value), e.indexed_ptr(buffer, *index), elem.bytes());
+            }
+            Vec::new()
+        });
+    }
+
+    /// Where an element lies whose number is only known at run time.
+    fn indexed_ptr(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
+        let ir = self.ir;
+        let offsets = &self.function.attrs.program.buffers[buffer].offsets;
+        let bases: Vec<u32> = (0..offsets.len()).map(|bit| offset_of(offsets, 1 << bit)).collect();
+        let index = ir.resize(index.into_int_value(), ir.i32(), false);
+        self.buffer_ptr(buffer, self.linear(index, &bases))
+    }
+
     /// The part of the offset within a buffer that the thread decides.
     pub(super) fn shared_place(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;

@@ -3,10 +3,10 @@
 use super::{Emitter, Lowered, StridedMemory};
 use crate::ir::Val;
 use base::core_ops::Core;
-use base::diag::Result;
+use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
-use base::memory::{MemoryOrdering, Padding};
-use base::tile::{Elem, View, ViewKind};
+use base::memory::{AtomicMode, MemoryOrdering, Order, Padding};
+use base::tile::{Elem, ViewKind};
 use base::{Scalar, Value};
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
@@ -68,90 +68,109 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
-        let (tile, view, index, order, in_bounds, atom) = match program {
-            tileas::Op::LoadView { view, index, order, in_bounds, atom, .. } => (results[0], *view, index, order, in_bounds, *atom),
-            tileas::Op::StoreView { tile, view, index, order, in_bounds, atom, .. } => {
-                (*tile, *view, index, order, in_bounds, *atom)
+        match program {
+            tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
+                let window = self.window(op, *view, index, in_bounds, results[0])?;
+                let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
+                let registers = self.load_window(&window, elem, &layout, 1 << vector_bits, *order);
+                self.set(results[0], registers);
+                self.set_token(results[1]);
+            }
+            tileas::Op::StoreView { tile, view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
+                let window = self.window(op, *view, index, in_bounds, *tile)?;
+                self.store_window(&window, *tile, 1 << vector_bits, *order);
+                self.set_token(results[0]);
+            }
+            tileas::Op::ReduceView { tile, view, index, order, mode, .. } => {
+                let window = self.window(op, *view, index, &[], *tile)?;
+                self.reduce_window(op, &window, *tile, *order, *mode)?;
+                self.set_token(results[0]);
             }
             _ => return Err(self.unsupported(op)),
-        };
-        let CopyAtom::Vector { vector_bits } = atom else { return Err(self.unsupported(op)) };
-        let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
-        if order.semantics != MemoryOrdering::Weak || matches!(ty.kind, ViewKind::Gather { .. }) {
-            return Err(self.unsupported(op));
-        }
-        let layout = self.layout(tile);
-        let window = self.window(view, ty, index, in_bounds, &layout);
-        let elem = self.elem(tile);
-        if matches!(program, tileas::Op::LoadView { .. }) {
-            let registers = self.load_window(&window, ty, elem, &layout, vector_bits);
-            self.set(tile, registers);
-            self.set_token(results[1]);
-        } else {
-            self.store_window(&window, tile, elem, &layout, vector_bits);
-            self.set_token(results[0]);
         }
         Ok(())
     }
 
-    fn load_window(&self, window: &Window<'c>, view: &View, elem: Elem, layout: &Layout, vector_bits: u32) -> Vec<Val<'c>> {
-        let ir = self.ir;
-        let width = 1usize << vector_bits;
-        let ty = ir.vector_type(ir.stored(elem), width as u32);
-        let padding = self.padding(elem, view.padding);
+    fn load_window(&mut self, window: &Window<'c>, elem: Elem, layout: &Layout, width: usize, order: Order) -> Vec<Val<'c>> {
+        let otherwise = vec![self.padding(elem, window.padding); width];
+        let ordered = order.semantics != MemoryOrdering::Weak;
+        // What others may change meanwhile is read once for all that hold it.
+        let speaks = if ordered { self.speaks(layout) } else { None };
         let mut registers = Vec::with_capacity(layout.registers());
         for first in (0..layout.registers()).step_by(width) {
             let (ptr, inside) = self.place(window, layout, first);
-            let otherwise = vec![padding; width];
-            let loaded = self.guarded(inside, &otherwise, |e| {
-                let vector = e.ir.load(ty, ptr, elem.bytes() * width as u32);
-                e.ir.unpack(vector, width).into_iter().map(|value| e.register_form(elem, value)).collect()
-            });
-            registers.extend(loaded);
+            registers.extend(self.guarded(self.both(inside, speaks), &otherwise, |e| e.read(elem, ptr, width, order)));
         }
-        registers
+        if speaks.is_some() { self.agree(layout, elem, registers) } else { registers }
     }
 
-    fn store_window(&self, window: &Window<'c>, tile: Value, elem: Elem, layout: &Layout, vector_bits: u32) {
-        let width = 1usize << vector_bits;
-        let speaks = self.speaks(layout);
+    fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
+        let (elem, layout) = (self.elem(tile), self.layout(tile));
+        let speaks = self.speaks(&layout);
         for first in (0..layout.registers()).step_by(width) {
-            let (ptr, inside) = self.place(window, layout, first);
-            let values: Vec<Val<'c>> =
-                self.get(tile)[first..first + width].iter().map(|value| self.memory_form(elem, *value)).collect();
+            let (ptr, inside) = self.place(window, &layout, first);
             self.guarded(self.both(inside, speaks), &[], |e| {
-                e.ir.store(e.ir.pack(&values), ptr, elem.bytes() * width as u32);
+                e.write(elem, ptr, &e.get(tile)[first..first + width], order);
                 Vec::new()
             });
         }
     }
 
+    fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
+        let (elem, layout) = (self.elem(tile), self.layout(tile));
+        let atomic = self.atomic_name(op, elem, Some(mode))?;
+        let speaks = self.speaks(&layout);
+        for register in 0..layout.registers() {
+            let (ptr, inside) = self.place(window, &layout, register);
+            self.guarded(self.both(inside, speaks), &[], |e| {
+                e.atomic_instruction(&atomic, elem, order, ptr, &[e.get(tile)[register]]);
+                Vec::new()
+            });
+        }
+        Ok(())
+    }
+
     /// What does not depend on the register: the thread's coordinates and address.
-    fn window(&self, view: Value, ty: &View, index: &[Value], in_bounds: &[bool], layout: &Layout) -> Window<'c> {
+    fn window(&self, op: OpId, view: Value, index: &[Value], in_bounds: &[bool], tile: Value) -> Result<Window<'c>> {
         let ir = self.ir;
-        let memory = self.memory(view);
-        let thread = self.thread_coordinates(layout, &ty.tile);
+        let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
+        let (memory, layout) = (self.memory(view), self.layout(tile));
+        let thread = self.thread_coordinates(&layout, &ty.tile);
         let mut dims = Vec::new();
         let mut offset = ir.const64(0);
         for t in 0..ty.tile.len() {
             let dim = ty.dim_map[t] as usize;
             let size = memory.sizes[dim];
             let wide = size.get_type();
+            let stride = ir.resize(memory.strides[dim], ir.i64(), true);
+            let checked = !in_bounds.get(t).copied().unwrap_or(false);
+            if ty.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
+                let rows = self.rows(op, index[t], &layout, &ty.tile, t)?;
+                let rows = rows.into_iter().map(|row| ir.resize(row, wide, true)).collect();
+                dims.push(Dim { coordinate: wide.const_zero(), rows: Some(rows), size, stride, checked });
+                continue;
+            }
             let index = ir.resize(self.scalar(index[t]).into_int_value(), wide, true);
             let origin = ir.mul(index, wide.const_int(u64::from(ty.kind.step(&ty.tile, t)), false));
             let coordinate = ir.add(origin, ir.resize(thread[t], wide, false));
-            let stride = ir.resize(memory.strides[dim], ir.i64(), true);
             offset = ir.add(offset, ir.mul(ir.resize(coordinate, ir.i64(), true), stride));
-            let checked = !in_bounds.get(t).copied().unwrap_or(false);
-            dims.push(Dim { coordinate, size, stride, checked });
+            dims.push(Dim { coordinate, rows: None, size, stride, checked });
         }
-        let pointee = ir.stored(Elem::Scalar(ty.memref.elem));
-        Window {
-            base: ir.element_ptr(pointee, memory.base, offset),
-            elem: Elem::Scalar(ty.memref.elem),
-            strides: Strides::of(&ty.tile),
-            dims,
-        }
+        let elem = Elem::Scalar(ty.memref.elem);
+        let base = self.element_of(elem, memory.base, offset);
+        Ok(Window { base, elem, strides: Strides::of(&ty.tile), dims, padding: ty.padding })
+    }
+
+    /// The index of the row that each register of a gathered tile lies in. The tile of indices has the layout of the gathered
+    /// tile seen along that dimension, so each thread has the indices that it needs.
+    fn rows(&self, op: OpId, index: Value, layout: &Layout, tile: &[u32], dim: usize) -> Result<Vec<IntValue<'c>>> {
+        let strides = Strides::of(tile);
+        let names = layout.renaming(&self.layout(index), |element| strides.coordinate(element, dim));
+        let names = names.ok_or_else(|| {
+            Diagnostic::invalid("PX006", "the indices of a gathered tile are not in the threads that need them".to_string())
+                .at_loc(&self.envelope.debug, self.function.body.ops[op].loc)
+        })?;
+        Ok(names.into_iter().map(|register| self.get(index)[register].into_int_value()).collect())
     }
 
     /// The address of a register's element, and whether it lies inside; none when it surely does.
@@ -162,18 +181,30 @@ impl<'c> Emitter<'c, '_> {
         let mut inside = None;
         for (t, dim) in window.dims.iter().enumerate() {
             let own = u64::from(window.strides.coordinate(element, t));
-            if own != 0 {
-                let step = ir.mul(ir.const64(own), dim.stride);
+            let (coordinate, step) = match &dim.rows {
+                Some(rows) => (rows[register], Some(ir.mul(ir.resize(rows[register], ir.i64(), true), dim.stride))),
+                None => {
+                    let coordinate = ir.add(dim.coordinate, dim.coordinate.get_type().const_int(own, false));
+                    (coordinate, (own != 0).then(|| ir.mul(ir.const64(own), dim.stride)))
+                }
+            };
+            if let Some(step) = step {
                 offset = Some(offset.map_or(step, |offset| ir.add(offset, step)));
             }
             if dim.checked {
-                let coordinate = ir.add(dim.coordinate, dim.coordinate.get_type().const_int(own, false));
-                let cond = ir.icmp(IntPredicate::ULT, coordinate, dim.size);
-                inside = self.both(inside, Some(cond));
+                inside = self.both(inside, Some(ir.icmp(IntPredicate::ULT, coordinate, dim.size)));
             }
         }
-        let pointee = ir.stored(window.elem);
-        (offset.map_or(window.base, |offset| ir.element_ptr(pointee, window.base, offset)), inside)
+        (offset.map_or(window.base, |offset| self.element_of(window.elem, window.base, offset)), inside)
+    }
+
+    /// The address some elements on; of four-bit ones always an even number.
+    fn element_of(&self, elem: Elem, base: PointerValue<'c>, offset: IntValue<'c>) -> PointerValue<'c> {
+        let ir = self.ir;
+        if elem.bits() == 4 {
+            return ir.element_ptr(ir.int(8).into(), base, ir.shr(offset, ir.const64(1), true));
+        }
+        ir.element_ptr(ir.stored(elem), base, offset)
     }
 
     fn padding(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {
@@ -204,10 +235,13 @@ struct Window<'c> {
     elem: Elem,
     strides: Strides,
     dims: Vec<Dim<'c>>,
+    padding: Option<Padding>,
 }
 
 struct Dim<'c> {
     coordinate: IntValue<'c>,
+    /// Of a gathered dimension, the coordinate of each register instead.
+    rows: Option<Vec<IntValue<'c>>>,
     size: IntValue<'c>,
     stride: IntValue<'c>,
     /// Whether elements of this dimension may lie outside.
