@@ -107,8 +107,7 @@ impl<'c> Emitter<'c, '_> {
         let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
         let position = vec!["%d"; shape.len().max(1)].join(", ");
         let quoted = |text: &str| text.replace('%', "%%");
-        let format =
-            format!("{}:{line}: tile block: [%d, %d, %d], position: [{position}]: {}\n", quoted(file), quoted(message));
+        let format = format!("{}:{line}: tile block: [%d, %d, %d], position: [{position}]: {}\n", quoted(file), quoted(message));
         let blocks: Vec<Val<'c>> = (0..3).map(|axis| self.block_number(axis)).collect();
         let strides = Strides::of(&shape);
         let thread = self.thread_coordinates(&layout, &shape);
@@ -255,7 +254,8 @@ impl<'c> Emitter<'c, '_> {
                 (format!("{long}{conversion}"), value)
             }
             value => {
-                let signed = if elem == Elem::Scalar(Scalar::I1) || spec.ends_with('u') { Signedness::Unsigned } else { Signedness::Signed };
+                let signed =
+                    if elem == Elem::Scalar(Scalar::I1) || spec.ends_with('u') { Signedness::Unsigned } else { Signedness::Signed };
                 (spec.into(), ir.resize(value.into_int_value(), ir.i32(), signed == Signedness::Signed).into())
             }
         }
@@ -321,7 +321,8 @@ fn pieces(format: &str) -> Vec<Piece<'_>> {
             at += 1;
             continue;
         }
-        let length = bytes[at + 1..].iter().position(|byte| byte.is_ascii_alphabetic() && !b"hlLjzt".contains(byte) || *byte == b'%');
+        let length =
+            bytes[at + 1..].iter().position(|byte| byte.is_ascii_alphabetic() && !b"hlLjzt".contains(byte) || *byte == b'%');
         let Some(length) = length else { break };
         let end = at + 2 + length;
         if bytes[end - 1] != b'%' {
