@@ -1,5 +1,6 @@
 //! Executes `.aa`: the same whole tiles as Tile IR, with memory made explicit.
 
+use crate::check::{Check, facts};
 use crate::exec::access::{self, Manner, ended};
 use crate::exec::combine::{self, Body as FoldBody};
 use crate::exec::{Control, Env, Program, Results};
@@ -155,6 +156,16 @@ impl Program for AaProgram<'_> {
     }
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let results = self.compute(op, env)?;
+        if env.world.checks(Check::Facts) {
+            self.check_facts(op, &results, env);
+        }
+        Ok(results)
+    }
+}
+
+impl AaProgram<'_> {
+    fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Some(product) = self.product(kind, env) {
             return Ok(smallvec![Value::Tile(product)]);
@@ -172,6 +183,19 @@ impl Program for AaProgram<'_> {
             }
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(kind, loc, env),
             _ => self.pointer_access(op, kind, loc, env),
+        }
+    }
+
+    /// The table is in the order of values.
+    fn check_facts(&self, op: OpId, results: &Results, env: &mut Env<'_>) {
+        let (node, table) = (&self.function.body.ops[op], &self.function.attrs.facts);
+        for (id, value) in node.results.iter().zip(results) {
+            let known = table.binary_search_by_key(id, |known| known.value).ok().map(|at| &table[at]);
+            if let (Some(known), Value::Tile(tile)) = (known, value)
+                && let Some(violation) = facts::violation(known, tile)
+            {
+                env.world.report(Check::Facts, node.loc, format!("what the file says of {id} does not hold: {violation}"));
+            }
         }
     }
 }

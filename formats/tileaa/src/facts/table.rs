@@ -54,14 +54,15 @@ pub(crate) fn unfounded(function: &Function, table: &[Known]) -> Option<Value> {
 }
 
 fn implies(info: &Info, claim: &Known) -> bool {
-    let divides = claim.divisor.is_none_or(|divisor| divisor <= info.divisor);
+    let divides = claim.divisor.is_none_or(|divisor| divisor.is_power_of_two() && divisor <= info.divisor);
     let within = claim.range.is_none_or(|(low, high)| low <= info.range.0 && info.range.1 <= high);
     let counted = claim.axes.is_empty() || claim.axes.len() == info.axes.len();
     divides && within && counted && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
 }
 
 fn axis_implies(known: AxisInfo, claim: AxisInfo) -> bool {
-    claim.contiguity <= known.contiguity
+    [claim.contiguity, claim.divisibility, claim.constancy].iter().all(|length| length.is_power_of_two())
+        && claim.contiguity <= known.contiguity
         && claim.divisibility <= known.divisor_at(claim.contiguity, 1)
         && claim.constancy <= known.constancy
 }

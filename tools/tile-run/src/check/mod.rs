@@ -4,6 +4,7 @@
 //! has read it since; [`order`] decides whether two accesses are ordered.
 
 pub(crate) mod assume;
+pub(crate) mod facts;
 pub(crate) mod nan;
 mod order;
 mod shadow;
@@ -29,13 +30,15 @@ pub(crate) enum Check {
     Race,
     /// `assume` ops whose fact does not hold
     Assume,
+    /// Entries of an .aa file's table of facts that do not hold
+    Facts,
     /// A NaN that is not made of a NaN
     Nan,
 }
 
 impl Check {
     /// What `--check` without a list means.
-    pub(crate) const USUAL: [Check; 5] = [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume];
+    pub(crate) const USUAL: [Check; 6] = [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts];
 
     fn code(self) -> &'static str {
         match self {
@@ -45,6 +48,7 @@ impl Check {
             Check::Race => "CHK004",
             Check::Assume => "CHK005",
             Check::Nan => "CHK006",
+            Check::Facts => "CHK007",
         }
     }
 }
