@@ -15,14 +15,14 @@ pub(crate) struct Tmem {
     pub(crate) relinquished: bool,
     /// Products under way that write a column, or read it.
     pub(crate) product: Vec<u16>,
-    /// Stores under way to a column.
-    pub(crate) storing: Vec<u16>,
+    /// Stores under way to a column, for each of the four groups of 32 lanes.
+    storing: Vec<[u16; 4]>,
 }
 
 impl Default for Tmem {
     fn default() -> Self {
         let (words, owner) = (Vec::new(), vec![0; COLUMNS]);
-        Tmem { words, owner, allocations: 0, relinquished: false, product: vec![0; COLUMNS], storing: vec![0; COLUMNS] }
+        Tmem { words, owner, allocations: 0, relinquished: false, product: vec![0; COLUMNS], storing: vec![[0; 4]; COLUMNS] }
     }
 }
 
@@ -67,6 +67,16 @@ impl Tmem {
             Some(&owner) if owner != 0 => Ok(column as usize),
             _ => Err(Fault::new("SIM081", format!("column {column} of tensor memory is not allocated"))),
         }
+    }
+    /// Notes the begin or the end of a store to a cell.
+    pub(crate) fn storing(&mut self, lane: usize, column: u32, begin: bool) {
+        let count = &mut self.storing[column as usize][lane / 32];
+        *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
+    }
+    /// Whether stores to a column are under way, in the group of a lane or in any.
+    pub(crate) fn is_storing(&self, lane: Option<usize>, column: usize) -> bool {
+        let groups = self.storing[column];
+        lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
     }
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
         Ok(self.words[lane * COLUMNS + self.column(column)?])

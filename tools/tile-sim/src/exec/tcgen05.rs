@@ -264,7 +264,7 @@ impl Machine<'_> {
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
         let access = Access { pc, address, values };
         let tmem = &cluster.ctas[cta].tmem;
-        for_each_cell(op, &access, |_, _, _, column| {
+        for_each_cell(op, &access, |_, _, (lane, _), column| {
             let column = tmem.column(column)?;
             if tmem.product[column] > 0 {
                 return Err(Fault::new(
@@ -272,7 +272,7 @@ impl Machine<'_> {
                     format!("column {column} of tensor memory belongs to a product that is under way"),
                 ));
             }
-            if load && tmem.storing[column] > 0 {
+            if load && tmem.is_storing(Some(lane), column) {
                 return Err(Fault::new("SIM034", format!("column {column} of tensor memory is read before tcgen05.wait::st")));
             }
             Ok(())
@@ -282,8 +282,8 @@ impl Machine<'_> {
             return self.do_access(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
         }
         let tmem = &mut cluster.ctas[cta].tmem;
-        for_each_cell(op, &access, |_, _, _, column| {
-            tmem.storing[column as usize] += 1;
+        for_each_cell(op, &access, |_, _, (lane, _), column| {
+            tmem.storing(lane, column, true);
             Ok(())
         })?;
         warp.tensor_stores.push(access);
@@ -295,8 +295,8 @@ impl Machine<'_> {
         for access in std::mem::take(&mut warp.tensor_stores) {
             let op = &self.program.code[access.pc as usize].op;
             let state = &mut cluster.ctas[cta];
-            for_each_cell(op, &access, |_, _, _, column| {
-                state.tmem.storing[column as usize] -= 1;
+            for_each_cell(op, &access, |_, _, (lane, _), column| {
+                state.tmem.storing(lane, column, false);
                 Ok(())
             })?;
             self.do_access(state, warp, &access)?;
@@ -472,7 +472,7 @@ impl Product {
         for cta in &mut cluster.ctas[ctas] {
             for column in self.columns() {
                 let column = cta.tmem.column(column)?;
-                if begin && cta.tmem.storing[column] > 0 {
+                if begin && cta.tmem.is_storing(None, column) {
                     return Err(Fault::new(
                         "SIM034",
                         format!("column {column} of tensor memory is used by a product before tcgen05.wait::st"),
