@@ -16,53 +16,29 @@ impl<'c> Emitter<'c, '_> {
         self.linear(self.thread, &bases)
     }
 
-    /// The exclusive or of the bases of the bits that are set in a number of as many bits.
+    /// The exclusive or of the bases of the bits that are set in a number of as many bits: the input bits that move by the same
+    /// distance are one mask and one shift.
     pub(super) fn linear(&self, number: IntValue<'c>, bases: &[u32]) -> IntValue<'c> {
         let ir = self.ir;
+        let all = ((1u64 << bases.len()) - 1) as u32;
         let mut sum: Option<IntValue<'c>> = None;
-        let mut bit = 0;
-        while bit < bases.len() {
-            if bases[bit] == 0 {
-                bit += 1;
+        for distance in -31..32i32 {
+            let moves = |bit: usize| (bit as i32 + distance).try_into().is_ok_and(|to: u32| to < 32 && bases[bit] >> to & 1 == 1);
+            let mask: u32 = (0..bases.len()).filter(|bit| moves(*bit)).map(|bit| 1 << bit).sum();
+            if mask == 0 {
                 continue;
             }
-            // A run of neighbouring bits that stay neighbours is one mask and one shift.
-            let single = bases[bit].is_power_of_two();
-            let run = 1 + (bit + 1..bases.len()).take_while(|&next| single && bases[next] == bases[bit] << (next - bit)).count();
-            let part = if single {
-                self.shifted_bits(number, bit as u32, run as u32, bases[bit].trailing_zeros(), bases.len() as u32)
-            } else {
-                let set = ir.resize(self.bit(number, bit as u32), ir.i32(), true);
-                ir.and(set, ir.const32(bases[bit]))
+            // Bits that fall off at the lower end need no mask.
+            let lost = if distance < 0 { (1 << -distance) - 1 } else { 0 };
+            let bits = if mask == all & !lost { number } else { ir.and(number, ir.const32(mask)) };
+            let part = match distance {
+                0 => bits,
+                1.. => ir.shl(bits, ir.const32(distance as u32)),
+                _ => ir.shr(bits, ir.const32(-distance as u32), false),
             };
-            sum = Some(match sum {
-                None => part,
-                Some(sum) => ir.xor(sum, part),
-            });
-            bit += run;
+            sum = Some(sum.map_or(part, |sum| ir.xor(sum, part)));
         }
         sum.unwrap_or_else(|| ir.const32(0))
-    }
-
-    /// `count` bits of a number from `from` on, moved to `to`.
-    fn shifted_bits(&self, number: IntValue<'c>, from: u32, count: u32, to: u32, total: u32) -> IntValue<'c> {
-        let ir = self.ir;
-        let mask = ((1u64 << count) - 1) as u32;
-        let masked = |value: IntValue<'c>, mask: u32| {
-            if from + count == total && from == 0 { value } else { ir.and(value, ir.const32(mask)) }
-        };
-        match to.cmp(&from) {
-            std::cmp::Ordering::Equal => masked(number, mask << from),
-            std::cmp::Ordering::Greater => masked(ir.shl(number, ir.const32(to - from)), mask << to),
-            std::cmp::Ordering::Less => masked(ir.shr(number, ir.const32(from - to), false), mask << to),
-        }
-    }
-
-    /// Whether a bit of a number is set.
-    fn bit(&self, number: IntValue<'c>, bit: u32) -> IntValue<'c> {
-        let ir = self.ir;
-        let set = ir.and(number, ir.const32(1 << bit));
-        ir.icmp(inkwell::IntPredicate::NE, set, ir.const32(0))
     }
 
     /// Whether this thread is the one among those that hold the same elements that acts for all; none when all differ.
