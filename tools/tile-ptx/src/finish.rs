@@ -2,6 +2,7 @@
 
 use base::diag::Result;
 use base::{Envelope, Target};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// `.language` came with this version of PTX; `tile-link` lowers both for an older assembler.
@@ -17,6 +18,8 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
     for function in &module.functions {
         let _ = writeln!(out, "//!tile kernel {}", base::text::to_text(&function.name));
     }
+    let line_table_only = envelope.options.flag("lineinfo") && !envelope.options.flag("device-debug");
+    let ptx = if line_table_only { Cow::Owned(crate::lines::without_sections(ptx)) } else { Cow::Borrowed(ptx) };
     for line in ptx.lines() {
         edit_line(line, target, &mut out);
     }
@@ -27,7 +30,8 @@ fn edit_line(line: &str, target: Target, out: &mut String) {
     if line.starts_with(".version ") {
         let _ = writeln!(out, ".version {PTX_VERSION}");
     } else if line.starts_with(".target ") {
-        let _ = writeln!(out, ".target {}", target.ptx_name());
+        let debug = if line.ends_with(", debug") { ", debug" } else { "" };
+        let _ = writeln!(out, ".target {}{debug}", target.ptx_name());
     } else if line.starts_with(".reqntid ") {
         let _ = writeln!(out, "{line}\n.language {LANGUAGE}");
     } else {

@@ -2,6 +2,7 @@
 
 use crate::emit::Emitter;
 use crate::ir::{GLOBAL, Ir, SHARED};
+use crate::lines::Lines;
 use base::Envelope;
 use base::diag::Result;
 use base::tile::Global;
@@ -32,10 +33,16 @@ pub(crate) fn emit_module<'c>(
     for global in &module.globals {
         emit_global(&ir, global);
     }
+    let first = module.functions.first().and_then(|function| envelope.debug.position(function.loc));
+    let lines = Lines::new(&ir, envelope, first.map_or("unknown", |(file, _, _)| file));
     for function in &module.functions {
         let kernel = declare(&ir, function);
         let shared = shared_memory(&ir, function);
-        Emitter::new(&ir, module, function, envelope, kernel, shared)?.emit()?;
+        let lines = lines.as_ref().map(|lines| lines.kernel(&function.name, function.loc, kernel));
+        Emitter::new(&ir, module, function, envelope, kernel, shared, lines.as_ref())?.emit()?;
+    }
+    if let Some(lines) = &lines {
+        lines.finish();
     }
     Ok(ir.module)
 }

@@ -6,6 +6,7 @@ mod finish;
 mod ir;
 mod kernel;
 mod libdevice;
+mod lines;
 mod optimize;
 
 use base::File;

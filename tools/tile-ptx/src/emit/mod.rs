@@ -20,6 +20,7 @@ mod system;
 mod view;
 
 use crate::ir::{Ir, Val};
+use crate::lines::KernelLines;
 use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
@@ -60,6 +61,7 @@ pub(crate) struct Emitter<'c, 'a> {
     /// The thread's number in the block.
     thread: IntValue<'c>,
     values: Vec<Option<Lowered<'c>>>,
+    lines: Option<&'a KernelLines<'c, 'a>>,
     /// How often each value is used.
     uses: Vec<u32>,
     /// Open constructs, outermost first.
@@ -74,14 +76,18 @@ impl<'c, 'a> Emitter<'c, 'a> {
         envelope: &'a Envelope,
         kernel: FunctionValue<'c>,
         shared: Option<GlobalValue<'c>>,
+        lines: Option<&'a KernelLines<'c, 'a>>,
     ) -> Result<Self> {
+        if let Some(lines) = lines {
+            lines.enter(ir, function.loc);
+        }
         let entry = ir.block(kernel, "");
         ir.builder.position_at_end(entry);
         let thread = ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[]).into_int_value();
         let values = vec![None; function.body.values.len()];
         let uses = function.body.use_counts(function.region);
         let target = envelope.target()?;
-        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, uses, frames: Vec::new() })
+        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, lines, uses, frames: Vec::new() })
     }
 
     pub(crate) fn emit(mut self) -> Result<()> {
@@ -96,6 +102,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
 
     fn block(&mut self, block: Block) -> Result<()> {
         for &op in &self.function.body.blocks[block].ops {
+            if let Some(lines) = self.lines {
+                lines.enter(self.ir, self.function.body.ops[op].loc);
+            }
             self.op(op).map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
         }
         Ok(())
