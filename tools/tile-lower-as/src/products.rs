@@ -91,10 +91,10 @@ pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     if most > MOST_REGISTERS * 32 * fewest { fewest * 2 } else { fewest }
 }
 
-/// Element types that products of a target take as they are, by atoms or otherwise.
-pub(crate) fn is_native(target: Target, operand: Scalar) -> bool {
+/// Whether products of a target take operands of this type as they are, by atoms or otherwise.
+pub(crate) fn is_native(target: Target, operand: Scalar, acc: Scalar) -> bool {
     match operand {
-        Scalar::F8E4M3FN | Scalar::F8E5M2 => target.0 >= 89,
+        Scalar::F8E4M3FN | Scalar::F8E5M2 => target.0 >= 89 && acc == Scalar::F32,
         _ => true,
     }
 }

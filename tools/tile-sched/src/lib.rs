@@ -4,6 +4,7 @@
 mod alloc;
 mod barriers;
 mod hazards;
+mod ordering;
 
 use base::diag::Result;
 use base::{Arena, File};

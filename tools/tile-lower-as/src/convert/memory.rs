@@ -14,7 +14,7 @@ impl Rewriter<'_> {
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::LoadView {
                     view: self.plain(*view)?,
-                    index: self.homes_of(index)?,
+                    index: self.view_index(*view, index, &self.homes.or_default(self.from, self.from.body.result(op)))?,
                     token: self.optional(*token)?,
                     order: *order,
                     in_bounds: in_bounds.clone(),
@@ -27,7 +27,7 @@ impl Rewriter<'_> {
                 Op::StoreView {
                     tile: self.tile(*tile, &layout)?,
                     view: self.plain(*view)?,
-                    index: self.homes_of(index)?,
+                    index: self.view_index(*view, index, &layout)?,
                     token: self.optional(*token)?,
                     order: *order,
                     in_bounds: in_bounds.clone(),
@@ -37,7 +37,7 @@ impl Rewriter<'_> {
             tileaa::Op::ReduceView { tile, view, index, token, order, mode } => Op::ReduceView {
                 tile: self.home(*tile)?,
                 view: self.plain(*view)?,
-                index: self.homes_of(index)?,
+                index: self.view_index(*view, index, &self.homes.or_default(self.from, *tile))?,
                 token: self.optional(*token)?,
                 order: *order,
                 mode: *mode,
@@ -125,9 +125,20 @@ impl Rewriter<'_> {
         }
     }
 
-    fn homes_of(&mut self, values: &[Value]) -> Result<Vec<Value>> {
-        values.iter().map(|value| self.home(*value)).collect()
+    /// The index of a view. Rows of a gathered tile have an index each, which must be in the threads that touch the row.
+    fn view_index(&mut self, view: Value, index: &[Value], layout: &tileas::Layout) -> Result<Vec<Value>> {
+        let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier holds that views are views") };
+        let strides = tileas::layout::Strides::of(&view.tile);
+        let one = |(t, value): (usize, &Value)| {
+            if self.is_tile(*value) {
+                self.tile(*value, &layout.map(|basis| strides.coordinate(basis, t)))
+            } else {
+                self.plain(*value)
+            }
+        };
+        index.iter().enumerate().map(one).collect()
     }
+
     fn optional(&mut self, value: Option<Value>) -> Result<Option<Value>> {
         value.map(|value| self.plain(value)).transpose()
     }
