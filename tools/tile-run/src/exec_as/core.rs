@@ -114,8 +114,9 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let types = node.results.iter().map(|id| self.ty(*id)).collect();
                 let context = Context { types, loc: node.loc, debug: self.source.debug, globals: &self.globals };
                 let results = exec_core::execute(core, &context, env)?;
+                // What is computed from scalars is one; in the body of a reduction it stands for all combinations made at once.
                 let settled = |(id, value): (&Id, Value)| match value {
-                    Value::Tile(tile) => self.settle(*id, tile).map(Value::Tile),
+                    Value::Tile(tile) if !self.is_scalar(*id) => self.settle(*id, tile).map(Value::Tile),
                     other => Ok(other),
                 };
                 node.results.iter().zip(results).map(settled).collect()
