@@ -4,6 +4,7 @@ use crate::exec::Flow;
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, mask_of};
 use crate::machine::{Cluster, Cta, Machine};
+use crate::order::Knowledge;
 use crate::program::{BarrierOp, VoteMode};
 use crate::warp::{Wait, Warp};
 
@@ -16,6 +17,9 @@ pub(crate) struct Barrier {
     /// Votes of those that arrived, and of the last complete round.
     votes: Votes,
     result: Votes,
+    /// What those who arrived know.
+    given: Knowledge,
+    done: Knowledge,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +32,16 @@ struct Votes {
 pub(crate) struct ClusterBarrier {
     arrived: u32,
     generation: u64,
+    given: Knowledge,
+    done: Knowledge,
+}
+
+impl ClusterBarrier {
+    fn complete(&mut self) {
+        self.arrived = 0;
+        self.generation += 1;
+        self.done.clone_from(&self.given);
+    }
 }
 
 impl Barrier {
@@ -36,6 +50,7 @@ impl Barrier {
         self.expected = None;
         self.generation += 1;
         self.result = std::mem::take(&mut self.votes);
+        self.done.clone_from(&self.given);
     }
 }
 
@@ -60,8 +75,7 @@ impl Cluster {
     pub(crate) fn warp_left(&mut self) {
         let present: u32 = self.ctas.iter().map(|cta| present(cta, false)).sum();
         if self.barrier.arrived > 0 && self.barrier.arrived >= present {
-            self.barrier.arrived = 0;
-            self.barrier.generation += 1;
+            self.barrier.complete();
         }
     }
 }
@@ -82,6 +96,8 @@ impl Machine<'_> {
         }
         let lane = mask.trailing_zeros() as usize;
         let id = warp.read(op.id)[lane] as u32;
+        let actor = self.actor(cta, warp);
+        let order = &mut cluster.order;
         let cta = &mut cluster.ctas[cta];
         let present = present(cta, true);
         let Some(barrier) = cta.barriers.get_mut(id as usize) else {
@@ -103,6 +119,7 @@ impl Machine<'_> {
                 return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
             }
             warp.splits[split].ticket = None;
+            order.take(actor, &barrier.done);
             let result = barrier.result;
             reduce_result(warp, op, result, mask);
             return Ok(Flow::Next);
@@ -115,6 +132,7 @@ impl Machine<'_> {
             ));
         }
         let ticket = barrier.generation;
+        order.give(actor, &mut barrier.given);
         barrier.expected = threads;
         barrier.arrived += if mask == live { 32 } else { mask.count_ones() };
         if let Some((_, predicate, _)) = op.reduce {
@@ -130,6 +148,7 @@ impl Machine<'_> {
         }
         if barrier.arrived == expected {
             barrier.complete();
+            order.take(actor, &barrier.done);
             let result = barrier.result;
             reduce_result(warp, op, result, mask);
             return Ok(Flow::Next);
@@ -142,7 +161,7 @@ impl Machine<'_> {
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
     }
 
-    pub(crate) fn cluster_barrier(&mut self, cluster: &mut Cluster, warp: &mut Warp, arrive: bool, mask: u32) -> Result<Flow> {
+    pub(crate) fn cluster_barrier(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, arrive: bool, mask: u32) -> Result<Flow> {
         let live = warp.live();
         if mask != live {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
@@ -152,12 +171,13 @@ impl Machine<'_> {
                 return Err(Fault::new("SIM051", "a warp arrives twice at the cluster barrier without waiting"));
             }
             warp.cluster_ticket = Some(cluster.barrier.generation);
+            let actor = self.actor(cta, warp);
+            cluster.order.give(actor, &mut cluster.barrier.given);
             cluster.barrier.arrived += 32;
             // The running warp is not in its CTA now.
             let present: u32 = 32 + cluster.ctas.iter().map(|cta| present(cta, false)).sum::<u32>();
             if cluster.barrier.arrived >= present {
-                cluster.barrier.arrived = 0;
-                cluster.barrier.generation += 1;
+                cluster.barrier.complete();
             }
             return Ok(Flow::Next);
         }
@@ -166,6 +186,8 @@ impl Machine<'_> {
             Some(ticket) if ticket == cluster.barrier.generation => Ok(Flow::Wait(Wait::ClusterBarrier)),
             Some(_) => {
                 warp.cluster_ticket = None;
+                let actor = self.actor(cta, warp);
+                cluster.order.take(actor, &cluster.barrier.done);
                 Ok(Flow::Next)
             }
         }

@@ -5,16 +5,17 @@ use crate::fault::{Fault, Result};
 use crate::machine::{Delivery, Machine, Options};
 use crate::memory::Global;
 use crate::program::Program;
-use crate::{Arguments, DeliveryArgument};
+use crate::{Arguments, DeliveryArgument, Races};
 use base::Scalar;
 use base::arith::Rounding;
-use base::diag::Diagnostic;
+use base::diag::{Diagnostic, Severity};
 use base::float::{Overflow, encode};
+use common::Session;
 use common::launch::{Launch, Param};
 use std::io::Write;
 
 /// Runs one kernel of a module.
-pub(crate) fn run(module: &ptx::Module, text: &str, file: &str, arguments: &Arguments) -> base::diag::Result<()> {
+pub(crate) fn run(session: &Session, module: &ptx::Module, text: &str, file: &str, arguments: &Arguments) -> base::diag::Result<()> {
     let launch = Launch::read(&arguments.launch)?;
     let maps = match &arguments.tensor_maps {
         Some(path) => common::read_file(Some(path))?.bytes.to_vec(),
@@ -28,6 +29,7 @@ pub(crate) fn run(module: &ptx::Module, text: &str, file: &str, arguments: &Argu
             DeliveryArgument::Early => Delivery::Early,
             DeliveryArgument::Late => Delivery::Late,
         },
+        races: arguments.races.unwrap_or(if module.envelope.is_empty() { Races::Warn } else { Races::Error }),
         seed: arguments.schedule_seed,
         instruction_limit: arguments.instruction_limit,
     };
@@ -36,7 +38,13 @@ pub(crate) fn run(module: &ptx::Module, text: &str, file: &str, arguments: &Argu
     let printed = std::io::stdout().write_all(&machine.printed);
     printed.map_err(|error| Diagnostic::io("SIM004", format!("cannot print: {error}")))?;
     launch.write_outputs(&arguments.out_dir, |name| machine.global.region(name))?;
-    result.map_err(as_diagnostic)
+    result.map_err(as_diagnostic)?;
+    if let Some(race) = &machine.race {
+        let mut warning = race.diagnostic(file, text);
+        warning.severity = Severity::Warning;
+        session.report(&warning);
+    }
+    Ok(())
 }
 
 fn memory(program: &Program, launch: &Launch) -> Global {

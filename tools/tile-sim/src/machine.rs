@@ -4,11 +4,13 @@
 //! run make no progress, so that a kernel whose CTAs wait for one another comes to its end. The order is always the same, save
 //! that `--schedule-seed` gives another one.
 
+use crate::Races;
 use crate::barrier::{Barrier, ClusterBarrier};
 use crate::exec::{Flow, Mbarrier};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP};
 use crate::memory::Global;
+use crate::order::{Actor, Order};
 use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::shared::Shared;
@@ -33,6 +35,7 @@ pub(crate) enum Delivery {
 
 pub(crate) struct Options {
     pub(crate) delivery: Delivery,
+    pub(crate) races: Races,
     pub(crate) seed: Option<u64>,
     pub(crate) instruction_limit: u64,
 }
@@ -51,11 +54,16 @@ pub(crate) struct Machine<'p> {
     pub(crate) failed_waits: u64,
     grid: [u32; 3],
     random: u64,
+    /// The line of the instruction that is executed.
+    line: u32,
+    /// The first pair of accesses that nothing orders, when that is no error.
+    pub(crate) race: Option<Box<Fault>>,
 }
 
 pub(crate) struct Cluster {
     pub(crate) ctas: Vec<Cta>,
     pub(crate) barrier: ClusterBarrier,
+    pub(crate) order: Order,
     /// Asynchronous work that is under way, the oldest first.
     pub(crate) pending: VecDeque<Pending>,
     id: [u32; 3],
@@ -76,7 +84,7 @@ impl<'p> Machine<'p> {
     pub(crate) fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
         let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
         let executed = vec![0; program.code.len()];
-        Machine { program, options, global, params, printed: Vec::new(), executed, total: 0, failed_waits: 0, grid, random }
+        Machine { program, options, global, params, printed: Vec::new(), executed, total: 0, failed_waits: 0, grid, random, line: 0, race: None }
     }
 
     /// Runs the whole grid.
@@ -102,6 +110,7 @@ impl<'p> Machine<'p> {
             for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
                 // Nobody waits for what is left, but memory gets it.
                 while self.deliver(cluster)? {}
+                self.race = self.race.take().or(cluster.order.found.take());
             }
             running.retain(|cluster| !cluster.is_done());
             for cluster in &mut running {
@@ -159,7 +168,7 @@ impl<'p> Machine<'p> {
                 warps,
             }
         });
-        Cluster { ctas: ctas.collect(), id, ..Cluster::none() }
+        Cluster { ctas: ctas.collect(), id, order: self.order(count as usize), ..Cluster::none() }
     }
 
     fn special(&self, special: Special, warp: usize, place: &Place) -> Lanes {
@@ -196,6 +205,19 @@ impl<'p> Machine<'p> {
             }),
             Special::SharedSize => [self.program.shared_bytes.into(); WARP],
         }
+    }
+
+    fn order(&self, ctas: usize) -> Order {
+        match self.options.races {
+            _ if self.race.is_some() => Order::default(),
+            Races::Ignore => Order::default(),
+            Races::Warn => Order::new(self.program, ctas, true),
+            Races::Error => Order::new(self.program, ctas, false),
+        }
+    }
+    /// Who executes the instruction.
+    pub(crate) fn actor(&self, cta: usize, warp: &Warp) -> Actor {
+        Actor { cta, warp: warp.index, line: self.line }
     }
 
     /// Gives every warp of a cluster a turn; says whether any went on.
@@ -252,6 +274,7 @@ impl<'p> Machine<'p> {
                 warp.exit(index, mask);
                 continue;
             };
+            self.line = instr.line;
             let flow = self.execute(cluster, cta, warp, index, instr).map_err(|fault| {
                 let place = format!(
                     "cta {} of cluster {:?}, warp {}, in '{}'",
@@ -304,7 +327,7 @@ struct Place {
 impl Cluster {
     /// A cluster without CTAs.
     pub(crate) fn none() -> Cluster {
-        Cluster { ctas: Vec::new(), barrier: ClusterBarrier::default(), pending: VecDeque::new(), id: [0; 3] }
+        Cluster { ctas: Vec::new(), barrier: ClusterBarrier::default(), order: Order::default(), pending: VecDeque::new(), id: [0; 3] }
     }
     fn is_done(&self) -> bool {
         self.ctas.iter().all(|cta| cta.warps.iter().all(Warp::is_done))

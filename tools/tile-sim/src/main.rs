@@ -10,6 +10,7 @@ mod lanes;
 mod launch;
 mod machine;
 mod memory;
+mod order;
 mod pending;
 mod product;
 mod program;
@@ -48,6 +49,9 @@ struct Arguments {
     /// When asynchronous work is done
     #[arg(long, value_enum, default_value_t = DeliveryArgument::Early)]
     delivery: DeliveryArgument,
+    /// What is done about accesses to shared memory that no barrier orders; by default a warning for PTX of other origin
+    #[arg(long, value_enum)]
+    races: Option<Races>,
     /// Another order of warps; each seed always gives the same
     #[arg(long, value_name = "N")]
     schedule_seed: Option<u64>,
@@ -62,6 +66,13 @@ enum DeliveryArgument {
     Late,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Races {
+    Error,
+    Warn,
+    Ignore,
+}
+
 fn main() -> std::process::ExitCode {
     common::runner::<Arguments>(&ABOUT, run)
 }
@@ -74,5 +85,5 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         return Err(Box::new(error));
     }
     let name = &input.name;
-    launch::run(&module, text, name, arguments)
+    launch::run(session, &module, text, name, arguments)
 }

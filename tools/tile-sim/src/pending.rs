@@ -8,11 +8,11 @@ use crate::exec::copy::Copy;
 use crate::exec::tcgen05::{Fill, Product};
 use crate::fault::Result;
 use crate::machine::{Cluster, Delivery, Machine};
+use crate::order::Actor;
 
 pub(crate) struct Pending {
-    /// The warp that issued it, in the CTA of the action.
-    pub(crate) warp: usize,
-    pub(crate) line: u32,
+    /// Who issued it.
+    pub(crate) actor: Actor,
     pub(crate) action: Action,
 }
 
@@ -49,15 +49,15 @@ impl Machine<'_> {
         }
     }
     pub(crate) fn perform(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
-        let line = pending.line;
+        let actor = pending.actor;
         let result = match pending.action {
-            Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, pending.warp),
-            Action::Load(load) => self.load_box(cluster, load),
+            Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, actor),
+            Action::Load(load) => self.load_box(cluster, load, actor),
             Action::Store(store) => self.store_box(cluster, store),
-            Action::Product(product) => self.do_product(cluster, &product),
-            Action::Fill(fill) => self.do_fill(cluster, &fill),
-            Action::Commit(barriers) => barriers.into_iter().try_for_each(|barrier| cluster.arrive(barrier, 1)),
+            Action::Product(product) => self.do_product(cluster, &product, actor),
+            Action::Fill(fill) => self.do_fill(cluster, &fill, actor),
+            Action::Commit(barriers) => barriers.into_iter().try_for_each(|barrier| cluster.arrive(barrier, 1, actor)),
         };
-        result.map_err(|fault| fault.line(line).note("while asynchronous work was done"))
+        result.map_err(|fault| fault.line(actor.line).note("while asynchronous work was done"))
     }
 }

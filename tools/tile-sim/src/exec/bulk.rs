@@ -6,6 +6,7 @@ use crate::decode::SHARED_BASE;
 use crate::fault::{Fault, Result};
 use crate::lanes::lanes_of;
 use crate::machine::{Cluster, Delivery, Machine};
+use crate::order::Actor;
 use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkOp, Side, Slot, Space};
 use crate::tensor_map::{Swizzle, TensorMap};
@@ -24,6 +25,8 @@ pub(crate) struct Load {
     /// The mbarrier of each destination.
     barriers: Vec<(usize, u32)>,
     bytes: u32,
+    /// When it was issued, for each destination.
+    times: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,9 +63,7 @@ impl Machine<'_> {
         cta: usize,
         warp: &mut Warp,
         mask: u32,
-        op: &BulkOp,
-        line: u32,
-    ) -> Result<()> {
+        op: &BulkOp) -> Result<()> {
         let mut seen: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
             // Lanes that ask for the same are served by one copy, as the machine instruction is one for the warp.
@@ -71,7 +72,7 @@ impl Machine<'_> {
                 continue;
             }
             seen.push(request);
-            self.bulk_lane(cluster, cta, warp, lane, op, line).map_err(|fault| fault.lanes(1 << lane))?;
+            self.bulk_lane(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
         }
         Ok(())
     }
@@ -86,7 +87,8 @@ impl Machine<'_> {
         Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
     }
 
-    fn bulk_lane(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp, line: u32) -> Result<()> {
+    fn bulk_lane(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
+        let actor = self.actor(cta, warp);
         let at = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
         let tensor = if op.tensor { Some(self.tensor(warp, lane, op)?) } else { None };
         let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, |(map, _)| map.box_bytes());
@@ -113,12 +115,13 @@ impl Machine<'_> {
             let state = &mut cluster.ctas[cta];
             // The order of fences counts where the copy is issued.
             state.shared.read_async(from.1, bytes, warp.index, &state.fenced)?;
+            cluster.order.read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
-                state.shared.leaving(from.1, bytes, true)?;
+                cluster.ctas[cta].shared.leaving(from.1, bytes, true)?;
             }
             let group = warp.bulk_groups;
             let store = Store { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
-            return self.submit(cluster, Pending { warp: warp.index, line, action: Action::Store(store) });
+            return self.submit(cluster, Pending { actor, action: Action::Store(store) });
         }
         let to = shared(cluster, at(warp, op.to))?;
         let barrier = op.barrier.ok_or_else(|| Fault::unsupported("a copy to shared memory without an mbarrier"))?;
@@ -143,6 +146,7 @@ impl Machine<'_> {
                 let place = shared(cluster, at(warp, op.from))?;
                 let state = &cluster.ctas[place.0];
                 state.shared.read_async(place.1, bytes, warp.index, &state.fenced)?;
+                cluster.order.read(actor, place.0, place.1, bytes)?;
                 Source::Shared(place)
             }
         };
@@ -154,8 +158,12 @@ impl Machine<'_> {
                 cluster.ctas[cta].shared.arriving(address, bytes, true)?;
             }
         }
-        let load = Load { from, to, barriers, bytes };
-        self.submit(cluster, Pending { warp: warp.index, line, action: Action::Load(load) })
+        let mut times = Vec::new();
+        for &(cta, address) in &to {
+            times.push(cluster.order.write(actor, cta, address, bytes)?);
+        }
+        let load = Load { from, to, barriers, bytes, times };
+        self.submit(cluster, Pending { actor, action: Action::Load(load) })
     }
 
     /// The tensor map that an operand points to, and the coordinates.
@@ -181,7 +189,7 @@ impl Machine<'_> {
         Ok((map, at))
     }
 
-    pub(crate) fn load_box(&mut self, cluster: &mut Cluster, load: Load) -> Result<()> {
+    pub(crate) fn load_box(&mut self, cluster: &mut Cluster, load: Load, actor: Actor) -> Result<()> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
         match &load.from {
@@ -210,7 +218,8 @@ impl Machine<'_> {
                 shared.write_async(swizzle.apply(address + 16 * index as u32), chunk)?;
             }
         }
-        for &barrier in &load.barriers {
+        for (&barrier, &time) in load.barriers.iter().zip(&load.times) {
+            cluster.order.arrive_data(actor, time, barrier);
             cluster.complete_bytes(barrier, load.bytes)?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use super::memory::{addresses, shared_place};
 use crate::fault::{Fault, Result};
 use crate::lanes::{WARP, lanes_of};
 use crate::machine::{Cluster, Delivery, Machine};
+use crate::order::Actor;
 use crate::pending::{Action, Pending};
 use crate::program::{Address, Slot, Space};
 use crate::warp::Warp;
@@ -54,12 +55,14 @@ impl Machine<'_> {
     ) -> Result<()> {
         let destinations = addresses(warp, mask, to, Space::SharedCta, bytes)?;
         let sources = addresses(warp, mask, from, Space::Global, bytes)?;
+        let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let read = read.map_or(bytes, |slot| warp.read(slot)[lane] as u32);
             if read > bytes {
                 return Err(Fault::new("SIM013", format!("a copy of {bytes} bytes reads {read}")).lanes(1 << lane));
             }
             let to = shared_place(cluster, cta, destinations[lane] as u32)?;
+            cluster.order.write(actor, to.0, to.1, bytes).map_err(|fault| fault.lanes(1 << lane))?;
             let copy = Copy { lane, group: warp.copies.committed[lane], to, from: sources[lane], bytes, read };
             if self.options.delivery == Delivery::Early {
                 self.do_copy(cluster, &copy, warp.index).map_err(|fault| fault.lanes(1 << lane))?;
@@ -106,21 +109,21 @@ impl Machine<'_> {
         mask: u32,
         address: Address,
         increment: bool,
-        line: u32,
     ) -> Result<Flow> {
         let at = addresses(warp, mask, address, Space::SharedCta, 8)?;
+        let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let barrier = shared_place(cluster, cta, at[lane] as u32)?;
             if increment {
                 cluster.mbarrier(barrier)?.add_arrival();
             }
             if self.options.delivery == Delivery::Early {
-                cluster.arrive(barrier, 1).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.arrive(barrier, 1, actor).map_err(|fault| fault.lanes(1 << lane))?;
                 continue;
             }
             let copies = warp.copies.take(1 << lane, None);
             let action = Action::Copies { copies, barrier };
-            cluster.pending.push_back(Pending { warp: warp.index, line, action });
+            cluster.pending.push_back(Pending { actor, action });
         }
         Ok(Flow::Next)
     }
@@ -130,9 +133,9 @@ impl Machine<'_> {
         cluster: &mut Cluster,
         copies: &[Copy],
         barrier: (usize, u32),
-        warp: usize,
+        actor: Actor,
     ) -> Result<()> {
-        self.finish(cluster, copies, warp)?;
-        cluster.arrive(barrier, 1)
+        self.finish(cluster, copies, actor.warp)?;
+        cluster.arrive(barrier, 1, actor)
     }
 }

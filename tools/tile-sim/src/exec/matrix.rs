@@ -64,12 +64,14 @@ impl Machine<'_> {
         let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
         let at = addresses(warp, addressed, address, Space::SharedCta, 16)?;
         let (parts, bytes) = shape.parts();
+        let actor = self.actor(cta, warp);
         for matrix in 0..count {
             let mut rows = [[0u8; 16]; 16];
             let mut undefined = [false; 16];
             for row in 0..shape.rows() {
                 let lane = matrix * shape.rows() + row;
                 let (cta, offset) = shared_place(cluster, cta, at[lane] as u32)?;
+                cluster.order.read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 let shared = &cluster.ctas[cta].shared;
                 let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 rows[row].copy_from_slice(data);
@@ -111,6 +113,7 @@ impl Machine<'_> {
         let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
         let at = addresses(warp, addressed, address, Space::SharedCta, shape.row_bytes())?;
         let (parts, bytes) = shape.parts();
+        let actor = self.actor(cta, warp);
         for (matrix, &slot) in src.iter().enumerate() {
             let mut rows = [[0u8; 16]; 16];
             for (lane, value) in warp.read(slot).iter().enumerate() {
@@ -125,6 +128,7 @@ impl Machine<'_> {
                 let lane = matrix * shape.rows() + row;
                 let (cta, offset) = shared_place(cluster, cta, at[lane] as u32)?;
                 let data = &data[..shape.row_bytes() as usize];
+                cluster.order.write(actor, cta, offset, shape.row_bytes()).map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(|fault| fault.lanes(1 << lane))?;
             }
         }

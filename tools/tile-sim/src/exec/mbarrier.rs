@@ -5,6 +5,7 @@ use super::{Flow, defined};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, lanes_of};
 use crate::machine::{Cluster, Machine};
+use crate::order::Actor;
 use crate::program::{Address, MbarrierOp, Slot, Space};
 use crate::warp::{Wait, Warp};
 
@@ -19,11 +20,14 @@ pub(crate) struct Mbarrier {
 }
 
 impl Mbarrier {
-    fn settle(&mut self) {
-        if self.pending == 0 && self.transactions == 0 {
+    /// Ends the phase when nothing is outstanding, and says so.
+    fn settle(&mut self) -> bool {
+        let done = self.pending == 0 && self.transactions == 0;
+        if done {
             self.phase += 1;
             self.pending = self.expected;
         }
+        done
     }
     /// One more arrival is expected in this phase.
     pub(super) fn add_arrival(&mut self) {
@@ -43,28 +47,32 @@ impl Cluster {
         let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {address:#x}"));
         self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
     }
-    pub(crate) fn arrive(&mut self, place: (usize, u32), count: u32) -> Result<()> {
+    pub(crate) fn arrive(&mut self, place: (usize, u32), count: u32, actor: Actor) -> Result<()> {
+        self.order.arrive(actor, place);
         let barrier = self.mbarrier(place)?;
         let Some(pending) = barrier.pending.checked_sub(count) else {
             let message = format!("{count} arrivals at the mbarrier at {:#x}, which waits for {}", place.1, barrier.pending);
             return Err(Fault::new("SIM054", message).note(format!("the barrier has {}", barrier.describe())));
         };
         barrier.pending = pending;
-        barrier.settle();
-        Ok(())
+        self.settle(place)
     }
     /// Data has come: the bytes are counted off.
     pub(crate) fn complete_bytes(&mut self, place: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(place)?;
         barrier.transactions -= i64::from(bytes);
-        barrier.settle();
+        self.settle(place)
+    }
+    fn settle(&mut self, place: (usize, u32)) -> Result<()> {
+        if self.mbarrier(place)?.settle() {
+            self.order.phase_done(place);
+        }
         Ok(())
     }
     fn expect(&mut self, place: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(place)?;
         barrier.transactions += i64::from(bytes);
-        barrier.settle();
-        Ok(())
+        self.settle(place)
     }
 }
 
@@ -83,6 +91,7 @@ impl Machine<'_> {
         let at = addresses(warp, mask, address, Space::SharedCluster, 8)?;
         defined(warp, operand, mask, "an mbarrier's operand")?;
         let operand = *warp.read(operand);
+        let actor = self.actor(cta, warp);
         let mut out: Lanes = [0; WARP];
         let mut state = String::new();
         for (lane, count) in uniform(mask, &at, &operand, op) {
@@ -109,13 +118,13 @@ impl Machine<'_> {
                         let barrier = cluster.mbarrier(place)?;
                         barrier.expected = barrier.expected.saturating_sub(value * count);
                     }
-                    cluster.arrive(place, value.saturating_mul(count)).map_err(located)?;
+                    cluster.arrive(place, value.saturating_mul(count), actor).map_err(located)?;
                     out[lane] = before.phase;
                 }
                 MbarrierOp::ArriveExpect => {
                     out[lane] = cluster.mbarrier(place).map_err(located)?.phase;
                     cluster.mbarrier(place)?.transactions += i64::from(value) * i64::from(count);
-                    cluster.arrive(place, count).map_err(located)?;
+                    cluster.arrive(place, count, actor).map_err(located)?;
                 }
                 MbarrierOp::Expect => cluster.expect(place, value.saturating_mul(count)).map_err(located)?,
                 MbarrierOp::Complete => cluster.complete_bytes(place, value.saturating_mul(count)).map_err(located)?,
@@ -125,6 +134,9 @@ impl Machine<'_> {
                     out[lane] = done.into();
                     if !done && state.is_empty() {
                         state = barrier.describe();
+                    }
+                    if done {
+                        cluster.order.waited(actor, place);
                     }
                 }
             }

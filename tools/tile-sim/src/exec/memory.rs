@@ -107,6 +107,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let total = element.bytes * dst.len() as u32;
         let at = addresses(warp, mask, address, space, total)?;
+        let actor = self.actor(cta, warp);
         let mut undefined = 0;
         for lane in lanes_of(mask) {
             let place = place(cluster, cta, space, at[lane]).map_err(|fault| fault.lanes(1 << lane))?;
@@ -114,6 +115,7 @@ impl Machine<'_> {
             let bytes: &[u8] = match place {
                 Place::Global(address) => self.global.bytes(address, total as usize).map_err(|fault| fault.lanes(1 << lane))?,
                 Place::Shared(cta, offset) => {
+                    cluster.order.read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     let shared = &cluster.ctas[cta].shared;
                     let bytes = shared.read(offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     undefined |= u32::from(shared.is_undefined(offset, total)) << lane;
@@ -155,6 +157,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let total = bytes * src.len() as u32;
         let at = addresses(warp, mask, address, space, total)?;
+        let actor = self.actor(cta, warp);
         let mut buffer = [0; 64];
         for lane in lanes_of(mask) {
             for (index, &slot) in src.iter().enumerate() {
@@ -167,7 +170,10 @@ impl Machine<'_> {
                 Place::Global(address) => {
                     self.global.bytes(address, total as usize).map_err(located)?.copy_from_slice(data);
                 }
-                Place::Shared(cta, offset) => cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?,
+                Place::Shared(cta, offset) => {
+                    cluster.order.write(actor, cta, offset, total).map_err(located)?;
+                    cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
+                }
                 Place::Local(offset) => {
                     let local = self.program.local_bytes;
                     let start = local_start(local, lane, offset, total)?;
@@ -195,13 +201,18 @@ impl Machine<'_> {
     ) -> Result<()> {
         let bytes = ty.bytes();
         let at = addresses(warp, mask, address, space, bytes)?;
+        let actor = self.actor(cta, warp);
+        cluster.order.synchronise(actor);
         let [a, b] = src.map(|slot| *warp.read(slot));
         let mut out: Lanes = [0; WARP];
         for lane in lanes_of(mask) {
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
             let memory = match place(cluster, cta, space, at[lane]).map_err(located)? {
                 Place::Global(address) => self.global.bytes(address, bytes as usize).map_err(located)?,
-                Place::Shared(cta, offset) => cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?,
+                Place::Shared(cta, offset) => {
+                    cluster.order.atomic(cta, offset);
+                    cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?
+                }
                 _ => return Err(located(Fault::new("SIM012", "an atomic operation on memory of one thread"))),
             };
             let old = little_endian(memory);

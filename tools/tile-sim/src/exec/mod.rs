@@ -101,7 +101,7 @@ impl Machine<'_> {
                 self.atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
             }
             Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
-            Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, warp, *arrive, mask),
+            Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, cta, warp, *arrive, mask),
             Op::Mbarrier { op, address, operand, dst } => {
                 return self.mbarrier(cluster, cta, warp, mask, *op, *address, *operand, *dst);
             }
@@ -119,9 +119,9 @@ impl Machine<'_> {
             Op::CopyCommit => self.copy_commit(warp, mask),
             Op::CopyWait { left } => self.copy_wait(cluster, warp, mask, *left)?,
             Op::CopyArrive { address, increment } => {
-                return self.copy_arrive(cluster, cta, warp, mask, *address, *increment, instr.line);
+                return self.copy_arrive(cluster, cta, warp, mask, *address, *increment);
             }
-            Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op, instr.line)?,
+            Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op)?,
             Op::BulkCommit => warp.bulk_groups += 1,
             Op::BulkWait { left, read } => self.bulk_wait(cluster, cta, warp, *left, *read)?,
             Op::LoadMatrix { shape, transposed, dst, address } => {
@@ -149,7 +149,7 @@ impl Machine<'_> {
             | Op::TensorCommit { .. }
             | Op::TensorProduct(_) => {
                 let pc = warp.splits[split].pc;
-                return self.tcgen05(cluster, cta, warp, mask, pc, instr);
+                return self.tcgen05(cluster, cta, warp, mask, pc, &instr.op);
             }
             op => return collective::execute(warp, mask, op),
         }

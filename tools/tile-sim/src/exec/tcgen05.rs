@@ -9,9 +9,10 @@ use crate::descriptor::{Descriptor, Major, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::lanes::{ALL, Lanes, WARP, lanes_of};
 use crate::machine::{Cluster, Cta, Delivery, Machine};
+use crate::order::{Actor, Order};
 use crate::pending::{Action, Pending};
 use crate::product::{Accumulator, Kind, multiply};
-use crate::program::{Address, CopyShape, Instr, Op, Slot, Space, TensorKind, TensorProduct};
+use crate::program::{Address, CopyShape, Op, Slot, Space, TensorKind, TensorProduct};
 use crate::tmem::Shape;
 use crate::warp::{Wait, Warp};
 use base::Scalar;
@@ -21,7 +22,6 @@ use base::Scalar;
 pub(crate) struct Product {
     cta: usize,
     warp: usize,
-    kind: TensorKind,
     pair: bool,
     block: u32,
     d: u32,
@@ -65,6 +65,14 @@ struct Elements {
     width: u32,
     /// Elements in 16 bytes.
     per: usize,
+}
+
+/// Shared memory that a product reads.
+struct Source<'a> {
+    cta: &'a Cta,
+    index: usize,
+    order: &'a mut Order,
+    actor: Actor,
 }
 
 /// A copy from shared to tensor memory.
@@ -167,9 +175,9 @@ impl Machine<'_> {
         warp: &mut Warp,
         mask: u32,
         pc: u32,
-        instr: &Instr,
+        op: &Op,
     ) -> Result<Flow> {
-        match &instr.op {
+        match op {
             Op::TensorAllocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
             Op::TensorFree { address, columns } => {
                 if let Some(flow) = whole_warp(warp, mask)? {
@@ -179,12 +187,12 @@ impl Machine<'_> {
                 cluster.ctas[cta].tmem.free(address, columns)?;
             }
             Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
-            Op::TensorLoad { .. } | Op::TensorStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, &instr.op),
+            Op::TensorLoad { .. } | Op::TensorStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
             Op::TensorWait { loads: false } => self.tensor_wait(cluster, cta, warp)?,
             Op::TensorWait { loads: true } => {}
             Op::TensorProduct(op) => {
                 for lane in lanes_of(mask) {
-                    self.tensor_product(cluster, cta, warp, lane, op, instr.line).map_err(|fault| fault.lanes(1 << lane))?;
+                    self.tensor_product(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
                 }
             }
             Op::TensorCopy { shape, pair, to, from } => {
@@ -193,7 +201,7 @@ impl Machine<'_> {
                 for lane in lanes_of(mask) {
                     let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
                     let fill = Fill { cta, warp: warp.index, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
-                    self.submit(cluster, Pending { warp: warp.index, line: instr.line, action: Action::Fill(fill) })?;
+                    self.submit(cluster, Pending { actor: self.actor(cta, warp), action: Action::Fill(fill) })?;
                 }
             }
             Op::TensorCommit { address, multicast } => {
@@ -211,7 +219,7 @@ impl Machine<'_> {
                             lanes_of(ranks).map(|rank| (rank, place.1)).collect()
                         }
                     };
-                    self.submit(cluster, Pending { warp: warp.index, line: instr.line, action: Action::Commit(barriers) })?;
+                    self.submit(cluster, Pending { actor: self.actor(cta, warp), action: Action::Commit(barriers) })?;
                 }
             }
             _ => return Err(Fault::unsupported("this instruction is decoded but not executed")),
@@ -237,6 +245,7 @@ impl Machine<'_> {
         let Some(start) = state.tmem.allocate(columns)? else {
             return Ok(Flow::Wait(Wait::Asynchronous { what: "free columns of tensor memory" }));
         };
+        cluster.order.write(self.actor(cta, warp), cta, at[0] as u32, 4)?;
         state.shared.write(at[0] as u32, &start.to_le_bytes(), warp.index)?;
         Ok(Flow::Next)
     }
@@ -335,9 +344,7 @@ impl Machine<'_> {
         cta: usize,
         warp: &mut Warp,
         lane: usize,
-        op: &TensorProduct,
-        line: u32,
-    ) -> Result<()> {
+        op: &TensorProduct) -> Result<()> {
         let value = |warp: &Warp, slot: Slot| -> Result<u64> {
             defined(warp, slot, 1 << lane, "an operand of a product")?;
             Ok(warp.read(slot)[lane])
@@ -348,7 +355,6 @@ impl Machine<'_> {
         let product = Product {
             cta,
             warp: warp.index,
-            kind: op.kind,
             pair: op.pair,
             block: op.block,
             d: tensor(warp, op.d)?,
@@ -372,10 +378,10 @@ impl Machine<'_> {
         if self.options.delivery == Delivery::Late {
             product.reserve(cluster, true)?;
         }
-        self.submit(cluster, Pending { warp: warp.index, line, action: Action::Product(Box::new(product)) })
+        self.submit(cluster, Pending { actor: self.actor(cta, warp), action: Action::Product(Box::new(product)) })
     }
 
-    pub(crate) fn do_product(&mut self, cluster: &mut Cluster, product: &Product) -> Result<()> {
+    pub(crate) fn do_product(&mut self, cluster: &mut Cluster, product: &Product, actor: Actor) -> Result<()> {
         if self.options.delivery == Delivery::Late {
             product.reserve(cluster, false)?;
         }
@@ -385,7 +391,8 @@ impl Machine<'_> {
         let mut b = vec![0.0; form.k * form.n];
         for (half, &cta) in ctas.iter().enumerate() {
             let start = half * columns;
-            product.read_shared(&cluster.ctas[cta], product.b, form.b, (columns, form.transpose_b), |column, k, value| {
+            let source = Source { cta: &cluster.ctas[cta], index: cta, order: &mut cluster.order, actor };
+            product.read_shared(source, product.b, form.b, (columns, form.transpose_b), |column, k, value| {
                 b[k * form.n + start + column] = value;
             })?;
             if let Some((_, scales)) = product.scales {
@@ -400,12 +407,12 @@ impl Machine<'_> {
             }
         }
         for &cta in &ctas {
-            product.rows_of(&mut cluster.ctas[cta], rows, &b)?;
+            product.rows_of(cluster, cta, actor, rows, &b)?;
         }
         Ok(())
     }
 
-    pub(crate) fn do_fill(&mut self, cluster: &mut Cluster, fill: &Fill) -> Result<()> {
+    pub(crate) fn do_fill(&mut self, cluster: &mut Cluster, fill: &Fill, actor: Actor) -> Result<()> {
         let ctas = if fill.pair { vec![fill.cta, fill.cta + 1] } else { vec![fill.cta] };
         let descriptor = Descriptor::tcgen05(fill.from)?;
         for cta in ctas {
@@ -416,6 +423,7 @@ impl Machine<'_> {
             for row in 0..rows {
                 for offset in (0..bytes).step_by(16) {
                     let address = descriptor.chunk(Major::K, row as u32, offset);
+                    cluster.order.read(actor, cta, address, 16)?;
                     let chunk = state.shared.read_async(address, 16, fill.warp, &state.fenced)?.to_vec();
                     for (index, word) in chunk.chunks_exact(4).enumerate() {
                         let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
@@ -487,7 +495,7 @@ impl Product {
 
     fn read_shared(
         &self,
-        cta: &Cta,
+        source: Source,
         descriptor: u64,
         elements: Elements,
         (mn, transposed): (usize, bool),
@@ -497,7 +505,11 @@ impl Product {
         let major = if transposed { Major::Mn } else { Major::K };
         let table = if elements.width <= 8 { elements.kind.table(elements.width) } else { Vec::new() };
         let value = |bits: u64| table.get(bits as usize).copied().unwrap_or_else(|| elements.kind.value(bits));
-        let read = |address: u32| cta.shared.read_async(address, 16, self.warp, &cta.fenced);
+        let Source { cta, index, order, actor } = source;
+        let mut read = |address: u32| {
+            order.read(actor, index, address, 16)?;
+            cta.shared.read_async(address, 16, self.warp, &cta.fenced)
+        };
         let k = self.form.k;
         if elements.width >= 8 && elements.per * elements.width as usize == 128 {
             let bytes = elements.width as usize / 8;
@@ -526,15 +538,17 @@ impl Product {
     }
 
     /// The rows of one CTA.
-    fn rows_of(&self, cta: &mut Cta, rows: usize, b: &[f64]) -> Result<()> {
+    fn rows_of(&self, cluster: &mut Cluster, index: usize, actor: Actor, rows: usize, b: &[f64]) -> Result<()> {
         let form = self.form;
         let (n, k) = (form.n, form.k);
         let mut a = vec![0.0; rows * k];
         match self.a {
             Operand::Shared(descriptor) => {
-                self.read_shared(cta, descriptor, form.a, (rows, form.transpose_a), |row, at, value| a[row * k + at] = value)?;
+                let source = Source { cta: &cluster.ctas[index], index, order: &mut cluster.order, actor };
+                self.read_shared(source, descriptor, form.a, (rows, form.transpose_a), |row, at, value| a[row * k + at] = value)?;
             }
             Operand::Tensor(address) => {
+                let cta = &cluster.ctas[index];
                 let per = 32 / form.a.width;
                 for row in 0..rows {
                     for at in 0..k {
@@ -546,6 +560,7 @@ impl Product {
                 }
             }
         }
+        let cta = &mut cluster.ctas[index];
         if let Some((scales, _)) = self.scales {
             for row in 0..rows {
                 for at in 0..k {

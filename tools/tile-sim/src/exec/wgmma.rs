@@ -146,10 +146,15 @@ impl Machine<'_> {
     }
 
     /// The sixteen rows of this warp.
-    fn product(&mut self, cluster: &Cluster, cta: usize, warp: &mut Warp, op: &WgmmaOp, issued: &Issued) -> Result<()> {
+    fn product(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, op: &WgmmaOp, issued: &Issued) -> Result<()> {
         let (n, k) = (op.n, op.k);
         let state = &cluster.ctas[cta];
-        let read = |address: u32| state.shared.read_async(address, 16, warp.index, &state.fenced);
+        let actor = self.actor(cta, warp);
+        let order = &mut cluster.order;
+        let mut read = |address: u32| {
+            order.read(actor, cta, address, 16)?;
+            state.shared.read_async(address, 16, warp.index, &state.fenced)
+        };
         let bytes = op.element as usize;
         let mut a = vec![0.0; M * k];
         match &op.a {

@@ -1,0 +1,216 @@
+//! Which accesses to shared memory are ordered: finds the missing barrier even when the schedule hides it.
+//!
+//! Each warp of a cluster knows, of every other one, up to which time what it did is known to have happened. Barriers pass that
+//! knowledge on: who arrives gives what it knows, who waits takes it. A read of a word needs to know the write before it; a write
+//! needs to know the reads before it. Time is counted in accesses. Words have four bytes; where warps write parts of one word
+//! without order between them nothing is said about it. Write after write is not looked at: equal values are often written twice.
+
+use crate::fault::{Fault, Result};
+use crate::program::Program;
+use std::collections::BTreeMap;
+
+/// More warps than that are not followed.
+const WARP_LIMIT: usize = 64;
+
+/// For each warp of the cluster, up to when its actions are known.
+pub(crate) type Knowledge = Vec<u32>;
+
+#[derive(Default)]
+pub(crate) struct Order {
+    warps_per_cta: usize,
+    /// Warps of the cluster; 0 when nothing is followed.
+    count: usize,
+    know: Vec<u32>,
+    clock: u32,
+    memory: Vec<Words>,
+    /// What those who arrived at an mbarrier gave: in this phase, and in the phases done.
+    mbarriers: BTreeMap<(usize, u32), (Knowledge, Knowledge)>,
+    /// What those gave who executed atomic operations.
+    atomics: Knowledge,
+    /// Whether a missing order is only noted; then nothing is followed any more.
+    lenient: bool,
+    pub(crate) found: Option<Box<Fault>>,
+}
+
+#[derive(Default)]
+struct Words {
+    writers: Vec<Writer>,
+    /// The time of each warp's last read of a word, and its line.
+    reads: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Writer {
+    time: u32,
+    line: u32,
+    warp: u16,
+    /// Several warps wrote parts of the word.
+    mixed: bool,
+}
+
+/// Who does something, and where in the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Actor {
+    pub(crate) cta: usize,
+    pub(crate) warp: usize,
+    pub(crate) line: u32,
+}
+
+fn join(into: &mut [u32], from: &[u32]) {
+    for (to, &time) in into.iter_mut().zip(from) {
+        *to = time.max(*to);
+    }
+}
+
+impl Order {
+    pub(crate) fn new(program: &Program, ctas: usize, lenient: bool) -> Order {
+        let warps_per_cta = program.threads.div_ceil(32) as usize;
+        let count = warps_per_cta * ctas;
+        if count > WARP_LIMIT {
+            return Order::default();
+        }
+        let words = (program.shared_bytes as usize).div_ceil(4);
+        let memory = (0..ctas).map(|_| Words { writers: vec![Writer::default(); words], reads: vec![(0, 0); words * count] });
+        Order { warps_per_cta, count, know: vec![0; count * count], clock: 0, memory: memory.collect(), lenient, ..Order::default() }
+    }
+
+    fn id(&self, actor: Actor) -> usize {
+        actor.cta * self.warps_per_cta + actor.warp
+    }
+    fn name(&self, id: usize) -> String {
+        match self.memory.len() {
+            1 => format!("warp {id}"),
+            _ => format!("warp {} of CTA {}", id % self.warps_per_cta, id / self.warps_per_cta),
+        }
+    }
+    /// What a warp knows now, itself included.
+    pub(crate) fn knowledge(&mut self, actor: Actor) -> &mut [u32] {
+        if self.count == 0 {
+            return &mut [];
+        }
+        let id = self.id(actor);
+        self.clock += 1;
+        self.know[id * self.count + id] = self.clock;
+        &mut self.know[id * self.count..(id + 1) * self.count]
+    }
+    /// A warp gives what it knows.
+    pub(crate) fn give(&mut self, actor: Actor, to: &mut Knowledge) {
+        to.resize(self.count, 0);
+        join(to, self.knowledge(actor));
+    }
+    /// A warp takes what others gave.
+    pub(crate) fn take(&mut self, actor: Actor, from: &[u32]) {
+        join(self.knowledge(actor), from);
+    }
+
+    // The barriers of shared memory.
+
+    pub(crate) fn arrive(&mut self, actor: Actor, place: (usize, u32)) {
+        let mut entry = std::mem::take(&mut self.mbarriers.entry(place).or_default().0);
+        self.give(actor, &mut entry);
+        self.mbarriers.entry(place).or_default().0 = entry;
+    }
+    /// Data that a warp asked for at a time has arrived at a barrier.
+    pub(crate) fn arrive_data(&mut self, actor: Actor, time: u32, place: (usize, u32)) {
+        if self.count > 0 {
+            let id = self.id(actor);
+            let given = &mut self.mbarriers.entry(place).or_default().0;
+            given.resize(self.count, 0);
+            given[id] = time.max(given[id]);
+        }
+    }
+    pub(crate) fn phase_done(&mut self, place: (usize, u32)) {
+        if let Some((given, done)) = self.mbarriers.get_mut(&place) {
+            done.resize(self.count, 0);
+            join(done, given);
+        }
+    }
+    pub(crate) fn waited(&mut self, actor: Actor, place: (usize, u32)) {
+        if let Some((_, done)) = self.mbarriers.get(&place) {
+            let done = done.clone();
+            self.take(actor, &done);
+        }
+    }
+
+    fn report(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
+        if !self.lenient {
+            return Err(fault);
+        }
+        *self = Order { found: Some(fault.line(actor.line)), ..Order::default() };
+        Ok(())
+    }
+
+    // Accesses.
+
+    fn words(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
+        let all = self.memory.get(cta).map_or(0, |words| words.writers.len());
+        let end = (address.saturating_add(length) as usize).div_ceil(4).min(all);
+        (address as usize / 4).min(end)..end
+    }
+
+    /// A warp, or asynchronous work that it issues, reads.
+    pub(crate) fn read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
+        let words = self.words(cta, address, length);
+        if self.count == 0 || words.is_empty() {
+            return Ok(());
+        }
+        let id = self.id(actor);
+        self.clock += 1;
+        let memory = &mut self.memory[cta];
+        for word in words {
+            let writer = memory.writers[word];
+            if writer.time > self.know[id * self.count + usize::from(writer.warp)] && usize::from(writer.warp) != id && !writer.mixed {
+                let (reader, other) = (self.name(id), self.name(writer.warp.into()));
+                let message = format!("{reader} reads shared memory at {:#x} without a barrier after {other} wrote it", word * 4);
+                let fault = Fault::new("SIM035", message).note(format!("it was written in line {}", writer.line));
+                return self.report(fault, actor);
+            }
+            memory.reads[word * self.count + id] = (self.clock, actor.line);
+        }
+        Ok(())
+    }
+
+    /// A warp, or asynchronous work that it issues, writes; the time is that of the write.
+    pub(crate) fn write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
+        let words = self.words(cta, address, length);
+        if self.count == 0 || words.is_empty() {
+            return Ok(0);
+        }
+        let id = self.id(actor);
+        self.clock += 1;
+        let known = &self.know[id * self.count..(id + 1) * self.count];
+        let memory = &mut self.memory[cta];
+        for word in words {
+            let reads = &memory.reads[word * self.count..(word + 1) * self.count];
+            let unknown = |(other, (read, known)): (usize, (&(u32, u32), &u32))| other != id && read.0 > *known;
+            if let Some(reader) = reads.iter().zip(known).enumerate().position(unknown) {
+                let line = reads[reader].1;
+                let message = format!(
+                    "{} writes shared memory at {:#x} without a barrier after {} read it",
+                    self.name(id),
+                    word * 4,
+                    self.name(reader)
+                );
+                let fault = Fault::new("SIM036", message).note(format!("it was read in line {line}"));
+                return self.report(fault, actor).map(|()| 0);
+            }
+            let writer = &mut memory.writers[word];
+            let others = writer.time > known[usize::from(writer.warp)] && usize::from(writer.warp) != id;
+            *writer = Writer { time: self.clock, line: actor.line, warp: id as u16, mixed: length < 4 && (others || writer.mixed) };
+        }
+        Ok(self.clock)
+    }
+    /// An atomic operation on shared memory: no order is needed among such.
+    pub(crate) fn atomic(&mut self, cta: usize, address: u32) {
+        for word in self.words(cta, address, 4) {
+            self.memory[cta].writers[word].mixed = true;
+        }
+    }
+    /// Warps may order themselves by atomic operations: each gives what it knows and takes what was given before.
+    pub(crate) fn synchronise(&mut self, actor: Actor) {
+        let mut atomics = std::mem::take(&mut self.atomics);
+        self.give(actor, &mut atomics);
+        self.take(actor, &atomics);
+        self.atomics = atomics;
+    }
+}
