@@ -161,7 +161,14 @@ impl Machine<'_> {
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
     }
 
-    pub(crate) fn cluster_barrier(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, arrive: bool, mask: u32) -> Result<Flow> {
+    pub(crate) fn cluster_barrier(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        arrive: bool,
+        mask: u32,
+    ) -> Result<Flow> {
         let live = warp.live();
         if mask != live {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));

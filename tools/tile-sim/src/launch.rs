@@ -15,7 +15,13 @@ use common::launch::{Launch, Param};
 use std::io::Write;
 
 /// Runs one kernel of a module.
-pub(crate) fn run(session: &Session, module: &ptx::Module, text: &str, file: &str, arguments: &Arguments) -> base::diag::Result<()> {
+pub(crate) fn run(
+    session: &Session,
+    module: &ptx::Module,
+    text: &str,
+    file: &str,
+    arguments: &Arguments,
+) -> base::diag::Result<()> {
     let launch = Launch::read(&arguments.launch)?;
     let maps = match &arguments.tensor_maps {
         Some(path) => common::read_file(Some(path))?.bytes.to_vec(),

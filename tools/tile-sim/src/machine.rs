@@ -84,7 +84,20 @@ impl<'p> Machine<'p> {
     pub(crate) fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
         let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
         let executed = vec![0; program.code.len()];
-        Machine { program, options, global, params, printed: Vec::new(), executed, total: 0, failed_waits: 0, grid, random, line: 0, race: None }
+        Machine {
+            program,
+            options,
+            global,
+            params,
+            printed: Vec::new(),
+            executed,
+            total: 0,
+            failed_waits: 0,
+            grid,
+            random,
+            line: 0,
+            race: None,
+        }
     }
 
     /// Runs the whole grid.
@@ -327,7 +340,13 @@ struct Place {
 impl Cluster {
     /// A cluster without CTAs.
     pub(crate) fn none() -> Cluster {
-        Cluster { ctas: Vec::new(), barrier: ClusterBarrier::default(), order: Order::default(), pending: VecDeque::new(), id: [0; 3] }
+        Cluster {
+            ctas: Vec::new(),
+            barrier: ClusterBarrier::default(),
+            order: Order::default(),
+            pending: VecDeque::new(),
+            id: [0; 3],
+        }
     }
     fn is_done(&self) -> bool {
         self.ctas.iter().all(|cta| cta.warps.iter().all(Warp::is_done))

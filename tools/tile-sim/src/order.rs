@@ -71,7 +71,15 @@ impl Order {
         }
         let words = (program.shared_bytes as usize).div_ceil(4);
         let memory = (0..ctas).map(|_| Words { writers: vec![Writer::default(); words], reads: vec![(0, 0); words * count] });
-        Order { warps_per_cta, count, know: vec![0; count * count], clock: 0, memory: memory.collect(), lenient, ..Order::default() }
+        Order {
+            warps_per_cta,
+            count,
+            know: vec![0; count * count],
+            clock: 0,
+            memory: memory.collect(),
+            lenient,
+            ..Order::default()
+        }
     }
 
     fn id(&self, actor: Actor) -> usize {
@@ -159,7 +167,10 @@ impl Order {
         let memory = &mut self.memory[cta];
         for word in words {
             let writer = memory.writers[word];
-            if writer.time > self.know[id * self.count + usize::from(writer.warp)] && usize::from(writer.warp) != id && !writer.mixed {
+            if writer.time > self.know[id * self.count + usize::from(writer.warp)]
+                && usize::from(writer.warp) != id
+                && !writer.mixed
+            {
                 let (reader, other) = (self.name(id), self.name(writer.warp.into()));
                 let message = format!("{reader} reads shared memory at {:#x} without a barrier after {other} wrote it", word * 4);
                 let fault = Fault::new("SIM035", message).note(format!("it was written in line {}", writer.line));

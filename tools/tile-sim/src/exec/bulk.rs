@@ -57,13 +57,7 @@ enum Target {
 }
 
 impl Machine<'_> {
-    pub(super) fn bulk(
-        &mut self,
-        cluster: &mut Cluster,
-        cta: usize,
-        warp: &mut Warp,
-        mask: u32,
-        op: &BulkOp) -> Result<()> {
+    pub(super) fn bulk(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, op: &BulkOp) -> Result<()> {
         let mut seen: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
             // Lanes that ask for the same are served by one copy, as the machine instruction is one for the warp.

@@ -344,7 +344,8 @@ impl Machine<'_> {
         cta: usize,
         warp: &mut Warp,
         lane: usize,
-        op: &TensorProduct) -> Result<()> {
+        op: &TensorProduct,
+    ) -> Result<()> {
         let value = |warp: &Warp, slot: Slot| -> Result<u64> {
             defined(warp, slot, 1 << lane, "an operand of a product")?;
             Ok(warp.read(slot)[lane])
