@@ -72,6 +72,9 @@ struct Options {
     /// Print each op's result; FILTER is op=NAME, block=X[:Y[:Z]], loc=[FILE:]LINE, with commas between
     #[arg(long, value_name = "FILTER", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = Trace::parse)]
     trace: Option<Trace>,
+    /// Stop a block that executes more ops than this, such as one that never ends
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    max_ops: u64,
 }
 
 fn main() -> std::process::ExitCode {
@@ -116,7 +119,7 @@ fn watch(options: &Options) -> Watch {
         Some([]) => Check::USUAL.into(),
         Some(named) => named.iter().copied().collect(),
     };
-    Watch { trace: options.trace.clone(), checks }
+    Watch { limit: options.max_ops, trace: options.trace.clone(), checks }
 }
 
 fn bytes<'a>(arguments: &Arguments, memory: &'a memory::Memory, name: &str) -> Option<&'a [u8]> {

@@ -124,8 +124,9 @@ fn wrong_parameter(id: base::Value) -> Box<Diagnostic> {
 }
 
 /// How to watch the run.
-#[derive(Default)]
 pub(crate) struct Watch {
+    /// Ops that a block may execute.
+    pub(crate) limit: u64,
     pub(crate) trace: Option<Trace>,
     pub(crate) checks: BTreeSet<Check>,
 }
@@ -250,7 +251,7 @@ fn run<P: Program>(
     let values = launch.params.iter().zip(types).map(|(param, ty)| Ok(Value::Tile(Tile::scalar(*ty, bits(param, *ty, launch)?))));
     let values = values.collect::<Result<Vec<_>>>()?;
     let turns = in_turns || watch.trace.is_some();
-    let job = Job { program, region, arguments: values, grid: launch.grid, trace: watch.trace };
+    let job = Job { program, region, arguments: values, grid: launch.grid, limit: watch.limit, trace: watch.trace };
     if !watch.checks.is_empty() {
         let mut world = Checked::new(memory, watch.checks, &arguments.empty);
         let result = job.in_turns(&mut world, |world| world.memory().changes, print);

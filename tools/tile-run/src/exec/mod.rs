@@ -97,6 +97,8 @@ pub(crate) struct State {
     pub(crate) trace: Option<Trace>,
     /// An access that other blocks may wait for, or that waits for them, was made since the last look.
     pub(crate) synchronised: bool,
+    /// How many more ops it may execute.
+    ops_left: u64,
     /// How many bodies of reductions are being run inside each other.
     depth: u32,
     /// The block's shared memory, where a format has any.
@@ -107,8 +109,17 @@ pub(crate) struct State {
 const MOST_NESTED_BODIES: u32 = 64;
 
 impl State {
-    pub(crate) fn new(place: Place, values: usize, trace: Option<Trace>) -> State {
-        State { place, values: vec![None; values], printed: String::new(), trace, synchronised: false, depth: 0, hazards: None }
+    pub(crate) fn new(place: Place, values: usize, limit: u64, trace: Option<Trace>) -> State {
+        State {
+            place,
+            values: vec![None; values],
+            printed: String::new(),
+            trace,
+            synchronised: false,
+            ops_left: limit,
+            depth: 0,
+            hazards: None,
+        }
     }
 }
 
@@ -197,6 +208,10 @@ impl<'p, P: Program> Machine<'p, P> {
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
         loop {
             let frame = self.frames.last_mut().expect("a machine that is done is not run again");
+            env.state.ops_left = env.state.ops_left.checked_sub(1).ok_or_else(|| {
+                let message = format!("block {} executes more ops than --max-ops allows", env.state.place.linear);
+                Diagnostic::invalid("RUN014", message)
+            })?;
             let body = self.program.body();
             let ended = match body.blocks[frame.block].ops.get(frame.next) {
                 None => self.leave(&[], env)?,

@@ -25,6 +25,8 @@ pub(crate) struct Job<'a, P> {
     pub(crate) region: Region,
     pub(crate) arguments: Vec<Value>,
     pub(crate) grid: [u32; 3],
+    /// Ops that a block may execute.
+    pub(crate) limit: u64,
     pub(crate) trace: Option<Trace>,
 }
 
@@ -34,7 +36,7 @@ impl<P: Program> Job<'_, P> {
     }
 
     fn state(&self, block: u64) -> State {
-        State::new(Place::new(block, self.grid), self.program.body().values.len(), self.trace.clone())
+        State::new(Place::new(block, self.grid), self.program.body().values.len(), self.limit, self.trace.clone())
     }
 
     /// Runs blocks at the same time. `print` gets what they print, in block order.
