@@ -63,6 +63,7 @@ pub(super) struct Builder<'m> {
     slots: u32,
     constants: BTreeMap<u64, Slot>,
     specials: BTreeMap<Special, Slot>,
+    carry: Option<Slot>,
     params: Vec<ParamSlot>,
     param_bytes: u32,
     shared_bytes: u64,
@@ -89,6 +90,7 @@ impl<'m> Builder<'m> {
             slots: 1,
             constants: BTreeMap::from([(0, 0)]),
             specials: BTreeMap::new(),
+            carry: None,
             params: Vec::new(),
             param_bytes: 0,
             shared_bytes: u64::from(SHARED_START),
@@ -384,6 +386,12 @@ impl<'m> Builder<'m> {
     pub(super) fn temporary(&mut self) -> Slot {
         self.slots += 1;
         self.slots - 1
+    }
+    /// The carry flag.
+    pub(super) fn carry(&mut self) -> Slot {
+        let slot = self.carry.unwrap_or_else(|| self.temporary());
+        self.carry = Some(slot);
+        slot
     }
     pub(super) fn constant(&mut self, value: u64) -> Slot {
         if let Some(&slot) = self.constants.get(&value) {

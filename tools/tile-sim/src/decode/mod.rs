@@ -5,6 +5,7 @@
 mod arith;
 mod builder;
 mod bulk;
+mod carry;
 mod compare;
 mod control;
 mod convert;
@@ -76,6 +77,9 @@ impl Builder<'_> {
     }
 
     fn family(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        if let Some(op) = self.with_carry(instruction)? {
+            return Ok(Some(op));
+        }
         if let Some(op) = self.arithmetic(instruction)? {
             return Ok(Some(op));
         }
