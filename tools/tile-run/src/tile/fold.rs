@@ -94,3 +94,50 @@ fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, place: usize) {
     }
     each_lanes!(to, words => copy(words, from, around, place));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile;
+    use base::Scalar;
+    use base::arith::{Binary, Overflow};
+
+    const I32: Elem = Elem::Scalar(Scalar::I32);
+
+    fn numbers(shape: &[u32]) -> Tile {
+        tile::shape::iota([element_count(shape) as u32].into_iter().collect(), I32).with_shape(shape.into())
+    }
+    fn values(tile: &Tile) -> Vec<u64> {
+        tile.lanes().iter().collect()
+    }
+
+    /// Associative and not commutative: what has the accumulator on the left, in order, twice over.
+    #[test]
+    fn a_reduction_keeps_the_order_of_elements() {
+        // Matrices [[a, b], [0, 1]] as pairs: (a1, b1) then (a2, b2) is (a1 a2, a1 b2 + b1).
+        let operands = [numbers(&[3, 8, 2]), numbers(&[3, 8, 2])];
+        let compose = &mut |args: Vec<Tile>| {
+            let [a2, a1, b2, b1] = &args[..] else { panic!("two operands") };
+            let overflow = Overflow::None;
+            let product = tile::binary(Binary::MulI { overflow }, a1, a2);
+            let sum = tile::binary(Binary::AddI { overflow }, &tile::binary(Binary::MulI { overflow }, a1, b2), b1);
+            Ok(vec![product, sum])
+        };
+        let reduced = reduce(&operands, 1, compose).unwrap();
+        let scanned = scan(&operands, 1, false, compose).unwrap();
+        for (reduced, scanned) in reduced.iter().zip(&scanned) {
+            assert_eq!(reduced.shape[..], [3, 2]);
+            let last = tile::shape::extract(scanned, [3, 1, 2].into_iter().collect(), &[0, 7, 0]).unwrap();
+            assert_eq!(values(reduced), values(&last));
+        }
+    }
+
+    #[test]
+    fn scans_run_either_way() {
+        let add = &mut |args: Vec<Tile>| Ok(vec![tile::binary(Binary::AddI { overflow: Overflow::None }, &args[0], &args[1])]);
+        let up = scan(&[numbers(&[2, 4])], 1, false, add).unwrap();
+        assert_eq!(values(&up[0]), [0, 1, 3, 6, 4, 9, 15, 22]);
+        let down = scan(&[numbers(&[2, 4])], 0, true, add).unwrap();
+        assert_eq!(values(&down[0]), [4, 6, 8, 10, 4, 5, 6, 7]);
+    }
+}

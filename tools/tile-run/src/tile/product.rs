@@ -125,3 +125,64 @@ pub(crate) fn scaled_product(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_s
     multiply(&extents, &x, &y, &mut sums);
     narrowed(acc, Scalar::F64, Lanes::W64(sums.into_iter().map(f64::to_bits).collect()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::tile::Shape;
+
+    fn tile(shape: &[u32], ty: Scalar, value: impl Fn(usize) -> f64) -> Tile {
+        let encode = |value| base::float::encode(ty, value, Rounding::NearestEven, base::float::Overflow::Ieee);
+        let count = base::tile::element_count(shape);
+        Tile::new(Shape::from_slice(shape), Elem::Scalar(ty), Lanes::collect(ty, (0..count).map(|i| encode(value(i)))))
+    }
+    fn values(x: &Tile) -> Vec<f64> {
+        x.lanes().iter().map(|bits| base::float::decode(x.carrier(), bits)).collect()
+    }
+
+    #[test]
+    fn each_matrix_of_a_batch_is_multiplied() {
+        let a = tile(&[2, 2, 4], Scalar::F16, |i| i as f64);
+        let b = tile(&[2, 4, 2], Scalar::F16, |i| (i % 3) as f64);
+        let acc = tile(&[2, 2, 2], Scalar::F32, |i| i as f64 * 100.0);
+        let result = values(&float_product(&a, &b, &acc));
+        for (i, result) in result.into_iter().enumerate() {
+            let (matrix, m, n) = (i / 4, i / 2 % 2, i % 2);
+            let sum: usize = (0..4).map(|k| (matrix * 8 + m * 4 + k) * ((matrix * 8 + k * 2 + n) % 3)).sum();
+            assert_eq!(result, (i * 100 + sum) as f64);
+        }
+    }
+
+    /// The sum of a narrow accumulator is rounded once, at the end.
+    #[test]
+    fn a_half_accumulator_is_rounded_at_the_end() {
+        let a = tile(&[1, 4], Scalar::F16, |_| 1.0);
+        let b = tile(&[4, 1], Scalar::F16, |_| 1.0);
+        let acc = tile(&[1, 1], Scalar::F16, |_| 2048.0);
+        assert_eq!(values(&float_product(&a, &b, &acc)), [2052.0]);
+    }
+
+    #[test]
+    fn integers_have_their_own_signs_and_wrap() {
+        let bytes = |values: [u8; 2], shape: [u32; 2]| {
+            Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(values.to_vec()))
+        };
+        let acc = Tile::splat(Shape::from_slice(&[1, 1]), Elem::Scalar(Scalar::I32), 0x7fff_ffff);
+        let (a, b) = (bytes([255, 2], [1, 2]), bytes([255, 3], [2, 1]));
+        let product = |a_sign, b_sign| int_product(&a, a_sign, &b, b_sign, &acc).first_signed();
+        assert_eq!(product(Signedness::Signed, Signedness::Signed), i64::from(i32::MAX.wrapping_add(1 + 6)));
+        assert_eq!(product(Signedness::Unsigned, Signedness::Signed), i64::from(i32::MAX) - 255 + 6);
+        assert_eq!(product(Signedness::Unsigned, Signedness::Unsigned), i64::from(i32::MAX.wrapping_add(255 * 255 + 6)));
+    }
+
+    #[test]
+    fn each_block_of_k_has_its_scale() {
+        let a = tile(&[1, 4], Scalar::F4E2M1FN, |_| 1.5);
+        let b = tile(&[4, 2], Scalar::F4E2M1FN, |_| 2.0);
+        let acc = tile(&[1, 2], Scalar::F32, |_| 1.0);
+        let a_scale = tile(&[1, 2], Scalar::F8E8M0FNU, |i| [1.0, 0.25][i]);
+        let b_scale = tile(&[2, 2], Scalar::F8E8M0FNU, |i| [1.0, 2.0, 4.0, 8.0][i]);
+        let result = values(&scaled_product(&a, &b, &acc, &a_scale, &b_scale));
+        assert_eq!(result, [1.0 + 2.0 * 3.0 + 2.0 * 3.0, 1.0 + 2.0 * 3.0 * 2.0 + 2.0 * 3.0 * 2.0]);
+    }
+}

@@ -153,3 +153,56 @@ pub(crate) fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
         _ => Lanes::W64(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Scalar;
+
+    const I8: Elem = Elem::Scalar(Scalar::I8);
+
+    fn tile(shape: &[u32], values: &[u8]) -> Tile {
+        Tile::new(shape.into(), I8, Lanes::W8(values.to_vec()))
+    }
+    fn values(tile: &Tile) -> Vec<u8> {
+        to_bytes(tile)
+    }
+
+    #[test]
+    fn elements_move_where_they_should() {
+        let x = tile(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(values(&permute(&x, &[1, 0])), [0, 4, 1, 5, 2, 6, 3, 7]);
+        let row = tile(&[1, 2], &[8, 9]);
+        assert_eq!(values(&broadcast(&row, [2, 2].into_iter().collect())), [8, 9, 8, 9]);
+        let column = tile(&[2, 1], &[8, 9]);
+        assert_eq!(values(&broadcast(&column, [2, 2].into_iter().collect())), [8, 8, 9, 9]);
+        assert_eq!(values(&cat(&x, &x, 0))[8..], values(&x));
+        assert_eq!(values(&cat(&column, &column, 1)), [8, 8, 9, 9]);
+        let slice = extract(&x, [1, 2].into_iter().collect(), &[1, 1]).unwrap();
+        assert_eq!(values(&slice), [6, 7]);
+        assert_eq!(values(&insert(&row, &x, &[0, 1]).unwrap()), [0, 1, 8, 9, 4, 5, 6, 7]);
+        assert!(extract(&x, [1, 2].into_iter().collect(), &[2, 0]).is_none());
+        assert!(insert(&row, &x, &[0, u64::MAX]).is_none());
+    }
+
+    #[test]
+    fn a_permutation_of_three_dimensions() {
+        let x = tile(&[2, 2, 4], &(0..16).collect::<Vec<u8>>());
+        let y = permute(&x, &[2, 0, 1]);
+        assert_eq!(y.shape[..], [4, 2, 2]);
+        assert_eq!(values(&y)[..4], [0, 4, 8, 12]);
+        assert_eq!(permute(&y, &[1, 2, 0]), x);
+    }
+
+    #[test]
+    fn bytes_become_elements_of_other_widths() {
+        let bytes = tile(&[4], &[0x21, 0x43, 0x65, 0x87]);
+        let f4 = Elem::Scalar(Scalar::F4E2M1FN);
+        let halves = reinterpret(&bytes, [8].into_iter().collect(), f4);
+        assert_eq!(halves.lanes().iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(reinterpret(&halves, [4].into_iter().collect(), I8), bytes);
+        let words = reinterpret(&bytes, [2].into_iter().collect(), Elem::Scalar(Scalar::I16));
+        assert_eq!(words.lanes().get(1), 0x8765);
+        assert_eq!(from_bytes(Elem::Scalar(Scalar::I1), &[0, 7]), Lanes::W8(vec![0, 1]));
+    }
+}
