@@ -321,3 +321,133 @@ pub(crate) fn ended(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
     let token = Value::Token(env.world.end());
     tile.map(Value::Tile).into_iter().chain([token]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::{Place, State};
+    use crate::memory::{Memory, Segment};
+    use crate::value::Tensor;
+    use crate::world::Shared;
+    use base::memory::Padding;
+    use std::sync::Arc;
+
+    const ADDRESS: u64 = 4096;
+
+    /// Runs something on a memory of the given bytes and gives what they are afterwards.
+    fn on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
+        let mut memory = Memory::default();
+        memory.add(Segment { name: "a".into(), address: ADDRESS, data: data.to_vec(), constant: false });
+        let mut world = Shared::new(memory);
+        let mut state = State::new(Place::new(0, [1; 3]), 0, u64::MAX, None);
+        let result = f(&mut Env { state: &mut state, world: &mut world });
+        let data = world.memory.segment(ADDRESS).unwrap().data.clone();
+        (result, data)
+    }
+
+    fn view(elem: Scalar, sizes: &[i64], tile: &[u32], kind: ViewKind, padding: Option<Padding>) -> View {
+        let mut strides = vec![1; sizes.len()];
+        (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
+        let tensor = Tensor { base: ADDRESS, elem, sizes: sizes.to_vec(), strides };
+        View { tensor: Arc::new(tensor), tile: tile.into(), dim_map: (0..sizes.len()).collect(), kind, padding }
+    }
+
+    fn numbers(values: &[i64]) -> Vec<Tile> {
+        values.iter().map(|value| Tile::i32(*value)).collect()
+    }
+    fn bytes(tile: &Tile) -> Vec<u8> {
+        to_bytes(tile)
+    }
+    fn tile(shape: &[u32], elem: Scalar, values: &[u8]) -> Tile {
+        Tile::new(shape.into(), Elem::Scalar(elem), Lanes::W8(values.to_vec()))
+    }
+
+    const DATA: [u8; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+    #[test]
+    fn tiles_of_a_partition_end_where_the_tensor_does() {
+        let view = view(Scalar::I8, &[3, 4], &[2, 4], ViewKind::Partition, None);
+        let load = |index: &[i64]| bytes(&on(&DATA, |env| load_view(&view, &numbers(index), env).unwrap()).0);
+        assert_eq!(load(&[0, 0]), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(load(&[1, 0]), [8, 9, 10, 11, 0, 0, 0, 0]);
+        // Indices are unsigned, so -1 is far outside.
+        assert_eq!(load(&[-1, 0]), [0; 8]);
+        assert_eq!(view.index_space(), [2, 1]);
+        let ones = tile(&[2, 4], Scalar::I8, &[77; 8]);
+        let (_, after) = on(&DATA, |env| store_view(&view, &numbers(&[1, 0]), &ones, env).unwrap());
+        assert_eq!(after, [0, 1, 2, 3, 4, 5, 6, 7, 77, 77, 77, 77]);
+    }
+
+    #[test]
+    fn a_dim_map_turns_the_tile() {
+        let mut view = view(Scalar::I8, &[3, 4], &[4, 2], ViewKind::Partition, None);
+        view.dim_map = vec![1, 0];
+        let (loaded, _) = on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
+        assert_eq!(bytes(&loaded), [8, 0, 9, 0, 10, 0, 11, 0]);
+        assert_eq!(view.index_space(), [1, 2]);
+    }
+
+    #[test]
+    fn strided_tiles_overlap_and_gathered_rows_are_picked() {
+        let strided = view(Scalar::I8, &[12], &[4], ViewKind::Strided { steps: vec![3] }, Some(Padding::Zero));
+        let load = |index: i64| bytes(&on(&DATA, |env| load_view(&strided, &numbers(&[index]), env).unwrap()).0);
+        assert_eq!((load(1), load(3)), (vec![3, 4, 5, 6], vec![9, 10, 11, 0]));
+        assert_eq!(strided.index_space(), [4]);
+        let gather = view(Scalar::I8, &[3, 4], &[2, 2], ViewKind::Gather { sparse_dim: 0 }, None);
+        let rows = Tile::new([2].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(vec![2, 7]));
+        // Along the dense dimension the index is an element.
+        let (loaded, _) = on(&DATA, |env| load_view(&gather, &[rows, Tile::i32(1)], env).unwrap());
+        assert_eq!(bytes(&loaded), [9, 10, 0, 0]);
+    }
+
+    #[test]
+    fn padding_is_a_value_of_the_type() {
+        for (padding, bits) in
+            [(Padding::NegZero, 0x8000), (Padding::Nan, 0x7fff), (Padding::PosInf, 0x7c00), (Padding::NegInf, 0xfc00)]
+        {
+            let view = view(Scalar::F16, &[1], &[2], ViewKind::Partition, Some(padding));
+            let (loaded, _) = on(&[0, 0x3c], |env| load_view(&view, &numbers(&[0]), env).unwrap());
+            assert_eq!(*loaded.lanes(), Lanes::W16(vec![0x3c00, bits]));
+        }
+    }
+
+    #[test]
+    fn halves_of_bytes_are_elements() {
+        let view = view(Scalar::F4E2M1FN, &[6], &[4], ViewKind::Strided { steps: vec![1] }, None);
+        let (loaded, _) = on(&[0x21, 0x43, 0x65], |env| load_view(&view, &numbers(&[1]), env).unwrap());
+        assert_eq!(*loaded.lanes(), Lanes::W8(vec![2, 3, 4, 5]));
+        let stored = tile(&[4], Scalar::F4E2M1FN, &[9, 10, 11, 12]);
+        let (_, after) = on(&[0x21, 0x43, 0x65], |env| store_view(&view, &numbers(&[1]), &stored, env).unwrap());
+        assert_eq!(after, [0x91, 0xba, 0x6c]);
+    }
+
+    fn pointers(at: &[u64]) -> Tile {
+        let elem = Elem::Ptr { pointee: Scalar::I8, space: base::tile::Space::Generic };
+        Tile::new([at.len() as u32].into_iter().collect(), elem, Lanes::W64(at.iter().map(|at| ADDRESS + at).collect()))
+    }
+
+    #[test]
+    fn a_false_mask_touches_nothing() {
+        let mask = tile(&[4], Scalar::I1, &[1, 0, 1, 1]);
+        let (places, other) = (pointers(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
+        let elem = Elem::Scalar(Scalar::I8);
+        let (loaded, _) = on(&DATA, |env| load(&places, elem, Some(&mask), Some(&other), env).unwrap());
+        assert_eq!(bytes(&loaded), [0, 51, 2, 3]);
+        let (_, after) = on(&DATA, |env| store(&places, &other, Some(&mask), env).unwrap());
+        assert_eq!(after[..4], [50, 1, 52, 53]);
+        assert!(on(&DATA, |env| load(&places, elem, None, None, env).is_err()).0);
+    }
+
+    /// Elements of one tile may meet in memory; they act one after the other.
+    #[test]
+    fn atomics_give_the_old_values() {
+        let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: base::tile::Space::Generic });
+        let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
+        let (old, after) = on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());
+        assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));
+        let (old, after) = on(&[3, 0, 0, 0, 0, 0, 0, 0], |env| {
+            compare_and_swap(&places, &words([3, 3, 0]), &words([9, 8, 7]), None, env).unwrap()
+        });
+        assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![3, 9, 0], vec![9, 0, 0, 0, 7, 0, 0, 0]));
+    }
+}
