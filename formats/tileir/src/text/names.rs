@@ -240,7 +240,7 @@ fn argument_name(parent: &Op, index: usize, count: usize) -> Option<String> {
         Op::For { .. } if index == 0 => Some("loopIdx".into()),
         Op::For { .. } => Some(format!("iterArg{}", index - 1)),
         Op::Reduce { .. } => {
-            let side = if index % 2 == 0 { "reduce_lhs" } else { "reduce_rhs" };
+            let side = if index.is_multiple_of(2) { "reduce_lhs" } else { "reduce_rhs" };
             Some(if count > 2 { format!("{side}{}", index / 2) } else { side.into() })
         }
         _ => None,

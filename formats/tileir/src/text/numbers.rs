@@ -99,7 +99,7 @@ impl Decimal {
             0.. => 64 - mantissa.leading_zeros() as usize + exponent as usize,
             _ => ((mantissa as f64).log2() + places as f64 * 5f64.log2()).floor() as usize + 1,
         };
-        let needed = (limit * 196 + 58) / 59;
+        let needed = (limit * 196).div_ceil(59);
         let cut = bits.saturating_sub(needed) * 59 / 196;
         digits.truncate(digits.len() - cut);
         exponent_of_ten += cut as i32;
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn more_digits_when_needed() {
         assert_eq!(f32_text(1e-5), "9.99999974E-6");
-        assert_eq!(f32_text(-0.0634920672), "-0.0634920672");
+        assert_eq!(f32_text(f32::from_bits(0xbd82_0821)), "-0.0634920672");
         assert_eq!(f32_text(3.3650794), "3.3650794");
     }
 

@@ -55,18 +55,18 @@ impl<'c> Emitter<'c, '_> {
         let constraints = format!("={},l", register_letter(bits));
         let word = ir.asm(Some(word.into()), &text, &constraints, &[ptr.into()], true).expect("a load has a result");
         let word = ir.resize(word.into_int_value(), ir.int(bits), false);
-        self.register_form(elem, self.from_int(word, ir.stored(elem)))
+        self.register_form(elem, self.of_bits(word, ir.stored(elem)))
     }
 
     fn write_ordered(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
         let text = format!("st{}{}.b{bits} [$0], $1;", qualifiers(order), space_suffix(ptr));
-        let word = ir.resize(self.to_int(self.memory_form(elem, value)), ir.int(bits.max(16)), false);
+        let word = ir.resize(self.as_bits(self.memory_form(elem, value)), ir.int(bits.max(16)), false);
         ir.asm(None, &text, &format!("l,{}", register_letter(bits)), &[ptr.into(), word.into()], true);
     }
 
     /// The bits of a value.
-    pub(super) fn to_int(&self, value: Val<'c>) -> IntValue<'c> {
+    pub(super) fn as_bits(&self, value: Val<'c>) -> IntValue<'c> {
         match value {
             Val::PointerValue(ptr) => self.ir.ptr_to_int(ptr),
             Val::FloatValue(float) if float.get_type() == self.ir.context.f64_type() => {
@@ -79,7 +79,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The value of a type from its bits.
-    pub(super) fn from_int(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
+    pub(super) fn of_bits(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
         match ty {
             inkwell::types::BasicTypeEnum::PointerType(ty) => {
                 self.ir.builder.build_int_to_ptr(bits, ty, "").expect("integers become pointers").into()
@@ -93,7 +93,7 @@ impl<'c> Emitter<'c, '_> {
         let (ir, ty) = (self.ir, word.get_type());
         let piece = |i: usize| {
             let low = ir.shr(word, ty.const_int(u64::from(elem.bits()) * i as u64, false), false);
-            self.from_int(ir.resize(low, ir.int(elem.bits()), false), ir.elem(elem))
+            self.of_bits(ir.resize(low, ir.int(elem.bits()), false), ir.elem(elem))
         };
         (0..count).map(piece).collect()
     }
@@ -102,7 +102,7 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn join_word(&self, pieces: &[Val<'c>], elem: Elem, ty: inkwell::types::IntType<'c>) -> IntValue<'c> {
         let ir = self.ir;
         let place = |(i, piece): (usize, &Val<'c>)| {
-            let wide = ir.resize(self.to_int(*piece), ty, false);
+            let wide = ir.resize(self.as_bits(*piece), ty, false);
             if i == 0 { wide } else { ir.shl(wide, ty.const_int(u64::from(elem.bits()) * i as u64, false)) }
         };
         pieces.iter().enumerate().map(place).reduce(|sum, piece| ir.or(sum, piece)).expect("a word has pieces")
@@ -124,7 +124,7 @@ impl<'c> Emitter<'c, '_> {
                 return values;
             }
             let speaker = ir.and(self.thread, ir.const32(31 & !lanes));
-            return values.into_iter().map(|value| self.from_lane(value, elem, speaker)).collect();
+            return values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect();
         }
         let kept = !(lanes | warps << layout.lane.len()) & ((1 << (layout.lane.len() + layout.warp.len())) - 1);
         let slot = ir.and(self.thread, ir.const32(kept));
@@ -151,7 +151,7 @@ impl<'c> Emitter<'c, '_> {
         (0..values.len()).map(|i| self.register_form(elem, ir.load(ty, place(i), 8))).collect()
     }
 
-    fn from_lane(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
+    fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         self.by_words(value, elem, |word| {
             let args = [ir.const32(u32::MAX).into(), word, lane.into(), ir.const32(31).into()];

@@ -192,7 +192,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let bits = elem.bits().max(1);
         let ty = ir.elem(elem);
-        let int = self.to_int(value);
+        let int = self.as_bits(value);
         let back = if bits == 64 {
             let low = ir.resize(int, ir.i32(), false);
             let high = ir.resize(ir.shr(int, ir.const64(32), false), ir.i32(), false);
@@ -203,7 +203,7 @@ impl<'c> Emitter<'c, '_> {
             let word = operation(ir.resize(int, ir.i32(), false).into()).into_int_value();
             ir.resize(word, int.get_type(), false)
         };
-        self.from_int(back, ty)
+        self.of_bits(back, ty)
     }
 }
 

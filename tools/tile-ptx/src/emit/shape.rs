@@ -49,17 +49,17 @@ impl<'c> Emitter<'c, '_> {
         let (from, to) = (self.elem(x), self.elem(result));
         let registers = match from.bits().cmp(&to.bits()) {
             std::cmp::Ordering::Equal => {
-                let same = |value: &Val<'c>| self.from_int(self.to_int(*value), self.ir.elem(to));
+                let same = |value: &Val<'c>| self.of_bits(self.as_bits(*value), self.ir.elem(to));
                 self.get(x).iter().map(same).collect()
             }
             std::cmp::Ordering::Greater => {
                 let count = (from.bits() / to.bits()) as usize;
-                self.get(x).iter().flat_map(|value| self.split_word(self.to_int(*value), to, count)).collect()
+                self.get(x).iter().flat_map(|value| self.split_word(self.as_bits(*value), to, count)).collect()
             }
             std::cmp::Ordering::Less => {
                 let count = (to.bits() / from.bits()) as usize;
                 let word = |pieces: &[Val<'c>]| self.join_word(pieces, from, self.ir.int(to.bits()));
-                self.get(x).chunks(count).map(|pieces| self.from_int(word(pieces), self.ir.elem(to))).collect()
+                self.get(x).chunks(count).map(|pieces| self.of_bits(word(pieces), self.ir.elem(to))).collect()
             }
         };
         self.set(result, registers);

@@ -373,7 +373,7 @@ impl Machine<'_> {
             accumulate: value(warp, op.accumulate)? != 0,
             shift: op.shift,
         };
-        if op.pair && (cluster.ctas.len() < 2 || cta % 2 != 0) {
+        if op.pair && (cluster.ctas.len() < 2 || !cta.is_multiple_of(2)) {
             return Err(Fault::new("SIM082", "a product of a pair of CTAs is issued by the first of the two"));
         }
         if self.options.delivery == Delivery::Late {
