@@ -1,4 +1,4 @@
-//! From `.tile` to `.aa`: [`convert`] says what the program does to memory, op by op; [`PASSES`] fold and clean up from O1 on;
+//! From `.tile` to `.aa`: [`mod@convert`] says what the program does to memory, op by op; [`PASSES`] fold and clean up from O1 on;
 //! [`RECORD`] writes down what is known of the values.
 
 mod convert;

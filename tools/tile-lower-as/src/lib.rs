@@ -1,5 +1,5 @@
 //! The pass from `.aa` to `.as`, function by function: the kernel's shape for the target is resolved, every tile value is given
-//! a home layout ([`homes`]), and the program is rewritten with conversions where a use wants another layout ([`convert`]).
+//! a home layout ([`homes`]), and the program is rewritten with conversions where a use wants another layout ([`mod@convert`]).
 
 mod access;
 mod convert;

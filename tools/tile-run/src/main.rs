@@ -45,7 +45,7 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Arguments, one for each parameter: a number, a .npy file, or FILL:TYPE[SHAPE] with FILL one of zeros, ones, iota, empty
+    /// Arguments, one for each parameter: a number, a .npy file, or `FILL:TYPE[SHAPE]` with FILL one of zeros, ones, iota, empty
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     words: Vec<String>,
     /// Description of grid, buffers and arguments
@@ -69,7 +69,7 @@ struct Options {
     /// Look for faults; all kinds but nan when none is named
     #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', num_args = 0.., require_equals = true)]
     check: Option<Vec<Check>>,
-    /// Print each op's result; FILTER is op=NAME, block=X[:Y[:Z]], loc=[FILE:]LINE, with commas between
+    /// Print each op's result; FILTER is `op=NAME`, `block=X[:Y[:Z]]`, `loc=[FILE:]LINE`, with commas between
     #[arg(long, value_name = "FILTER", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = Trace::parse)]
     trace: Option<Trace>,
     /// Stop a block that executes more ops than this, such as one that never ends

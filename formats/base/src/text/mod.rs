@@ -6,7 +6,7 @@
 //! }
 //! ```
 //!
-//! The attribute part `name(field: value, …)` of an op is written and read through its serde derives ([`write`], [`read`]), so a
+//! The attribute part `name(field: value, …)` of an op is written and read through its serde derives ([`mod@write`], [`mod@read`]), so a
 //! new op needs no code here. Fields that are `None`, `false` or empty lists are left out. Ids are numbered in program order,
 //! which [`crate::Body`] files keep ([`function::compact`]); a person may use any names, such as `%sum`.
 
