@@ -1,6 +1,6 @@
 //! PTX as text and as a tree: what LLVM and NVIDIA's compilers write, ISA 8.0 to 9.4.
 //!
-//! [`parse`] turns text into a [`Module`], [`print`] writes it back so that parsing again gives an equal tree, and [`check`] says
+//! [`parse`] turns text into a [`Module`], [`print()`] writes it back so that parsing again gives an equal tree, and [`check()`] says
 //! what is wrong with a tree that parses: unknown instructions, wrong operands, names that nothing declares.
 //! Comments are dropped, save the `//!tile` block at the head, which carries this project's envelope.
 
