@@ -5,8 +5,10 @@ use base::{Envelope, Target};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `.language` came with this version of PTX; `tile-link` lowers both for an older assembler.
-const PTX_VERSION: &str = "9.2";
+/// `.language` came with PTX 9.2, and the newest target later; `tile-link` lowers version and language for an older assembler.
+fn ptx_version(target: Target) -> &'static str {
+    if target.0 == 107 { "9.4" } else { "9.2" }
+}
 /// The number of Tile IR among `.language`s.
 const LANGUAGE: u32 = 7;
 
@@ -28,7 +30,7 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
 
 fn edit_line(line: &str, target: Target, out: &mut String) {
     if line.starts_with(".version ") {
-        let _ = writeln!(out, ".version {PTX_VERSION}");
+        let _ = writeln!(out, ".version {}", ptx_version(target));
     } else if line.starts_with(".target ") {
         let debug = if line.ends_with(", debug") { ", debug" } else { "" };
         let _ = writeln!(out, ".target {}{debug}", target.ptx_name());
