@@ -1,0 +1,78 @@
+//! What is counted in a kernel.
+
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Sniffed, sniff};
+use ptx::{Function, Instruction, Item, Statement};
+
+/// The figures of one kernel; every kernel of one kind of file has the same rows.
+pub(crate) struct Figures {
+    pub(crate) kernel: String,
+    pub(crate) rows: Vec<(&'static str, u64)>,
+}
+
+impl Figures {
+    pub(crate) fn of(bytes: &[u8], name: &str) -> Result<Vec<Figures>> {
+        match sniff(bytes) {
+            Sniffed::Elf => Ok(cubin::read(bytes, name)?.kernels.iter().map(of_cubin).collect()),
+            Sniffed::Ptx => {
+                let text = String::from_utf8_lossy(bytes);
+                let module = ptx::parse(&text)?;
+                let kernels = module.items.iter().filter_map(|item| match item {
+                    Item::Function(function) if function.entry => Some(of_ptx(function)),
+                    _ => None,
+                });
+                Ok(kernels.collect())
+            }
+            other => Err(Diagnostic::invalid("SCO001", format!("{name} is {}; PTX and cubins can be compared", other.describe()))),
+        }
+    }
+}
+
+fn of_cubin(kernel: &cubin::Kernel) -> Figures {
+    let rows = vec![
+        ("code bytes", kernel.code_bytes),
+        ("registers", u64::from(kernel.registers)),
+        ("stack bytes", u64::from(kernel.stack)),
+        ("shared bytes", kernel.shared),
+        ("parameter bytes", u64::from(kernel.parameter_bytes)),
+    ];
+    Figures { kernel: kernel.name.clone(), rows }
+}
+
+/// Kinds of instructions, in the order in which they are shown; the first that fits counts.
+const KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
+    ("products on tensor cores", |i| matches!(&*i.opcode, "mma" | "wgmma" | "tcgen05") && i.full_name().contains("mma")),
+    ("matrix loads and stores", |i| matches!(&*i.opcode, "ldmatrix" | "stmatrix")),
+    ("asynchronous copies", |i| i.opcode == "cp"),
+    ("global loads", |i| i.opcode == "ld" && i.full_name().contains(".global")),
+    ("global stores", |i| i.opcode == "st" && i.full_name().contains(".global")),
+    ("shared loads", |i| i.opcode == "ld" && i.full_name().contains(".shared")),
+    ("shared stores", |i| i.opcode == "st" && i.full_name().contains(".shared")),
+    ("local loads and stores", |i| matches!(&*i.opcode, "ld" | "st") && i.full_name().contains(".local")),
+    ("atomics", |i| matches!(&*i.opcode, "atom" | "red")),
+    ("barriers and waits", |i| matches!(&*i.opcode, "bar" | "barrier" | "mbarrier" | "fence" | "membar")),
+    ("shuffles and votes", |i| matches!(&*i.opcode, "shfl" | "vote" | "match" | "redux" | "elect")),
+    ("branches", |i| matches!(&*i.opcode, "bra" | "brx" | "ret" | "exit" | "call")),
+    ("comparisons and selections", |i| matches!(&*i.opcode, "setp" | "set" | "selp" | "slct")),
+    ("conversions", |i| matches!(&*i.opcode, "cvt" | "cvta")),
+    ("moves", |i| i.opcode == "mov"),
+    ("arithmetic and other", |_| true),
+];
+
+fn of_ptx(function: &Function) -> Figures {
+    let mut counts = vec![0; KINDS.len()];
+    let mut stack: Vec<&Statement> = function.body.iter().flatten().collect();
+    while let Some(statement) = stack.pop() {
+        match statement {
+            Statement::Instruction(instruction) => {
+                let kind = KINDS.iter().position(|(_, fits)| fits(instruction)).expect("the last kind fits all");
+                counts[kind] += 1;
+            }
+            Statement::Block(inner) => stack.extend(inner),
+            _ => {}
+        }
+    }
+    let total = counts.iter().sum();
+    let rows = KINDS.iter().map(|(name, _)| *name).zip(counts).chain([("instructions", total)]).collect();
+    Figures { kernel: function.name.clone(), rows }
+}

@@ -1,0 +1,62 @@
+//! `tile-score`: compares two PTX files, or two cubins, of the same kernels.
+//!
+//! For PTX it counts the instructions as they stand in the text, by what they are for; for cubins it shows what ptxas made:
+//! code bytes, registers, stack, shared memory. What is executed, and how often, `tile-sim --stats` counts.
+
+mod figures;
+
+use base::diag::{Diagnostic, Result};
+use common::{About, Session};
+use figures::Figures;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+const ABOUT: About = About {
+    name: "tile-score",
+    summary: "Compares two PTX files or cubins of the same kernels",
+    examples: &[
+        ("tile-score ours.ptx theirs.ptx", "instructions by kind, side by side, with ratios"),
+        ("tile-score ours.cubin theirs.cubin", "registers, stack, shared memory and code size"),
+    ],
+    passes: &[],
+};
+
+#[derive(clap::Args)]
+struct Options {
+    /// The file to compare the input with
+    #[arg(value_name = "OTHER")]
+    other: PathBuf,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, options| {
+        let first = session.input()?;
+        let second = common::read_file(Some(&options.other))?;
+        let (first, second) = (Figures::of(&first.bytes, &first.name)?, Figures::of(&second.bytes, &second.name)?);
+        write(session, &first, &second)
+    })
+}
+
+fn write(session: &mut Session, first: &[Figures], second: &[Figures]) -> Result<()> {
+    let mut out = String::new();
+    let pairs = pairs(first, second);
+    if pairs.is_empty() {
+        return Err(Diagnostic::invalid("SCO002", "the files have no kernel in common"));
+    }
+    for (first, second) in pairs {
+        let _ = writeln!(out, "{}\n{:28} {:>10} {:>10} {:>8}", first.kernel, "", "first", "second", "ratio");
+        for ((name, a), (_, b)) in first.rows.iter().zip(&second.rows).filter(|((_, a), (_, b))| *a != 0 || *b != 0) {
+            let ratio = if *b == 0 { "-".to_string() } else { format!("{:.2}", *a as f64 / *b as f64) };
+            let _ = writeln!(out, "{name:28} {a:>10} {b:>10} {ratio:>8}");
+        }
+    }
+    session.write_bytes(out.as_bytes(), false)
+}
+
+/// Kernels of the same name; two single kernels are compared whatever they are called.
+fn pairs<'a>(first: &'a [Figures], second: &'a [Figures]) -> Vec<(&'a Figures, &'a Figures)> {
+    if let ([first], [second]) = (first, second) {
+        return vec![(first, second)];
+    }
+    first.iter().filter_map(|a| Some((a, second.iter().find(|b| b.kernel == a.kernel)?))).collect()
+}
