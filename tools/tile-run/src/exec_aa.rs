@@ -1,7 +1,7 @@
 //! Executes `.aa`: the same whole tiles as Tile IR, with memory made explicit.
 
 use crate::check::{Check, facts};
-use crate::exec::access::{self, Manner, ended};
+use crate::exec::access::{self, Manner, Request};
 use crate::exec::combine::{self, Body as FoldBody};
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core::{self, Context, Typed};
@@ -12,7 +12,7 @@ use base::core_ops::Core;
 use base::diag::Result;
 use base::memory::{MemoryOrdering, Order};
 use base::tile::{Elem, MemRef, Shape};
-use base::{Body, DebugInfo, Loc, Op as OpId, Value as Id};
+use base::{Body, DebugInfo, Op as OpId, Value as Id};
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
@@ -65,74 +65,46 @@ impl AaProgram<'_> {
         })
     }
 
-    fn view_access(&self, kind: &Op, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
-        let tiles = |ids: &[Id], env: &Env<'_>| -> Vec<Tile> { ids.iter().map(|id| env.tile(*id).clone()).collect() };
-        match kind {
+    /// The access that an op makes.
+    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+        let get = |id: &Id| env.tile(*id).clone();
+        let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
+        let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
+        let loc = self.function.body.ops[op].loc;
+        let manner = |token: &Option<Id>, order: &Order| Manner::new(loc, *token, order);
+        Some(match kind {
             Op::LoadView { view, index, token, order, in_bounds, .. } => {
-                env.begin(manner(loc, *token, order));
-                let (view, indices) = (env.view(*view), tiles(index, env));
-                access::check_bounds(&view, &indices, in_bounds, loc, env);
-                let loaded = access::load_view(&view, &indices, env)?;
-                Ok(ended(Some(loaded), env))
+                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
-                env.begin(manner(loc, *token, order));
-                let (view, indices, tile) = (env.view(*view), tiles(index, env), env.tile(*tile).clone());
-                access::check_bounds(&view, &indices, in_bounds, loc, env);
-                access::store_view(&view, &indices, &tile, env)?;
-                Ok(ended(None, env))
+                (Request::StoreView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
             }
-            Op::ReduceView { tile, view, index, token, order, mode } => {
-                env.begin(manner(loc, *token, order));
-                let (view, indices, tile) = (env.view(*view), tiles(index, env), env.tile(*tile).clone());
-                access::reduce_view(*mode, &view, &indices, &tile, env)?;
-                Ok(ended(None, env))
-            }
-            _ => unreachable!("called for view accesses only"),
-        }
-    }
-
-    fn pointer_access(&self, op: OpId, kind: &Op, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
-        let get = |id: &Id, env: &Env<'_>| env.tile(*id).clone();
-        let some = |id: &Option<Id>, env: &Env<'_>| id.map(|id| env.tile(id).clone());
-        match kind {
+            Op::ReduceView { tile, view, index, token, order, mode } => (
+                Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), mode: *mode },
+                manner(token, order),
+            ),
             Op::Load { ptr, mask, other, token, order, .. } => {
-                env.begin(manner(loc, *token, order));
                 let (elem, _) = self.types(op)[0].tile().expect("the verifier holds that a load gives a tile");
-                let (mask, other) = (some(mask, env), some(other, env));
-                let loaded = access::load(&get(ptr, env), elem, mask.as_ref(), other.as_ref(), env)?;
-                Ok(ended(Some(loaded), env))
+                (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, manner(token, order))
             }
             Op::Store { ptr, value, mask, token, order, .. } => {
-                env.begin(manner(loc, *token, order));
-                let mask = some(mask, env);
-                access::store(&get(ptr, env), &get(value, env), mask.as_ref(), env)?;
-                Ok(ended(None, env))
+                (Request::Store { pointers: get(ptr), value: get(value), mask: some(mask) }, manner(token, order))
             }
             Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
-                env.begin(manner(loc, *token, order));
-                let mask = some(mask, env);
-                let old = access::read_modify_write(*mode, &get(ptr, env), &get(value, env), mask.as_ref(), env)?;
-                Ok(ended(Some(old), env))
+                let (pointers, value, mask) = (get(ptr), get(value), some(mask));
+                (Request::ReadModifyWrite { pointers, value, mask, mode: *mode }, manner(token, order))
             }
             Op::AtomicCas { ptr, compare, value, mask, token, order } => {
-                env.begin(manner(loc, *token, order));
-                let mask = some(mask, env);
-                let (ptr, compare, value) = (get(ptr, env), get(compare, env), get(value, env));
-                let old = access::compare_and_swap(&ptr, &compare, &value, mask.as_ref(), env)?;
-                Ok(ended(Some(old), env))
+                let (pointers, compare, value, mask) = (get(ptr), get(compare), get(value), some(mask));
+                (Request::CompareAndSwap { pointers, compare, value, mask }, manner(token, order))
             }
-            _ => unreachable!("called for pointer accesses only"),
-        }
+            _ => return None,
+        })
     }
 
     fn types(&self, op: OpId) -> Vec<&Type> {
         self.function.body.ops[op].results.iter().map(|id| self.function.body.ty(*id)).collect()
     }
-}
-
-fn manner(loc: Loc, token: Option<Id>, order: &Order) -> Manner {
-    Manner { loc, token, ordering: order.semantics, scope: order.scope }
 }
 
 impl Program for AaProgram<'_> {
@@ -181,8 +153,10 @@ impl AaProgram<'_> {
             Op::Scan { operands, dim, reverse, body, .. } => {
                 combine::scan(FoldBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
             }
-            Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(kind, loc, env),
-            _ => self.pointer_access(op, kind, loc, env),
+            _ => {
+                let (request, manner) = self.request(op, kind, env).expect("every other op accesses memory");
+                access::perform(request, manner, env)
+            }
         }
     }
 

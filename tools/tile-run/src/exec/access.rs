@@ -8,9 +8,10 @@ use crate::value::{Value, View, padding_bits};
 use crate::world::{Access, START, Token};
 use base::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
 use base::diag::Result;
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use base::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
 use base::tile::{Elem, ViewKind, element_count};
 use base::{Loc, Scalar, Value as Id};
+use std::sync::Arc;
 
 /// What all accesses have.
 #[derive(Clone, Copy)]
@@ -19,6 +20,55 @@ pub(crate) struct Manner {
     pub(crate) token: Option<Id>,
     pub(crate) ordering: MemoryOrdering,
     pub(crate) scope: Option<MemoryScope>,
+}
+
+impl Manner {
+    pub(crate) fn new(loc: Loc, token: Option<Id>, order: &Order) -> Manner {
+        Manner { loc, token, ordering: order.semantics, scope: order.scope }
+    }
+}
+
+/// One access, with its operands as whole tiles.
+pub(crate) enum Request<'a> {
+    LoadView { view: Arc<View>, index: Vec<Tile>, in_bounds: &'a [bool] },
+    StoreView { tile: Tile, view: Arc<View>, index: Vec<Tile>, in_bounds: &'a [bool] },
+    ReduceView { tile: Tile, view: Arc<View>, index: Vec<Tile>, mode: AtomicMode },
+    Load { pointers: Tile, elem: Elem, mask: Option<Tile>, other: Option<Tile> },
+    Store { pointers: Tile, value: Tile, mask: Option<Tile> },
+    ReadModifyWrite { pointers: Tile, value: Tile, mask: Option<Tile>, mode: AtomicMode },
+    CompareAndSwap { pointers: Tile, compare: Tile, value: Tile, mask: Option<Tile> },
+}
+
+/// Makes an access. The result is the tile it gives, if it gives one, and the token after it.
+pub(crate) fn perform(request: Request<'_>, manner: Manner, env: &mut Env<'_>) -> Result<Results> {
+    env.begin(manner);
+    let tile = match &request {
+        Request::LoadView { view, index, in_bounds } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            Some(load_view(view, index, env)?)
+        }
+        Request::StoreView { tile, view, index, in_bounds } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            store_view(view, index, tile, env)?;
+            None
+        }
+        Request::ReduceView { tile, view, index, mode } => {
+            reduce_view(*mode, view, index, tile, env)?;
+            None
+        }
+        Request::Load { pointers, elem, mask, other } => Some(load(pointers, *elem, mask.as_ref(), other.as_ref(), env)?),
+        Request::Store { pointers, value, mask } => {
+            store(pointers, value, mask.as_ref(), env)?;
+            None
+        }
+        Request::ReadModifyWrite { pointers, value, mask, mode } => {
+            Some(read_modify_write(*mode, pointers, value, mask.as_ref(), env)?)
+        }
+        Request::CompareAndSwap { pointers, compare, value, mask } => {
+            Some(compare_and_swap(pointers, compare, value, mask.as_ref(), env)?)
+        }
+    };
+    Ok(ended(tile, env))
 }
 
 impl Env<'_> {
@@ -65,7 +115,7 @@ fn addresses(pointers: &Tile) -> Vec<u64> {
 }
 
 /// Elements whose mask is false are those of `padding`, or zero.
-pub(crate) fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
+fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
     let (ty, all) = (elem.carrier(), addresses(pointers));
     let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, all.len()), |padding| padding.lanes().clone());
     let mut i = 0;
@@ -88,7 +138,7 @@ pub(crate) fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Op
     Ok(Tile::new(pointers.shape.clone(), elem, lanes))
 }
 
-pub(crate) fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
+fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
     let (ty, all) = (value.carrier(), addresses(pointers));
     let bytes = if ty.bits() >= 8 { to_bytes(value) } else { Vec::new() };
     let mut i = 0;
@@ -108,7 +158,7 @@ pub(crate) fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mu
 }
 
 /// What an atomic makes of the old value.
-pub(crate) fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
+fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     let op = match mode {
         AtomicMode::And => Binary::And,
         AtomicMode::Or => Binary::Or,
@@ -267,7 +317,7 @@ fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
     base::each_lanes!(from, words => copy(to, at, words));
 }
 
-pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
+fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
     let ty = view.tensor.elem;
     let window = Window::new(view, indices);
     let mut lanes = Lanes::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
@@ -280,7 +330,7 @@ pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Res
     Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), lanes))
 }
 
-pub(crate) fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
+fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let window = Window::new(view, indices);
     window.for_each_row(|place, row| {
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
@@ -330,7 +380,6 @@ mod tests {
     use crate::value::Tensor;
     use crate::world::Shared;
     use base::memory::Padding;
-    use std::sync::Arc;
 
     const ADDRESS: u64 = 4096;
 

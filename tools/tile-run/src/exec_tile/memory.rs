@@ -1,14 +1,14 @@
 //! Ops that access memory or the world outside: loads, stores, atomics, tokens, allocation.
 
 use super::{TileProgram, tile};
-use crate::exec::access::{self, Manner, ended};
+use crate::exec::access::{self, Manner, Request};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, memory_bits};
 use crate::value::Value;
 use crate::world::START;
 use base::core_ops::Fact;
 use base::diag::Result;
-use base::memory::MemoryOrdering;
+use base::memory::{MemoryOrdering, MemoryScope};
 use base::tile::Elem;
 use base::{Op as OpId, Value as Id};
 use smallvec::smallvec;
@@ -17,10 +17,10 @@ use tileir::{Attribute, Op};
 impl TileProgram<'_> {
     /// None when the op is not one of these.
     pub(super) fn memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
+        if let Some((request, manner)) = self.request(op, kind, env) {
+            return access::perform(request, manner, env).map(Some);
+        }
         Ok(Some(match kind {
-            Op::LoadPtrTko { .. } | Op::StorePtrTko { .. } => self.pointer_access(op, kind, env)?,
-            Op::LoadViewTko { .. } | Op::StoreViewTko { .. } | Op::AtomicRedViewTko { .. } => self.view_access(op, kind, env)?,
-            Op::AtomicRMWTko { .. } | Op::AtomicCASTko { .. } => self.atomic(op, kind, env)?,
             Op::MakeToken {} => smallvec![Value::Token(START)],
             Op::JoinTokens { tokens } => {
                 let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
@@ -40,73 +40,54 @@ impl TileProgram<'_> {
         }))
     }
 
-    fn manner(&self, op: OpId, token: Option<Id>, ordering: MemoryOrdering, scope: Option<base::memory::MemoryScope>) -> Manner {
-        Manner { loc: self.function.body.ops[op].loc, token, ordering, scope }
-    }
-
-    fn pointer_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let tile_of = |id: &Id, env: &Env<'_>| env.tile(*id).clone();
-        match kind {
+    /// The access that an op makes.
+    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+        let get = |id: &Id| env.tile(*id).clone();
+        let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
+        let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
+        let loc = self.function.body.ops[op].loc;
+        let manner = |token: &Option<Id>, ordering: &MemoryOrdering, scope: Option<MemoryScope>| Manner {
+            loc,
+            token: *token,
+            ordering: *ordering,
+            scope,
+        };
+        Some(match kind {
             Op::LoadPtrTko { memory_ordering, memory_scope, source, mask, padding_value, token, .. } => {
-                env.begin(self.manner(op, *token, *memory_ordering, *memory_scope));
-                let (mask, padding) = (mask.map(|id| tile_of(&id, env)), padding_value.map(|id| tile_of(&id, env)));
                 let (_, elem) = self.result_type(op);
-                let loaded = access::load(&tile_of(source, env), elem, mask.as_ref(), padding.as_ref(), env)?;
-                Ok(ended(Some(loaded), env))
+                let request = Request::Load { pointers: get(source), elem, mask: some(mask), other: some(padding_value) };
+                (request, manner(token, memory_ordering, *memory_scope))
             }
             Op::StorePtrTko { memory_ordering, memory_scope, destination, value, mask, token, .. } => {
-                env.begin(self.manner(op, *token, *memory_ordering, *memory_scope));
-                let mask = mask.map(|id| tile_of(&id, env));
-                access::store(&tile_of(destination, env), &tile_of(value, env), mask.as_ref(), env)?;
-                Ok(ended(None, env))
+                let request = Request::Store { pointers: get(destination), value: get(value), mask: some(mask) };
+                (request, manner(token, memory_ordering, *memory_scope))
             }
-            _ => unreachable!("called for pointer accesses only"),
-        }
-    }
-
-    fn view_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let tiles = |ids: &[Id], env: &Env<'_>| -> Vec<Tile> { ids.iter().map(|id| env.tile(*id).clone()).collect() };
-        match kind {
             Op::LoadViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
-                env.begin(self.manner(op, *token, *memory_ordering, *memory_scope));
-                let (view, indices) = (env.view(*view), tiles(index, env));
-                access::check_bounds(&view, &indices, inbounds, self.function.body.ops[op].loc, env);
-                let loaded = access::load_view(&view, &indices, env)?;
-                Ok(ended(Some(loaded), env))
+                let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
+                (request, manner(token, memory_ordering, *memory_scope))
             }
             Op::StoreViewTko { memory_ordering, memory_scope, inbounds, tile, view, index, token, .. } => {
-                env.begin(self.manner(op, *token, *memory_ordering, *memory_scope));
-                let (view, indices, tile) = (env.view(*view), tiles(index, env), env.tile(*tile).clone());
-                access::check_bounds(&view, &indices, inbounds, self.function.body.ops[op].loc, env);
-                access::store_view(&view, &indices, &tile, env)?;
-                Ok(ended(None, env))
+                let (view, index) = (env.view(*view), all(index));
+                let request = Request::StoreView { tile: get(tile), view, index, in_bounds: inbounds };
+                (request, manner(token, memory_ordering, *memory_scope))
             }
             Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, view, index, value, token } => {
-                env.begin(self.manner(op, *token, *memory_ordering, Some(*memory_scope)));
-                let (view, indices, value) = (env.view(*view), tiles(index, env), env.tile(*value).clone());
-                access::reduce_view(*mode, &view, &indices, &value, env)?;
-                Ok(ended(None, env))
+                let (view, index) = (env.view(*view), all(index));
+                let request = Request::ReduceView { tile: get(value), view, index, mode: *mode };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
             }
-            _ => unreachable!("called for view accesses only"),
-        }
-    }
-
-    fn atomic(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let tile_of = |id: &Id, env: &Env<'_>| env.tile(*id).clone();
-        let old = match kind {
             Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => {
-                env.begin(self.manner(op, *token, *memory_ordering, Some(*memory_scope)));
-                let mask = mask.map(|id| tile_of(&id, env));
-                access::read_modify_write(*mode, &tile_of(pointers, env), &tile_of(arg, env), mask.as_ref(), env)?
+                let (pointers, value, mask) = (get(pointers), get(arg), some(mask));
+                let request = Request::ReadModifyWrite { pointers, value, mask, mode: *mode };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
             }
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => {
-                env.begin(self.manner(op, *token, *memory_ordering, Some(*memory_scope)));
-                let mask = mask.map(|id| tile_of(&id, env));
-                access::compare_and_swap(&tile_of(pointers, env), &tile_of(cmp, env), &tile_of(val, env), mask.as_ref(), env)?
+                let (pointers, compare, value, mask) = (get(pointers), get(cmp), get(val), some(mask));
+                let request = Request::CompareAndSwap { pointers, compare, value, mask };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
             }
-            _ => unreachable!("called for atomics only"),
-        };
-        Ok(ended(Some(old), env))
+            _ => return None,
+        })
     }
 }
 
