@@ -123,6 +123,9 @@ impl<'p> Machine<'p> {
             for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
                 // Nobody waits for what is left, but memory gets it.
                 while self.deliver(cluster)? {}
+                if let Some(cta) = cluster.ctas.iter().find(|cta| cta.tmem.is_allocated()) {
+                    return Err(Fault::new("SIM083", format!("CTA {} ends without freeing its tensor memory", cta.rank)));
+                }
                 self.race = self.race.take().or(cluster.order.found.take());
             }
             running.retain(|cluster| !cluster.is_done());
