@@ -17,6 +17,8 @@ pub(crate) struct Split {
     pub(crate) wait: Option<Wait>,
     /// The barrier generation at which these lanes arrived, while they wait for the next.
     pub(crate) ticket: Option<u64>,
+    /// The wait that gave up last.
+    pub(crate) gave_up: Option<u32>,
     backward: u32,
 }
 
@@ -93,7 +95,7 @@ impl Warp {
             warp.undefined[slot as usize] = 0;
         }
         let mask = if threads >= 32 { ALL } else { (1 << threads) - 1 };
-        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, backward: 0 });
+        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, gave_up: None, backward: 0 });
         warp
     }
 
@@ -123,7 +125,7 @@ impl Warp {
         }
         split.mask &= !taken;
         split.pc += 1;
-        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, backward });
+        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, gave_up: None, backward });
     }
     pub(crate) fn exit(&mut self, index: usize, lanes: u32) {
         self.splits[index].mask &= !lanes;

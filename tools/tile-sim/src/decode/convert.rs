@@ -25,6 +25,10 @@ impl Builder<'_> {
         if instruction.operands.len() > 3 {
             return Err(unsupported(instruction, "random rounding bits and four sources"));
         }
+        let whole = |ty: Type| scalar(ty).is_some() || matches!(ty, Type::U8 | Type::U16 | Type::U32 | Type::U64) || ty.is_signed();
+        if !whole(to) || !whole(from) {
+            return Err(unsupported(instruction, "these types"));
+        }
         let f = match (scalar(to), scalar(from)) {
             (None, None) => integer_to_integer(instruction, to, from, width),
             (Some((to, 1)), None) => integer_to_float(instruction, to, from)?,

@@ -4,7 +4,7 @@ use super::memory::{addresses, shared_place};
 use super::{Flow, defined};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, lanes_of};
-use crate::machine::{Cluster, Machine};
+use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
 use crate::program::{Address, MbarrierOp, Slot, Space};
 use crate::warp::{Wait, Warp};
@@ -82,6 +82,7 @@ impl Machine<'_> {
         cluster: &mut Cluster,
         cta: usize,
         warp: &mut Warp,
+        split: usize,
         mask: u32,
         op: MbarrierOp,
         address: Address,
@@ -146,7 +147,11 @@ impl Machine<'_> {
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
             let done = lanes_of(mask).any(|lane| out[lane] == 1);
-            if !done && blocking {
+            // The first try of a late run gives up, as it may at any time; from then on it waits.
+            let pc = warp.splits[split].pc;
+            let patient = self.options.delivery == Delivery::Early || warp.splits[split].gave_up == Some(pc);
+            warp.splits[split].gave_up = if done { None } else { Some(pc) };
+            if !done && blocking && patient {
                 let lane = mask.trailing_zeros() as usize;
                 self.failed_waits += 1;
                 return Ok(Flow::Wait(Wait::Mbarrier { address: at[lane] as u32, parity: operand[lane] as u32 & 1, state }));

@@ -103,7 +103,7 @@ impl Machine<'_> {
             Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
             Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, cta, warp, *arrive, mask),
             Op::Mbarrier { op, address, operand, dst } => {
-                return self.mbarrier(cluster, cta, warp, mask, *op, *address, *operand, *dst);
+                return self.mbarrier(cluster, cta, warp, split, mask, *op, *address, *operand, *dst);
             }
             Op::MapToCta { dst, address, rank } => {
                 let (addresses, ranks) = (warp.read(*address), warp.read(*rank));
