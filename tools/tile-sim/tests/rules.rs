@@ -208,7 +208,13 @@ fn a_slot_is_released_before_it_is_used_again() {
     for delivery in ["early", "late"] {
         assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 128 + 5), 5 + 37);
         let code = if delivery == "late" { "SIM031|SIM036" } else { "SIM035|SIM036" };
-        rule(code, &ptx, "Q:\nmbarrier.try_wait.parity.shared.b64 %p6, [smem+520], %r4;\n@!%p6 bra Q;\n", "", &["--delivery", delivery]);
+        rule(
+            code,
+            &ptx,
+            "Q:\nmbarrier.try_wait.parity.shared.b64 %p6, [smem+520], %r4;\n@!%p6 bra Q;\n",
+            "",
+            &["--delivery", delivery],
+        );
     }
 }
 
@@ -290,7 +296,11 @@ fn traps_loops_and_what_is_printed() {
 fn what_is_not_known_is_refused() {
     let refused = run(&kernel("sm_80", 32, 64, "add.rn.ftz.new.f32 %r3, %r3, %r3;"), &[]);
     assert_eq!(refused.code, 3, "{}", refused.errors);
-    assert!(refused.errors.contains("'add.rn.ftz.new.f32' is not supported") && refused.errors.contains("k.ptx:16"), "{}", refused.errors);
+    assert!(
+        refused.errors.contains("'add.rn.ftz.new.f32' is not supported") && refused.errors.contains("k.ptx:16"),
+        "{}",
+        refused.errors
+    );
     assert_eq!(run(&kernel("sm_80", 32, 64, "add.s32 %r3, %q3, 1;"), &[]).code, 1);
     assert_eq!(run("garbage", &[]).code, 1);
 }
