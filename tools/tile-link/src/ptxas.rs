@@ -34,9 +34,9 @@ impl Ptxas {
             Err(messages) => match highest_version(&messages) {
                 Some(version) => {
                     let text = lower_version(job.text, version);
-                    self.attempt(&Job { text: &text, ..*job }, folder.path())?.map_err(|messages| self.failure(&messages))
+                    self.attempt(&Job { text: &text, ..*job }, folder.path())?.map_err(|messages| Self::failure(&messages))
                 }
-                None => Err(self.failure(&messages)),
+                None => Err(Self::failure(&messages)),
             },
         }
     }
@@ -66,8 +66,8 @@ impl Ptxas {
         Ok(Ok(Assembled { cubin, messages, command: line }))
     }
 
-    fn failure(&self, messages: &[String]) -> Box<Diagnostic> {
-        let start = Diagnostic::io("LNK013", format!("{} failed", self.0.display()));
+    fn failure(messages: &[String]) -> Box<Diagnostic> {
+        let start = Diagnostic::io("LNK013", "ptxas failed");
         messages.iter().filter(|line| !line.trim().is_empty()).fold(start, |all, line| all.note(line.as_str()))
     }
 }
