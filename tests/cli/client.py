@@ -37,7 +37,9 @@ def versions():
 
 
 def failures():
-    """What the target cannot do becomes an exception with the kernel's file and line."""
+    """What the target cannot do becomes an exception with the kernel's file and line. The client knows this one itself, so its
+    own check is left out."""
+    _compile.check_dtype_support = lambda *_: None
     array = np.zeros(128, np.float32)
     case = kernels.Case('narrow', narrow, [array, array, 128], (1, 1, 1), {})
     try:
