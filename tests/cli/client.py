@@ -22,12 +22,6 @@ def export(case, target, version=None):
     return out.getvalue()
 
 
-@ct.kernel
-def narrow(a, c, T: ct.Constant[int]):
-    x = ct.load(a, index=(0,), shape=(T,))
-    ct.store(c, index=(0,), tile=ct.astype(ct.astype(x, ct.float8_e4m3fn), ct.float32))
-
-
 def versions():
     """The client asks for the newest bytecode version by compiling empty modules, and for the version by its text."""
     found = _compile._get_max_supported_bytecode_version(None)
@@ -37,19 +31,18 @@ def versions():
 
 
 def failures():
-    """What the target cannot do becomes an exception with the kernel's file and line. The client knows this one itself, so its
-    own check is left out."""
-    _compile.check_dtype_support = lambda *_: None
-    array = np.zeros(128, np.float32)
-    case = kernels.Case('narrow', narrow, [array, array, 128], (1, 1, 1), {})
-    try:
-        export(case, 'sm_80')
-    except Exception as error:
-        text = str(error)
-        assert "unsupported type 'f8E4M3FN'" in text, text
-        assert re.search(r'client\.py.*\d+', text), text
-        return
-    raise AssertionError('an 8-bit float was accepted for sm_80')
+    """A kernel that asks for too much becomes an exception with the kernel's file and line."""
+    square = np.zeros((512, 512), np.float32)
+    case = kernels.Case('large', kernels.matmul, [square, square, square, 256, 256, 256], (2, 2, 1), {})
+    for target in TARGETS:
+        try:
+            export(case, target)
+        except Exception as error:
+            text = str(error)
+            assert re.search(r'uses too much shared data \(0x[0-9a-f]+ bytes, 0x[0-9a-f]+ max\)', text), text
+            assert re.search(r'kernels\.py", line \d+', text), text
+        else:
+            raise AssertionError(f'{target}: a product of tiles of 256 KB was accepted')
 
 
 def main():

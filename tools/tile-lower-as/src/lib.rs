@@ -7,6 +7,7 @@ mod homes;
 mod kernel_spec;
 mod legalize;
 mod products;
+mod remarks;
 
 use base::diag::Result;
 use base::{Envelope, File};
@@ -29,6 +30,7 @@ fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, enve
     let warp_bits = attrs.warps().trailing_zeros() as usize;
     let accesses = access::Accesses::of(function, warp_bits);
     let products = products::Products::of(function, target, warp_bits);
+    remarks::log(function, &accesses, &products, envelope);
     let homes = homes::Homes::of(function, &accesses, &products, warp_bits);
     convert::convert(function, attrs, &convert::Plan { accesses, products, homes }, module, envelope)
 }

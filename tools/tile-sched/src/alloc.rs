@@ -4,7 +4,7 @@
 
 use crate::hazards::touches;
 use base::diag::{Diagnostic, Result};
-use base::{Arena, File, Region};
+use base::{Arena, File, Loc, Region};
 use sched::{Function, Module, Placement};
 use tileas::Buffer;
 
@@ -17,10 +17,20 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             // ptxas words it so, and tuners look for these words.
             let (used, most) = (attrs.shared_bytes, target.shared_memory());
             let message = format!("'{}' uses too much shared data (0x{used:x} bytes, 0x{most:x} max)", function.name);
-            return Err(Diagnostic::unsupported("SC100", message));
+            let error = Diagnostic::unsupported("SC100", message);
+            return Err(error.at_loc(&file.envelope.debug, where_the_largest_is_used(function)));
         }
     }
     Ok(())
+}
+
+/// The first op that touches the largest buffer, which is the place to make it smaller.
+fn where_the_largest_is_used(function: &Function) -> Loc {
+    let buffers = &function.attrs.program.buffers;
+    let largest = buffers.ids().max_by_key(|buffer| buffers[*buffer].bytes());
+    let mut ops = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op]);
+    let user = ops.find(|op| touches(&op.kind).iter().any(|touch| Some(touch.buffer()) == largest));
+    user.map_or(Loc::UNKNOWN, |op| op.loc)
 }
 
 /// The ops between which a buffer holds something, by position in program order.

@@ -1,0 +1,56 @@
+//! What the plan says of each access and product, for the pass log: how wide it is, which atom it uses, and why not better.
+
+use crate::access::Accesses;
+use crate::products::{Product, Products};
+use base::envelope::{Category, LogEntry, Outcome};
+use base::{Envelope, Value};
+use tileaa::{Function, Op};
+
+/// Bits that a thread can move at once.
+const WIDEST: u32 = 128;
+
+pub(crate) fn log(function: &Function, accesses: &Accesses, products: &Products, envelope: &mut Envelope) {
+    for op in function.body.walk(function.region) {
+        let node = &function.body.ops[op];
+        let said = match &node.kind {
+            Op::LoadView { .. } | Op::Load { .. } => {
+                accesses.get(op).map(|a| access(function, "Load", node.results[0], a.vector_bits))
+            }
+            Op::StoreView { tile: value, .. } | Op::Store { value, .. } => {
+                accesses.get(op).map(|a| access(function, "Store", *value, a.vector_bits))
+            }
+            _ => products.get(op).map(product),
+        };
+        let Some((outcome, name, category, message)) = said else { continue };
+        let pass = "convert".to_string();
+        envelope.log.push(LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: node.loc });
+    }
+}
+
+type Said = (Outcome, String, Category, String);
+
+fn access(function: &Function, what: &str, value: Value, vector_bits: u32) -> Said {
+    let elem = function.body.ty(value).tile().map_or(8, |(elem, _)| elem.bits().max(8));
+    let bits = elem << vector_bits;
+    let (outcome, suffix, why) = match (bits >= WIDEST, vector_bits > 0) {
+        (true, _) => (Outcome::Passed, "Vectorized", ""),
+        (false, true) => (Outcome::Passed, "Vectorized", "; divisibility, bounds or the tile's size allow no more"),
+        (false, false) => {
+            (Outcome::Missed, "NotVectorized", "; neighbouring elements are not known to be aligned, together and in bounds")
+        }
+    };
+    let message = format!("{} of {bits} bits a thread{why}", what.to_lowercase());
+    (outcome, format!("{what}{suffix}"), Category::Memory, message)
+}
+
+fn product(product: &Product) -> Said {
+    let (outcome, name, message) = match product {
+        Product::Sync { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with mma.sync"),
+        Product::Shared { .. } => (
+            Outcome::Declined,
+            "NoTensorCore",
+            "product by multiply-add instructions: no tensor core atom takes these types and sizes",
+        ),
+    };
+    (outcome, name.into(), Category::TensorCore, message.into())
+}
