@@ -3,6 +3,7 @@
 //! The builder fails only when it has no position or types do not fit, which would be a bug of the emitter.
 
 use base::Scalar;
+use base::arith::Overflow;
 use base::tile::{Elem, Space};
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
@@ -97,6 +98,16 @@ impl<'c> Ir<'c> {
         }
     }
 
+    /// Lets LLVM rely on what is promised of a sum, difference or product; a constant needs no promise.
+    pub(crate) fn promise(&self, value: IntValue<'c>, overflow: Overflow) -> IntValue<'c> {
+        if let Some(instruction) = value.as_instruction() {
+            let signed = matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap);
+            let unsigned = matches!(overflow, Overflow::NoUnsignedWrap | Overflow::NoWrap);
+            instruction.set_no_signed_wrap_flag(signed).expect(BUG);
+            instruction.set_no_unsigned_wrap_flag(unsigned).expect(BUG);
+        }
+        value
+    }
     pub(crate) fn add(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
         self.builder.build_int_add(a, b, "").expect(BUG)
     }

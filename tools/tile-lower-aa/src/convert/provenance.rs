@@ -6,6 +6,7 @@
 use base::Value;
 use base::ir::{Op as OpId, Operation, Region};
 use base::tile::Space;
+use std::collections::BTreeMap;
 use tileir::{Element, Function, Module, Op, Type};
 
 /// What is known of a pointer's origin: nothing yet, one thing, or that there are several.
@@ -47,6 +48,8 @@ impl Provenance {
             origins: vec![NOWHERE; function.body.values.len()],
             integers: Vec::new(),
             addresses: Vec::new(),
+            roots: 0,
+            globals: BTreeMap::new(),
         };
         flow.build();
         let seeds: Vec<Value> = function.body.values.ids().filter(|value| flow.origins[value.0 as usize] != NOWHERE).collect();
@@ -90,6 +93,9 @@ struct Flow<'a> {
     integers: Vec<Value>,
     /// Pointers made into integers.
     addresses: Vec<Value>,
+    /// How many objects were met, and the numbers of the globals among them.
+    roots: u32,
+    globals: BTreeMap<&'a str, u32>,
 }
 
 /// The loops around a block: the nearest `for` or `loop`, and the nearest `loop`.
@@ -100,7 +106,7 @@ struct Around {
     conditional: Option<OpId>,
 }
 
-impl Flow<'_> {
+impl<'a> Flow<'a> {
     fn is_pointer(&self, value: Value) -> bool {
         matches!(self.module.ty(*self.function.body.ty(value)), Type::Tile { element: Element::Ptr(_), .. })
     }
@@ -115,17 +121,21 @@ impl Flow<'_> {
         from.iter().zip(to).for_each(|(from, to)| self.edge(*from, *to));
     }
 
-    fn root(&mut self, value: Value, space: Space, count: &mut u32) {
-        *count += 1;
-        self.origins[value.0 as usize] = Origin { space: Known::One(space), root: Known::One(*count) };
+    fn new_root(&mut self) -> u32 {
+        self.roots += 1;
+        self.roots
+    }
+
+    fn seed(&mut self, value: Value, space: Space, root: u32) {
+        self.origins[value.0 as usize] = Origin { space: Known::One(space), root: Known::One(root) };
     }
 
     fn build(&mut self) {
         let body = &self.function.body;
-        let mut roots = 0;
         for &param in self.function.params() {
             if self.is_pointer(param) {
-                self.root(param, Space::Global, &mut roots);
+                let root = self.new_root();
+                self.seed(param, Space::Global, root);
             }
         }
         let mut around = vec![Around::default(); body.blocks.len()];
@@ -142,7 +152,7 @@ impl Flow<'_> {
             for region in node.kind.regions() {
                 body.regions[region].blocks.iter().for_each(|block| around[block.0 as usize] = inner);
             }
-            self.op(op, inside, &mut roots);
+            self.op(op, inside);
         }
     }
 
@@ -151,13 +161,22 @@ impl Flow<'_> {
         body.regions[region].blocks.first().map_or(Vec::new(), |block| body.blocks[*block].args.clone())
     }
 
-    fn op(&mut self, op: OpId, around: Around, roots: &mut u32) {
+    fn op(&mut self, op: OpId, around: Around) {
         let function = self.function;
         let node = &function.body.ops[op];
         let results = &node.results;
         match &node.kind {
-            Op::GetGlobal { .. } => self.root(results[0], Space::Global, roots),
-            Op::Alloca { .. } => self.root(results[0], Space::Local, roots),
+            Op::GetGlobal { name } => {
+                let name = self.module.string(name.0);
+                let known = self.globals.get(name).copied();
+                let root = known.unwrap_or_else(|| self.new_root());
+                self.globals.insert(name, root);
+                self.seed(results[0], Space::Global, root);
+            }
+            Op::Alloca { .. } => {
+                let root = self.new_root();
+                self.seed(results[0], Space::Local, root);
+            }
             Op::IntToPtr { .. } => self.integers.push(results[0]),
             Op::PtrToInt { source } => self.addresses.push(*source),
             Op::For { init_values, body, .. } => {

@@ -6,6 +6,7 @@ mod edit;
 mod facts;
 mod fold;
 mod hoist;
+mod promise;
 mod shrink;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "refold", run: |file| each(file, "refold", "Folded", fold::run) },
     Pass { name: "duplicates", run: |file| each(file, "duplicates", "Shared", duplicates::run) },
     Pass { name: "hoist", run: |file| each(file, "hoist", "Hoisted", hoist::run) },
+    Pass { name: "promise", run: |file| each(file, "promise", "CannotWrap", promise::run) },
     Pass { name: "dead", run: |file| each(file, "dead", "Removed", dead::run) },
 ];
 

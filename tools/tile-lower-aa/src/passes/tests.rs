@@ -184,3 +184,20 @@ fn comparisons_of_extended_numbers_are_made_in_32_bits() {
     );
     assert!(!lines.iter().any(|line| line.contains("i64")), "{lines:#?}");
 }
+
+#[test]
+fn sums_that_cannot_carry_say_so() {
+    let lines = optimised(
+        "%1 = block_id(axis: 0) : i32
+         %2 = constant(value: splat(256)) : i32
+         %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
+         %4 = iota : tile<256xi32>
+         %5 = broadcast(x: %3) : tile<256xi32>
+         %6 = binary(kind: add_i(overflow: none), lhs: %5, rhs: %4) : tile<256xi32>
+         %7 = broadcast(x: %q) : tile<256xptr<i32>>
+         %8 = store(ptr: %7, value: %6, order: (semantics: weak)) : token
+         return",
+    );
+    assert!(lines.iter().any(|line| line.contains("mul_i(overflow: none)")), "2^24 blocks of 256 do not fit: {lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("add_i(overflow: no_wrap)")), "{lines:#?}");
+}

@@ -60,9 +60,9 @@ impl<'c> Emitter<'c, '_> {
             Ok(ir.intrinsic_value(name, &[a.get_type()], &[a, b]))
         };
         Ok(match kind {
-            Binary::AddI { .. } => ir.add(x, y).into(),
-            Binary::SubI { .. } => ir.sub(x, y).into(),
-            Binary::MulI { .. } => ir.mul(x, y).into(),
+            Binary::AddI { overflow } => ir.promise(ir.add(x, y), overflow).into(),
+            Binary::SubI { overflow } => ir.promise(ir.sub(x, y), overflow).into(),
+            Binary::MulI { overflow } => ir.promise(ir.mul(x, y), overflow).into(),
             Binary::MulHiU => self.high_product(x, y).into(),
             Binary::DivI { signedness, rounding } => self.divide(x, y, signedness, rounding).into(),
             Binary::RemI { signedness } => ir.rem(x, y, signedness == Signedness::Signed).into(),

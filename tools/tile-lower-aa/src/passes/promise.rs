@@ -1,0 +1,66 @@
+//! Says of integer arithmetic where it cannot wrap, as the facts show, so that later stages may widen or split it.
+
+use super::edit::Edit;
+use base::Value;
+use base::arith::{Binary, Overflow};
+use base::core_ops::Core;
+use base::tile::Elem;
+use tileaa::facts::{Facts, full_range};
+use tileaa::{Function, Op};
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let facts = Facts::of(function);
+    let promises: Vec<_> = function
+        .body
+        .ops
+        .iter()
+        .filter_map(|(op, node)| match &node.kind {
+            Op::Core(Core::Binary { kind, lhs, rhs }) => {
+                let (elem, _) = function.body.ty(*lhs).tile()?;
+                let kind = promised(&facts, *kind, elem, *lhs, *rhs)?;
+                Some((op, Core::Binary { kind, lhs: *lhs, rhs: *rhs }))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut edit = Edit::new(function);
+    promises.into_iter().for_each(|(op, core)| edit.become_op(op, core));
+    edit.finish()
+}
+
+/// The op with the strongest promise that holds, where it has none.
+fn promised(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
+    let (l, r) = (facts.range(lhs), facts.range(rhs));
+    let none = Overflow::None;
+    let (exact, remake): (_, fn(Overflow) -> Binary) = match kind {
+        Binary::AddI { overflow } if overflow == none => {
+            if shares_no_bit(facts, lhs, rhs) || shares_no_bit(facts, rhs, lhs) {
+                return Some(Binary::AddI { overflow: Overflow::NoWrap });
+            }
+            (l.0.checked_add(r.0).zip(l.1.checked_add(r.1)), |overflow| Binary::AddI { overflow })
+        }
+        Binary::SubI { overflow } if overflow == none => {
+            (l.0.checked_sub(r.1).zip(l.1.checked_sub(r.0)), |overflow| Binary::SubI { overflow })
+        }
+        Binary::MulI { overflow } if overflow == none => (products(l, r), |overflow| Binary::MulI { overflow }),
+        _ => return None,
+    };
+    let (low, high) = exact?;
+    let full = full_range(elem);
+    if low < full.0 || high > full.1 {
+        return None;
+    }
+    let is_unsigned_too = l.0 >= 0 && r.0 >= 0 && low >= 0;
+    Some(remake(if is_unsigned_too { Overflow::NoWrap } else { Overflow::NoSignedWrap }))
+}
+
+/// Whether one number has only zeros where the other, which is not negative, may have bits: their sum carries nothing.
+fn shares_no_bit(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
+    let (low, high) = facts.range(small);
+    low >= 0 && (high as u64) < facts.divisor(aligned)
+}
+
+fn products(l: (i64, i64), r: (i64, i64)) -> Option<(i64, i64)> {
+    let all = [l.0.checked_mul(r.0)?, l.0.checked_mul(r.1)?, l.1.checked_mul(r.0)?, l.1.checked_mul(r.1)?];
+    Some((all.into_iter().min()?, all.into_iter().max()?))
+}
