@@ -24,12 +24,8 @@ impl Builder {
     fn new() -> Builder {
         let tile = |element| Type::Tile { element, shape: Box::default() };
         let pointer = Pointer { pointee: Scalar::F32, space: PointerSpace::Absent };
-        let tensor = Type::TensorView {
-            element: Scalar::F32,
-            shape: [16].into(),
-            strides: [1].into(),
-            space: PointerSpace::Absent,
-        };
+        let tensor =
+            Type::TensorView { element: Scalar::F32, shape: [16].into(), strides: [1].into(), space: PointerSpace::Absent };
         let types = [
             tile(Element::Scalar(Scalar::I32)),
             tile(Element::Scalar(Scalar::I64)),
