@@ -16,7 +16,7 @@ impl Payload for Module {
     }
 
     fn print(&self, envelope: &Envelope) -> String {
-        text::header(self) + &text::print(self, Some(&envelope.debug))
+        text::header(self) + &text::print_whole(self, &envelope.debug)
     }
 
     fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {

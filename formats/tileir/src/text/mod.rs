@@ -3,13 +3,18 @@
 mod aliases;
 mod attributes;
 pub mod format;
+mod lex;
 mod names;
 pub mod numbers;
+mod parse;
+mod parse_debug;
+mod parse_types;
 mod print;
 pub mod types;
 
 pub use aliases::scope_text;
-pub use print::print;
+pub use parse::parse;
+pub use print::{print, print_whole};
 
 use crate::module::Module;
 
@@ -21,8 +26,4 @@ pub fn header(module: &Module) -> String {
         attributes::write_string(&mut line, module.string(producer));
     }
     line + "\n"
-}
-
-pub fn parse(_text: &str, _name: &str, _first_line: u32, _debug: &mut base::DebugInfo) -> base::diag::Result<Module> {
-    Err(base::Diagnostic::unsupported("TI010", "the text form of Tile IR cannot be read back yet"))
 }

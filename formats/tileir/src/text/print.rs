@@ -16,9 +16,25 @@ use std::fmt::Write as _;
 
 /// The program as the reference disassembles it; with `debug`, each op with its location and the locations after the program.
 pub fn print(module: &Module, debug: Option<&DebugInfo>) -> String {
+    print_with(module, debug, Terminators::Elided)
+}
+
+/// The program with every op and its location, for files that are read back.
+pub fn print_whole(module: &Module, debug: &DebugInfo) -> String {
+    print_with(module, Some(debug), Terminators::Written)
+}
+
+/// What becomes of terminators that a reader adds by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Terminators {
+    Elided,
+    Written,
+}
+
+fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminators) -> String {
     let mut aliases = debug.map(Aliases::new);
     if let Some(aliases) = &mut aliases {
-        visit_locations(module, aliases);
+        visit_locations(module, aliases, terminators);
         aliases.assign();
     }
     let mut out = String::new();
@@ -28,7 +44,8 @@ pub fn print(module: &Module, debug: Option<&DebugInfo>) -> String {
     }
     for function in &module.functions {
         let names = Names::new(module, &function.body, function.region);
-        let mut printer = Printer { module, function, names, aliases: aliases.as_ref(), out: std::mem::take(&mut out) };
+        let out_so_far = std::mem::take(&mut out);
+        let mut printer = Printer { module, function, names, aliases: aliases.as_ref(), terminators, out: out_so_far };
         printer.function();
         out = printer.out;
     }
@@ -38,33 +55,33 @@ pub fn print(module: &Module, debug: Option<&DebugInfo>) -> String {
     out
 }
 
-fn visit_locations(module: &Module, aliases: &mut Aliases<'_>) {
+fn visit_locations(module: &Module, aliases: &mut Aliases<'_>, terminators: Terminators) {
     for global in &module.globals {
         aliases.visit(global.loc);
     }
     for function in &module.functions {
         aliases.visit(function.loc);
         let mut stack: Vec<ir::Op> = Vec::new();
-        push_ops(&mut stack, function, function.region, None);
+        push_ops(&mut stack, function, function.region, None, terminators);
         while let Some(op) = stack.pop() {
             let node = &function.body.ops[op];
             aliases.visit(node.loc);
             for region in node.kind.regions().into_iter().rev() {
-                push_ops(&mut stack, function, region, Some(&node.kind));
+                push_ops(&mut stack, function, region, Some(&node.kind), terminators);
             }
         }
     }
 }
 
-fn push_ops(stack: &mut Vec<ir::Op>, function: &Function, region: Region, parent: Option<&Op>) {
+fn push_ops(stack: &mut Vec<ir::Op>, function: &Function, region: Region, parent: Option<&Op>, terminators: Terminators) {
     for block in function.body.regions[region].blocks.iter().rev() {
         let ops = &function.body.blocks[*block].ops;
-        stack.extend(ops[..printed_ops(function, *block, parent)].iter().rev());
+        stack.extend(ops[..printed_ops(function, *block, parent, terminators)].iter().rev());
     }
 }
 
 /// How many ops of a block are written: a terminator that a reader adds by itself is left out.
-fn printed_ops(function: &Function, block: Block, parent: Option<&Op>) -> usize {
+fn printed_ops(function: &Function, block: Block, parent: Option<&Op>, terminators: Terminators) -> usize {
     let ops = &function.body.blocks[block].ops;
     let last = ops.last().map(|op| &function.body.ops[*op].kind);
     let implicit = match (parent, last) {
@@ -72,7 +89,7 @@ fn printed_ops(function: &Function, block: Block, parent: Option<&Op>) -> usize 
         (Some(Op::For { .. } | Op::Loop { .. }), Some(Op::Continue { operands })) => operands.is_empty(),
         _ => false,
     };
-    ops.len() - usize::from(implicit)
+    ops.len() - usize::from(implicit && terminators == Terminators::Elided)
 }
 
 fn write_global(out: &mut String, module: &Module, global: &Global) {
@@ -106,6 +123,7 @@ struct Printer<'a> {
     function: &'a Function,
     names: Names,
     aliases: Option<&'a Aliases<'a>>,
+    terminators: Terminators,
     out: String,
 }
 
@@ -128,7 +146,7 @@ impl Printer<'_> {
         }
         self.out.push_str(" {\n");
         let block = function.body.block_of(function.region);
-        let end = printed_ops(function, block, None);
+        let end = printed_ops(function, block, None, self.terminators);
         let mut steps = vec![Step::Ops { block, next: 0, end, indent: 1 }];
         while let Some(step) = steps.pop() {
             self.step(step, &mut steps);
@@ -206,7 +224,7 @@ impl Printer<'_> {
 
     fn region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<Step>) {
         for block in self.function.body.regions[region].blocks.iter().rev() {
-            let end = printed_ops(self.function, *block, Some(parent));
+            let end = printed_ops(self.function, *block, Some(parent), self.terminators);
             steps.push(Step::Ops { block: *block, next: 0, end, indent: indent + 1 });
         }
     }

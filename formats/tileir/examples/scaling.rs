@@ -1,0 +1,54 @@
+//! How reading grows with the file: generates modules of 1, 4 and 16 MB and prints how long each step takes.
+//!
+//!     cargo run --release -p tileir --example scaling
+
+use base::{DebugInfo, Envelope, File, envelope::Form};
+use std::fmt::Write as _;
+use std::time::Instant;
+use tileir::{Module, Version, bytecode, text};
+
+fn main() {
+    println!("{:>9} {:>12} {:>12} {:>12} {:>12}", "bytes", "decode ms", "verify ms", "encode ms", "ns per byte");
+    for megabytes in [1, 4, 16] {
+        let bytes = generate(megabytes << 20);
+        let started = Instant::now();
+        let read = bytecode::read(&bytes).expect("the generated program is valid");
+        let decoded = started.elapsed();
+        let started = Instant::now();
+        tileir::verify::verify(&read.module, &read.debug).expect("the generated program is valid");
+        let verified = started.elapsed();
+        let mut envelope = Envelope::new::<Module>("read", "scaling", &bytes);
+        envelope.debug = read.debug;
+        let file = File { envelope, payload: read.module };
+        let started = Instant::now();
+        let encoded_size = file.write(Form::Binary).expect("the program was verified").len();
+        let encoded = started.elapsed();
+        let total = (decoded + encoded).as_nanos() as f64 / bytes.len() as f64;
+        let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+        println!(
+            "{:>9} {:>12.1} {:>12.1} {:>12.1} {:>12.1}   (.tile: {encoded_size} bytes)",
+            bytes.len(),
+            ms(decoded),
+            ms(verified),
+            ms(encoded),
+            total
+        );
+    }
+}
+
+/// Bytecode of about `size` bytes: many functions of arithmetic in loops.
+fn generate(size: usize) -> Vec<u8> {
+    let mut program = String::new();
+    let functions = size / 2600;
+    for function in 0..functions {
+        let _ = writeln!(program, "entry @f{function}(%n: tile<i32>) {{");
+        program.push_str("%z = constant <i32: 0> : tile<i32>\n%o = constant <i32: 1> : tile<i32>\n%v0 = iota : tile<128xi32>\n");
+        program.push_str("%r = for %i in (%z to %n, step %o) : tile<i32> iter_values(%a0 = %v0) -> (tile<128xi32>) {\n");
+        for op in 0..300 {
+            let _ = writeln!(program, "%a{} = addi %a{op}, %v0 : tile<128xi32>", op + 1);
+        }
+        program.push_str("continue %a300 : tile<128xi32>\n}\nreturn\n}\n");
+    }
+    let module = text::parse(&program, "generated", 1, &mut DebugInfo::default()).expect("the generated text is valid");
+    bytecode::write(&module, &DebugInfo::default(), Version::V13_1).expect("13.1 has all of it")
+}

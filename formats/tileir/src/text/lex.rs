@@ -1,0 +1,199 @@
+//! A position in a text, and the smallest things that can be read there.
+
+use base::diag::{Diagnostic, Place, Result};
+
+#[derive(Clone)]
+pub(super) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    name: &'a str,
+    first_line: u32,
+}
+
+pub(super) fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a str, name: &'a str, first_line: u32) -> Self {
+        Cursor { text, at: 0, name, first_line }
+    }
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+    pub(super) fn goto(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// An error at the next thing in the text.
+    pub(super) fn error(&mut self, message: impl Into<String>) -> Box<Diagnostic> {
+        self.skip_space();
+        self.error_at(self.at, message)
+    }
+    pub(super) fn error_at(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
+        let before = &self.text[..at];
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.first_line + before.matches('\n').count() as u32;
+        let column = self.text[start..at].chars().count() as u32 + 1;
+        // A whole line may be very long; the part around the place is enough.
+        let excerpt: String = self.text[start..].lines().next().unwrap_or_default().chars().take(column as usize + 80).collect();
+        let place = Place::Text { file: self.name.into(), line, column, excerpt };
+        Diagnostic::invalid("TI006", message).at(place)
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Skips spaces and comments.
+    pub(super) fn skip_space(&mut self) {
+        loop {
+            let rest = self.rest();
+            let trimmed = rest.trim_start();
+            self.at += rest.len() - trimmed.len();
+            if !trimmed.starts_with("//") {
+                return;
+            }
+            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+        }
+    }
+
+    pub(super) fn peek(&mut self) -> Option<char> {
+        self.skip_space();
+        self.rest().chars().next()
+    }
+    pub(super) fn is_end(&mut self) -> bool {
+        self.peek().is_none()
+    }
+
+    /// Whether the next token is this one; a word must end where `token` does.
+    pub(super) fn sees(&mut self, token: &str) -> bool {
+        self.skip_space();
+        let Some(after) = self.rest().strip_prefix(token) else { return false };
+        !(token.ends_with(is_word) && after.starts_with(is_word))
+    }
+    pub(super) fn eat(&mut self, token: &str) -> bool {
+        let seen = self.sees(token);
+        if seen {
+            self.at += token.len();
+        }
+        seen
+    }
+    pub(super) fn expect(&mut self, token: &str) -> Result<()> {
+        if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
+    }
+
+    /// The word here, which may be empty.
+    pub(super) fn peek_word(&mut self) -> &'a str {
+        self.skip_space();
+        let rest = self.rest();
+        &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]
+    }
+    pub(super) fn word(&mut self, what: &str) -> Result<&'a str> {
+        let word = self.peek_word();
+        if word.is_empty() {
+            return Err(self.error(format!("expected {what}")));
+        }
+        self.at += word.len();
+        Ok(word)
+    }
+
+    /// The name after a sigil: letters, digits and `_$.-`.
+    pub(super) fn identifier(&mut self, sigil: char, what: &str) -> Result<&'a str> {
+        self.skip_space();
+        let after = self.rest().strip_prefix(sigil).ok_or_else(|| self.clone().error(format!("expected {what}")))?;
+        let length = after.find(|c: char| !(is_word(c) || "$.-".contains(c))).unwrap_or(after.len());
+        if length == 0 {
+            return Err(self.error(format!("expected {what}")));
+        }
+        self.at += sigil.len_utf8() + length;
+        Ok(&after[..length])
+    }
+
+    pub(super) fn integer(&mut self, what: &str) -> Result<i64> {
+        self.skip_space();
+        let rest = self.rest();
+        let sign = usize::from(rest.starts_with('-'));
+        let length = sign + rest[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - sign);
+        let number = rest[..length].parse::<i128>().ok();
+        // Attributes are 64 bits; both readings of the topmost bit are taken.
+        let number = number.filter(|number| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number));
+        let number = number.ok_or_else(|| self.clone().error(format!("expected {what}")))?;
+        self.at += length;
+        Ok(number as i64)
+    }
+
+    /// Text that stands for a number: digits, signs, a point, an exponent, or hexadecimal bits.
+    pub(super) fn number(&mut self) -> &'a str {
+        self.skip_space();
+        let rest = self.rest();
+        let mut previous = ' ';
+        let hexadecimal = rest.starts_with("0x");
+        let end = rest.find(|c: char| {
+            let sign = (c == '-' || c == '+') && (previous == ' ' || (!hexadecimal && "eE".contains(previous)));
+            previous = c;
+            !(sign || c.is_ascii_alphanumeric() || c == '.')
+        });
+        let number = &rest[..end.unwrap_or(rest.len())];
+        self.at += number.len();
+        number
+    }
+
+    /// A string in quotes, with `\\` and `\XX` undone.
+    pub(super) fn string(&mut self) -> Result<String> {
+        self.skip_space();
+        let start = self.at;
+        let Some(inner) = self.rest().strip_prefix('"') else { return Err(self.error("expected a string")) };
+        let mut out = Vec::new();
+        let bytes = inner.as_bytes();
+        let mut i = 0;
+        loop {
+            match bytes.get(i) {
+                None | Some(b'\n') => return Err(self.error_at(start, "the string does not end")),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let escaped = unescape(&bytes[i + 1..]);
+                    let (byte, length) = escaped.ok_or_else(|| self.error_at(start + 1 + i, "unknown escape in a string"))?;
+                    out.push(byte);
+                    i += 1 + length;
+                }
+                Some(byte) => {
+                    out.push(*byte);
+                    i += 1;
+                }
+            }
+        }
+        self.at = start + i + 2;
+        String::from_utf8(out).map_err(|_| self.error_at(start, "the string is not UTF-8 text"))
+    }
+}
+
+/// What follows a backslash, and how long it is.
+fn unescape(bytes: &[u8]) -> Option<(u8, usize)> {
+    match bytes.first()? {
+        b'\\' => Some((b'\\', 1)),
+        b'"' => Some((b'"', 1)),
+        b'n' => Some((b'\n', 1)),
+        b't' => Some((b'\t', 1)),
+        _ => {
+            let digits = std::str::from_utf8(bytes.get(..2)?).ok()?;
+            Some((u8::from_str_radix(digits, 16).ok()?, 2))
+        }
+    }
+}
+
+/// The tokens of a literal part of a text form.
+pub(super) fn tokens(literal: &str) -> impl Iterator<Item = &str> {
+    let mut rest = literal.trim_start();
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let length = match first {
+            _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            _ if rest.starts_with("->") => 2,
+            _ => first.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        rest = after.trim_start();
+        Some(token)
+    })
+}

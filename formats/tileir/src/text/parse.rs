@@ -1,0 +1,765 @@
+//! Programs, read from their text.
+//!
+//! Ops are read along the same pieces that print them. Blocks that are open are on a stack of our own; names are forgotten where
+//! the block that defined them ends.
+
+use super::format::{Piece, Slot, Types, pieces};
+use super::lex::{Cursor, tokens};
+use super::parse_debug::Debug;
+use crate::enums::Visibility;
+use crate::fields::{FieldValue, Shape};
+use crate::module::{Constant, Function, Global, Module};
+use crate::ops::{Op, Opcode, RuleKind};
+use crate::types::{ConstantId, DYNAMIC, StringId, Type, TypeId};
+use crate::version::Version;
+use base::diag::Result;
+use base::ir::{self, Block, Operation, Region, Value};
+use base::{Arena, Body, DebugInfo, Loc};
+use std::collections::HashMap;
+
+/// Reads what [`super::print`] wrote, with or without locations. `debug` gains the locations of the text.
+pub fn parse(text: &str, name: &str, first_line: u32, debug: &mut DebugInfo) -> Result<Module> {
+    let mut reader = ModuleReader { c: Cursor::new(text, name, first_line), tables: Tables::default(), debug: Debug::new(text, debug) };
+    reader.module()
+}
+
+/// The interned parts of a module being read.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) strings: Arena<StringId, String>,
+    pub(super) types: Arena<TypeId, Type>,
+    pub(super) constants: Arena<ConstantId, Constant>,
+    by_string: HashMap<String, StringId>,
+    by_type: HashMap<Type, TypeId>,
+    pub(super) by_data: HashMap<Box<[u8]>, ConstantId>,
+}
+
+impl Tables {
+    pub(super) fn string(&mut self, text: &str) -> StringId {
+        if let Some(id) = self.by_string.get(text) {
+            return *id;
+        }
+        let id = self.strings.push(text.into());
+        self.by_string.insert(text.into(), id);
+        id
+    }
+    pub(super) fn intern(&mut self, ty: Type) -> TypeId {
+        if let Some(id) = self.by_type.get(&ty) {
+            return *id;
+        }
+        let id = self.types.push(ty.clone());
+        self.by_type.insert(ty, id);
+        id
+    }
+}
+
+struct ModuleReader<'a, 'd> {
+    c: Cursor<'a>,
+    tables: Tables,
+    debug: Debug<'a, 'd>,
+}
+
+impl<'a> ModuleReader<'a, '_> {
+    fn module(&mut self) -> Result<Module> {
+        let (version, version_tag, producer) = self.header()?;
+        let wrapped = self.c.eat("cuda_tile.module") || self.c.eat("module");
+        if wrapped {
+            self.symbol()?;
+            self.c.expect("{")?;
+        }
+        let (mut globals, mut functions) = (Vec::new(), Vec::new());
+        while !self.c.is_end() && !(wrapped && self.c.sees("}")) {
+            match self.c.peek() {
+                Some('#') => self.skip_definition(),
+                _ => {
+                    self.c.eat("cuda_tile.");
+                    match self.c.peek_word() {
+                        "global" => globals.push(self.global()?),
+                        "entry" => functions.push(self.function()?),
+                        _ => return Err(self.c.error("expected 'entry', 'global' or a definition such as #loc = …")),
+                    }
+                }
+            }
+        }
+        if wrapped {
+            self.c.expect("}")?;
+        }
+        let Tables { strings, types, constants, .. } = std::mem::take(&mut self.tables);
+        Ok(Module { version, version_tag, producer, strings, types, constants, globals, functions })
+    }
+
+    /// The comment that says what the disassembly does not, see [`super::header`].
+    fn header(&mut self) -> Result<(Version, u16, Option<StringId>)> {
+        let Some(line) = self.c.rest().strip_prefix("//!tileir ") else { return Ok((Version::LATEST, 0, None)) };
+        let start = self.c.rest().len() - line.len();
+        self.c.goto(self.c.at() + start);
+        self.c.expect("version")?;
+        let at = self.c.at();
+        let (major, minor) = (self.c.integer("a version")?, self.c.expect(".").and_then(|()| self.c.integer("a version"))?);
+        let version = Version::new(major as u8, minor as u8);
+        let version = version.ok_or_else(|| self.c.error_at(at, format!("there is no bytecode version {major}.{minor}")))?;
+        self.c.expect("tag")?;
+        let tag = self.c.integer("a number")? as u16;
+        let mut producer = None;
+        if self.c.eat("producer") {
+            let text = self.c.string()?;
+            producer = Some(self.tables.string(&text));
+        }
+        Ok((version, tag, producer))
+    }
+
+    /// Definitions were found beforehand and are read when used.
+    fn skip_definition(&mut self) {
+        let line = self.c.rest().find('\n').unwrap_or(self.c.rest().len());
+        self.c.goto(self.c.at() + line);
+    }
+
+    fn symbol(&mut self) -> Result<StringId> {
+        self.c.expect("@")?;
+        let name = match self.c.rest().starts_with('"') {
+            true => self.c.string()?,
+            false => {
+                let rest = self.c.rest();
+                let length = rest.find(|c: char| !(super::lex::is_word(c) || "$.-".contains(c))).unwrap_or(rest.len());
+                if length == 0 {
+                    return Err(self.c.error("expected a name after '@'"));
+                }
+                self.c.goto(self.c.at() + length);
+                rest[..length].to_string()
+            }
+        };
+        Ok(self.tables.string(&name))
+    }
+
+    fn global(&mut self) -> Result<Global> {
+        self.c.expect("global")?;
+        let visibility = if self.c.eat("private") { Visibility::Private } else { Visibility::Public };
+        self.c.eat("public");
+        let constant = self.c.eat("constant");
+        let name = self.symbol()?;
+        let mut alignment = 0;
+        if self.c.eat("alignment") {
+            self.c.expect("=")?;
+            alignment = self.c.integer("an alignment")? as u64;
+        }
+        let (value, ty) = self.tables.constant(&mut self.c)?;
+        let loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
+        Ok(Global { name, ty, value, alignment, visibility, constant, loc })
+    }
+
+    fn function(&mut self) -> Result<Function> {
+        self.c.expect("entry")?;
+        let name = self.symbol()?;
+        let mut body = Body::default();
+        let region = body.new_region();
+        let block = body.new_block(region);
+        let mut reader = BodyReader { module: self, body, names: HashMap::new(), defined: Vec::new() };
+        reader.arguments(block)?;
+        let hints = match reader.module.c.eat("optimization_hints") {
+            true => {
+                reader.module.c.expect("=")?;
+                Some(reader.module.tables.hints(&mut reader.module.c)?)
+            }
+            false => None,
+        };
+        reader.run(block)?;
+        let body = reader.body;
+        let mut visibility = Visibility::Public;
+        if self.c.eat("{") {
+            for token in ["sym_visibility", "=", "\"private\"", "}"] {
+                self.c.expect(token)?;
+            }
+            visibility = Visibility::Private;
+        }
+        let loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
+        let inputs = body.blocks[block].args.iter().map(|arg| *body.ty(*arg)).collect();
+        let ty = self.tables.intern(Type::Function { inputs, results: Box::default() });
+        Ok(Function { name, ty, visibility, hints, body, region, loc })
+    }
+}
+
+struct BodyReader<'m, 'a, 'd> {
+    module: &'m mut ModuleReader<'a, 'd>,
+    body: Body<Op, TypeId>,
+    /// The values each name stands for; several for results that share one.
+    names: HashMap<&'a str, Vec<Value>>,
+    /// Names in the order they were defined, to be forgotten at the end of their block.
+    defined: Vec<&'a str>,
+}
+
+/// An op whose regions are being read.
+struct Frame {
+    op: ir::Op,
+    regions: Vec<Region>,
+    region: usize,
+    block: Block,
+    names: usize,
+}
+
+/// What has been read of an op.
+struct Partial<'a> {
+    opcode: Opcode,
+    fields: Vec<Option<FieldValue>>,
+    results: Vec<(&'a str, usize)>,
+    result_types: Vec<TypeId>,
+    /// Arguments of the body of a loop: names and types.
+    args: Vec<(&'a str, TypeId)>,
+    at: usize,
+}
+
+impl<'a> BodyReader<'_, 'a, '_> {
+    fn c(&mut self) -> &mut Cursor<'a> {
+        &mut self.module.c
+    }
+
+    /// Reads the block in braces of an entry, and all that is nested in it.
+    fn run(&mut self, entry: Block) -> Result<()> {
+        self.c().expect("{")?;
+        let mut stack: Vec<(Frame, Vec<(&'a str, usize)>)> = Vec::new();
+        loop {
+            let block = stack.last().map_or(entry, |(frame, _)| frame.block);
+            if self.c().eat("}") {
+                let Some((frame, _)) = stack.last_mut() else { return Ok(()) };
+                if !self.end_block(frame)? {
+                    let (frame, results) = stack.pop().expect("a frame is open");
+                    self.body.ops[frame.op].loc = self.module.debug.optional(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
+                    self.give_implicit_locations(frame.op);
+                    self.define_results(frame.op, &results)?;
+                }
+                continue;
+            }
+            if self.c().is_end() {
+                return Err(self.c().error("expected '}' at the end of a block"));
+            }
+            self.op(block, &mut stack)?;
+        }
+    }
+
+    /// A terminator that was left out has the location of its op.
+    fn give_implicit_locations(&mut self, op: ir::Op) {
+        let loc = self.body.ops[op].loc;
+        for region in self.body.ops[op].kind.regions() {
+            for block in self.body.regions[region].blocks.clone() {
+                if let Some(last) = self.body.blocks[block].ops.last().copied()
+                    && self.body.ops[last].loc == IMPLICIT
+                {
+                    self.body.ops[last].loc = loc;
+                }
+            }
+        }
+    }
+
+    /// Ends a block and begins the next region of its op; false when there is none.
+    fn end_block(&mut self, frame: &mut Frame) -> Result<bool> {
+        self.end_with_terminator(frame);
+        self.forget(frame.names);
+        if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region == 0 && self.c().eat("else") {
+            self.c().expect("{")?;
+            frame.region = 1;
+            frame.block = self.body.new_block(frame.regions[1]);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Where the text leaves the terminator out it is one without operands.
+    fn end_with_terminator(&mut self, frame: &Frame) {
+        if self.body.terminator(frame.block).is_some() {
+            return;
+        }
+        let kind = match self.body.ops[frame.op].kind {
+            Op::If { .. } => Op::Yield { operands: Box::default() },
+            Op::For { .. } | Op::Loop { .. } => Op::Continue { operands: Box::default() },
+            _ => return,
+        };
+        self.body.append(frame.block, kind, [], IMPLICIT);
+    }
+
+    fn forget(&mut self, keep: usize) {
+        for name in self.defined.drain(keep..) {
+            self.names.remove(name);
+        }
+    }
+
+    fn define(&mut self, name: &'a str, at: usize, values: Vec<Value>) -> Result<()> {
+        if self.names.insert(name, values).is_some() {
+            return Err(self.c().error_at(at, format!("%{name} is defined twice")));
+        }
+        self.defined.push(name);
+        Ok(())
+    }
+
+    fn define_results(&mut self, op: ir::Op, names: &[(&'a str, usize)]) -> Result<()> {
+        let results = self.body.ops[op].results.clone();
+        let mut at = 0;
+        for (name, count) in names {
+            let here = self.c().at();
+            self.define(name, here, results[at..at + count].to_vec())?;
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// `(%a: type, …)`.
+    fn arguments(&mut self, block: Block) -> Result<()> {
+        self.c().expect("(")?;
+        while !self.c().sees(")") {
+            let at = self.c().at();
+            let name = self.c().identifier('%', "a name such as %arg0")?;
+            self.c().expect(":")?;
+            let ty = self.module.tables.ty(&mut self.module.c)?;
+            let value = self.body.add_argument(block, ty);
+            self.define(name, at, vec![value])?;
+            if !self.c().eat(",") {
+                break;
+            }
+        }
+        self.c().expect(")")
+    }
+
+    fn operand(&mut self) -> Result<Value> {
+        self.c().skip_space();
+        let at = self.c().at();
+        let name = self.c().identifier('%', "an operand such as %0")?;
+        let index = if self.c().rest().starts_with('#') {
+            self.c().expect("#")?;
+            self.c().integer("the number of a result")? as usize
+        } else {
+            0
+        };
+        let Some(values) = self.names.get(name) else {
+            return Err(self.c().error_at(at, format!("%{name} is not defined here")));
+        };
+        let (value, count) = (values.get(index).copied(), values.len());
+        value.ok_or_else(|| self.c().error_at(at, format!("%{name} stands for {count} values")))
+    }
+
+    fn operands(&mut self) -> Result<Vec<Value>> {
+        let mut values = Vec::new();
+        while self.c().peek() == Some('%') {
+            values.push(self.operand()?);
+            if !self.c().eat(",") {
+                break;
+            }
+        }
+        Ok(values)
+    }
+
+    /// `%a, %b:2 =`.
+    fn result_names(&mut self) -> Result<Vec<(&'a str, usize)>> {
+        let mut results = Vec::new();
+        if self.c().peek() != Some('%') {
+            return Ok(results);
+        }
+        loop {
+            let name = self.c().identifier('%', "a result such as %0")?;
+            let count = if self.c().eat(":") { self.c().integer("the number of results")? } else { 1 };
+            results.push((name, count.clamp(0, 1 << 20) as usize));
+            if !self.c().eat(",") {
+                break;
+            }
+        }
+        self.c().expect("=")?;
+        Ok(results)
+    }
+
+    fn op(&mut self, block: Block, stack: &mut Vec<(Frame, Vec<(&'a str, usize)>)>) -> Result<()> {
+        let results = self.result_names()?;
+        self.c().eat("cuda_tile.");
+        self.c().skip_space();
+        let at = self.c().at();
+        let mnemonic = self.c().word("an op")?;
+        let opcode = Opcode::ALL.iter().copied().find(|opcode| opcode.info().mnemonic == mnemonic);
+        let opcode = opcode.ok_or_else(|| self.c().error_at(at, format!("unknown op '{mnemonic}'")))?;
+        let fields = vec![None; opcode.info().fields.len()];
+        let mut partial = Partial { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), at };
+        if opcode == Opcode::Constant {
+            let (data, ty) = self.module.tables.constant(&mut self.module.c)?;
+            partial.fields[0] = Some(FieldValue::Constant(data));
+            partial.result_types.push(ty);
+        } else {
+            self.pieces(pieces(opcode), &mut partial)?;
+        }
+        self.settle_padding(&mut partial);
+        let regions: Vec<Region> = (0..opcode.info().regions()).map(|_| self.body.new_region()).collect();
+        let (kind, result_types) = self.complete(&mut partial, &regions)?;
+        let op = self.body.append(block, kind, result_types, Loc::UNKNOWN);
+        if regions.is_empty() {
+            self.body.ops[op].loc = self.module.debug.optional(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
+            return self.define_results(op, &partial.results);
+        }
+        let names = self.defined.len();
+        let inner = self.body.new_block(regions[0]);
+        if matches!(opcode, Opcode::Reduce | Opcode::Scan) {
+            self.arguments(inner)?;
+        }
+        for (name, ty) in std::mem::take(&mut partial.args) {
+            let value = self.body.add_argument(inner, ty);
+            self.define(name, at, vec![value])?;
+        }
+        self.c().expect("{")?;
+        let frame = Frame { op, regions, region: 0, block: inner, names };
+        stack.push((frame, partial.results));
+        Ok(())
+    }
+
+    /// A load with padding and no mask is printed as one with a mask; its type tells them apart.
+    fn settle_padding(&self, partial: &mut Partial<'_>) {
+        let info = partial.opcode.info();
+        let (Some(mask), Some(padding)) = (info.field("mask"), info.field("padding_value")) else { return };
+        let Some(FieldValue::OptionalOperand(Some(value))) = partial.fields[mask] else { return };
+        let is_mask = (info.fields[mask].constraint.holds)(&self.module.tables.types[*self.body.ty(value)]);
+        if !is_mask && matches!(partial.fields[padding], None | Some(FieldValue::OptionalOperand(None))) {
+            partial.fields[padding] = partial.fields[mask].replace(FieldValue::OptionalOperand(None));
+        }
+    }
+
+    fn complete(&mut self, partial: &mut Partial<'a>, regions: &[Region]) -> Result<(Op, Vec<TypeId>)> {
+        let info = partial.opcode.info();
+        let mut regions = regions.iter();
+        let mut fields = info.fields.iter().zip(std::mem::take(&mut partial.fields));
+        let mut missing = None;
+        let fields_known: Vec<Option<FieldValue>> = fields
+            .by_ref()
+            .map(|(field, value)| match (value, field.shape) {
+                (Some(value), _) => Some(value),
+                (None, Shape::Region) => regions.next().map(|region| FieldValue::Region(*region)),
+                (None, shape) => absent(partial.opcode, field.name, shape),
+            })
+            .collect();
+        for (field, value) in info.fields.iter().zip(&fields_known) {
+            if value.is_none() {
+                missing = missing.or(Some(field.name));
+            }
+        }
+        if let Some(name) = missing {
+            return Err(self.c().error(format!("'{}' needs {name}", info.mnemonic)));
+        }
+        let types = self.result_types(partial, &fields_known)?;
+        let mut values = fields_known.into_iter();
+        let op = Op::from_fields(partial.opcode, &mut || values.next().flatten());
+        let op = op.ok_or_else(|| self.module.c.error_at(partial.at, format!("'{}' has a field out of range", info.mnemonic)))?;
+        let named: usize = partial.results.iter().map(|(_, count)| count).sum();
+        if named != types.len() && !(named == 0 && types.is_empty()) {
+            let (mnemonic, count) = (info.mnemonic, types.len());
+            return Err(self.c().error_at(partial.at, format!("'{mnemonic}' has {count} results, and {named} are named")));
+        }
+        Ok((op, types))
+    }
+
+    /// The types of the results: those written, or those that follow from what is.
+    fn result_types(&mut self, partial: &mut Partial<'_>, fields: &[Option<FieldValue>]) -> Result<Vec<TypeId>> {
+        let info = partial.opcode.info();
+        let mut types = std::mem::take(&mut partial.result_types);
+        let named: usize = partial.results.iter().map(|(_, count)| count).sum();
+        let variadic = info.results.first().is_some_and(|result| result.variadic);
+        if matches!(partial.opcode, Opcode::GetIndexSpaceShape | Opcode::GetTensorShape) {
+            types.resize(named, types.first().copied().unwrap_or(TypeId(0)));
+            return Ok(types);
+        }
+        if variadic || types.len() >= info.results.len() {
+            return Ok(types);
+        }
+        // Block and grid coordinates have one type for three results.
+        if let [ty] = types[..] {
+            return Ok(vec![ty; info.results.len()]);
+        }
+        let names = info.rules.iter().find(|rule| rule.kind == RuleKind::SameType && rule.names.contains(&info.results[0].name));
+        let operand = names.and_then(|rule| info.fields.iter().position(|field| rule.names.contains(&field.wire_name)));
+        Ok(match operand.and_then(|field| fields[field].as_ref()) {
+            Some(FieldValue::Operand(value)) => vec![*self.body.ty(*value)],
+            _ => vec![self.module.tables.intern(Type::Token); info.results.len()],
+        })
+    }
+
+    fn pieces(&mut self, pieces: &[Piece], partial: &mut Partial<'a>) -> Result<()> {
+        for piece in pieces {
+            match piece {
+                Piece::Literal(text) => {
+                    for token in tokens(text) {
+                        self.c().expect(token)?;
+                    }
+                }
+                Piece::Field(field) => {
+                    let value = self.field(*field, partial)?;
+                    partial.fields[*field] = Some(value);
+                }
+                Piece::Types(slot, how) => self.types(*slot, *how, partial)?,
+                Piece::Group { slot, pieces, .. } => {
+                    if self.is_present(*slot, pieces, partial) {
+                        if let Slot::Field(field) = slot
+                            && partial.opcode.info().fields[*field].shape == Shape::Flag
+                        {
+                            partial.fields[*field] = Some(FieldValue::Flag(true));
+                        }
+                        self.pieces(pieces, partial)?;
+                    }
+                }
+                Piece::Loop => self.loop_head(partial)?,
+                Piece::Window => self.window(partial)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an optional part is there: its field was read before, or the text goes on as it does.
+    fn is_present(&mut self, slot: Slot, pieces: &[Piece], partial: &Partial<'_>) -> bool {
+        if let Slot::Field(field) = slot
+            && let Some(value) = &partial.fields[field]
+        {
+            return match value {
+                FieldValue::OptionalOperand(value) => value.is_some(),
+                FieldValue::Operands(values) => !values.is_empty(),
+                _ => true,
+            };
+        }
+        let first = pieces.iter().find_map(|piece| match piece {
+            Piece::Literal(text) => tokens(text).next().map(Ok),
+            Piece::Field(field) => Some(Err(*field)),
+            _ => None,
+        });
+        match first {
+            Some(Ok(token)) => {
+                // A comma begins an operand; one before a type belongs to a part whose field is known by now.
+                self.c().sees(token) && (token != "," || self.operand_follows())
+            }
+            Some(Err(field)) => match partial.opcode.info().fields[field].shape {
+                Shape::OptionalEnum(names) => names.contains(&self.c().peek_word()),
+                _ => self.c().peek() == Some('%'),
+            },
+            None => false,
+        }
+    }
+
+    fn operand_follows(&mut self) -> bool {
+        let mut ahead = self.c().clone();
+        ahead.eat(",") && ahead.peek() == Some('%')
+    }
+
+    fn field(&mut self, field: usize, partial: &Partial<'_>) -> Result<FieldValue> {
+        let info = &partial.opcode.info().fields[field];
+        Ok(match info.shape {
+            Shape::Operand => FieldValue::Operand(self.operand()?),
+            Shape::OptionalOperand => FieldValue::OptionalOperand(Some(self.operand()?)),
+            Shape::Operands => FieldValue::Operands(self.operands()?.into()),
+            Shape::Enum(names) | Shape::Byte(names) => FieldValue::Enum(self.one_of(names)?),
+            Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(self.one_of(names)?)),
+            Shape::Int32 | Shape::Int64 => FieldValue::Int(self.c().integer("a number")?),
+            Shape::String => {
+                let text = self.c().string()?;
+                FieldValue::String(self.module.tables.string(&text))
+            }
+            Shape::Symbol => FieldValue::String(self.module.symbol()?),
+            Shape::Attribute => FieldValue::Attribute(self.module.tables.predicate(&mut self.module.c)?),
+            Shape::Attributes => FieldValue::Attributes(self.module.tables.attributes(&mut self.module.c)?),
+            Shape::OptionalDictionary => {
+                FieldValue::OptionalDictionary(Some(Box::new(self.module.tables.hints(&mut self.module.c)?)))
+            }
+            Shape::Bools => {
+                let values = super::parse_types::list(self.c(), |c| match c.word("true or false")? {
+                    "true" => Ok(true),
+                    "false" => Ok(false),
+                    _ => Err(c.error("expected true or false")),
+                })?;
+                FieldValue::Bools(values.into())
+            }
+            Shape::Ints => {
+                let values = super::parse_types::list(self.c(), |c| c.integer("a number"))?;
+                FieldValue::Ints(values.into_iter().map(|value| value as i32).collect())
+            }
+            Shape::Flag | Shape::Constant | Shape::Region => return Err(self.c().error("an op is written in an unknown way")),
+        })
+    }
+
+    fn one_of(&mut self, names: &[&str]) -> Result<u8> {
+        self.c().skip_space();
+        let at = self.c().at();
+        let expected = || format!("expected one of: {}", names.join(", "));
+        let word = self.c().word(&expected())?;
+        let number = names.iter().position(|name| *name == word);
+        number.map(|number| number as u8).ok_or_else(|| self.c().error_at(at, expected()))
+    }
+
+    /// Types of operands must be those they have; types of results are taken.
+    fn types(&mut self, slot: Slot, how: Types, partial: &mut Partial<'_>) -> Result<()> {
+        self.c().skip_space();
+        let at = self.c().at();
+        let Slot::Field(field) = slot else {
+            let types = match how {
+                Types::Each if !self.is_variadic(slot, partial) => vec![self.module.tables.ty(&mut self.module.c)?],
+                Types::One => vec![self.module.tables.ty(&mut self.module.c)?],
+                _ => self.module.tables.types(&mut self.module.c)?,
+            };
+            partial.result_types.extend(types);
+            return Ok(());
+        };
+        let values: Vec<Value> = match &partial.fields[field] {
+            Some(FieldValue::Operand(value)) => vec![*value],
+            Some(FieldValue::OptionalOperand(value)) => value.iter().copied().collect(),
+            Some(FieldValue::Operands(values)) => values.to_vec(),
+            _ => Vec::new(),
+        };
+        let mut written = Vec::new();
+        for i in 0..values.len() {
+            if i > 0 && !self.c().eat(",") {
+                break;
+            }
+            written.push(self.module.tables.ty(&mut self.module.c)?);
+        }
+        if how == Types::Splat && written.len() == 1 {
+            written.resize(values.len(), written[0]);
+        }
+        let actual: Vec<TypeId> = values.iter().map(|value| *self.body.ty(*value)).collect();
+        if written != actual {
+            let name = partial.opcode.info().fields[field].name;
+            let text = |id: &TypeId| super::types::type_text(&self.module.tables.types, *id, super::types::TypeText::Short);
+            let actual = actual.iter().map(text).collect::<Vec<_>>().join(", ");
+            return Err(self.c().error_at(at, format!("'{name}' is of type {actual}")));
+        }
+        Ok(())
+    }
+
+    fn is_variadic(&self, slot: Slot, partial: &Partial<'_>) -> bool {
+        matches!(slot, Slot::Result(index) if partial.opcode.info().results[index].variadic)
+    }
+
+    /// The head of a loop, up to the brace; see the printer for its two forms.
+    fn loop_head(&mut self, partial: &mut Partial<'a>) -> Result<()> {
+        let counted = partial.opcode == Opcode::For;
+        let info = partial.opcode.info();
+        let index = |name: &str| info.field(name).expect("the table has the fields of loops");
+        if counted {
+            let variable = self.c().identifier('%', "a loop variable such as %i")?;
+            for (before, field) in [("in (", "lower_bound"), ("to", "upper_bound"), (", step", "step")] {
+                for token in tokens(before) {
+                    self.c().expect(token)?;
+                }
+                partial.fields[index(field)] = Some(FieldValue::Operand(self.operand()?));
+            }
+            self.c().expect(")")?;
+            self.c().expect(":")?;
+            let ty = self.module.tables.ty(&mut self.module.c)?;
+            partial.args.push((variable, ty));
+        }
+        let (mut names, mut init) = (Vec::new(), Vec::new());
+        if self.c().eat("iter_values") {
+            self.c().expect("(")?;
+            loop {
+                names.push(self.c().identifier('%', "a name such as %iter")?);
+                self.c().expect("=")?;
+                init.push(self.operand()?);
+                if !self.c().eat(",") {
+                    break;
+                }
+            }
+            self.c().expect(")")?;
+        }
+        let mut carried = Vec::new();
+        if counted && !init.is_empty() {
+            self.c().expect("->")?;
+            self.c().expect("(")?;
+            carried = self.module.tables.types(&mut self.module.c)?;
+            self.c().expect(")")?;
+            partial.result_types = carried.clone();
+        } else if !counted && self.c().eat(":") {
+            let types = self.module.tables.types(&mut self.module.c)?;
+            match init.is_empty() {
+                true => partial.result_types = types,
+                false => {
+                    carried = types;
+                    if self.c().eat("->") {
+                        partial.result_types = self.module.tables.types(&mut self.module.c)?;
+                    }
+                }
+            }
+        }
+        if carried.len() != init.len() {
+            return Err(self.c().error(format!("the loop carries {} values, and has types for {}", init.len(), carried.len())));
+        }
+        partial.args.extend(names.into_iter().zip(carried));
+        partial.fields[index("init_values")] = Some(FieldValue::Operands(init.into()));
+        Ok(())
+    }
+
+    /// Shape and strides of a tensor view, where an operand stands for each dimension that is not known.
+    fn window(&mut self, partial: &mut Partial<'_>) -> Result<()> {
+        let info = partial.opcode.info();
+        let mut patterns: Vec<Vec<i64>> = Vec::new();
+        let mut first = None;
+        for (label, field) in [("shape = ", "dynamic_shape"), (", strides = ", "dynamic_strides")] {
+            for token in tokens(label) {
+                self.c().expect(token)?;
+            }
+            let (mut pattern, mut values) = (Vec::new(), Vec::new());
+            self.c().expect("[")?;
+            while !self.c().sees("]") {
+                if self.c().peek() == Some('%') {
+                    values.push(self.operand()?);
+                    pattern.push(DYNAMIC);
+                } else {
+                    pattern.push(self.c().integer("a number or an operand")?);
+                }
+                if !self.c().eat(",") {
+                    break;
+                }
+            }
+            self.c().expect("]")?;
+            first = first.or(values.first().copied());
+            let index = info.field(field).expect("the table has the fields of tensor views");
+            partial.fields[index] = Some(FieldValue::Operands(values.into()));
+            patterns.push(pattern);
+        }
+        self.c().expect(":")?;
+        self.c().skip_space();
+        let at = self.c().at();
+        if let Some(value) = first {
+            let ty = self.module.tables.ty(&mut self.module.c)?;
+            if ty != *self.body.ty(value) {
+                return Err(self.c().error_at(at, "this is not the type of the dynamic sizes"));
+            }
+            self.c().expect("->")?;
+        }
+        let at = self.c().at();
+        let ty = self.module.tables.ty(&mut self.module.c)?;
+        let Type::TensorView { shape, strides, .. } = &self.module.tables.types[ty] else {
+            return Err(self.module.c.error_at(at, "expected a tensor_view type"));
+        };
+        if patterns[0][..] != shape[..] || patterns[1][..] != strides[..] {
+            return Err(self.module.c.error_at(at, "shape and strides are not those of the type"));
+        }
+        partial.result_types.push(ty);
+        Ok(())
+    }
+}
+
+/// Stands for the location of a terminator that was left out, until the op around it has one.
+const IMPLICIT: Loc = Loc(u32::MAX);
+
+/// What a field is that the text does not mention.
+fn absent(opcode: Opcode, name: &str, shape: Shape) -> Option<FieldValue> {
+    if let Some(default) = Op::field_default(opcode, name) {
+        return Some(default);
+    }
+    Some(match shape {
+        Shape::Flag => FieldValue::Flag(false),
+        Shape::OptionalOperand => FieldValue::OptionalOperand(None),
+        Shape::Operands => FieldValue::Operands(Box::default()),
+        Shape::OptionalEnum(_) => FieldValue::OptionalEnum(None),
+        Shape::OptionalDictionary => FieldValue::OptionalDictionary(None),
+        Shape::Bools => FieldValue::Bools(Box::default()),
+        // The value that a form leaves out, as it is written in the table.
+        Shape::Enum(names) => return unwritten(opcode, name).and_then(|value| number_of(names, value)),
+        _ => return None,
+    })
+}
+
+fn number_of(names: &[&str], value: &str) -> Option<FieldValue> {
+    names.iter().position(|name| *name == value).map(|number| FieldValue::Enum(number as u8))
+}
+
+/// The value of an enumeration that the op's text form leaves out.
+fn unwritten(opcode: Opcode, field: &str) -> Option<&'static str> {
+    let form = opcode.info().format;
+    let rest = &form[form.find(&format!("({field}!"))? + field.len() + 2..];
+    rest.split_once('?').map(|(value, _)| value)
+}

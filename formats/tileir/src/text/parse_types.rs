@@ -1,0 +1,471 @@
+//! Types and attributes, read.
+
+use super::lex::Cursor;
+use super::numbers::parse_float;
+use super::parse::Tables;
+use crate::bytecode::{MAX_DEPTH, MAX_RANK};
+use crate::check_type;
+use crate::enums::WireEnum;
+use crate::module::{Constant, stored_bytes};
+use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, Pointer, PointerSpace, Type, TypeId};
+use base::Scalar;
+use base::diag::Result;
+use base::memory::Padding;
+
+impl Tables {
+    pub(super) fn ty(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {
+        c.eat("!cuda_tile.");
+        c.skip_space();
+        let start = c.at();
+        let word = c.word("a type")?;
+        let ty = match word {
+            "token" => Type::Token,
+            "ptr" => Type::Ptr(self.pointer(c)?),
+            "tile" => self.tile(c, start)?,
+            "tensor_view" => self.tensor_view(c, start)?,
+            "partition_view" | "strided_view" | "gather_scatter_view" => self.view(c, word, start)?,
+            _ => Type::Scalar(Scalar::parse(word).ok_or_else(|| c.error_at(start, format!("unknown type: {word}")))?),
+        };
+        Ok(self.intern(ty))
+    }
+
+    pub(super) fn types(&mut self, c: &mut Cursor<'_>) -> Result<Vec<TypeId>> {
+        let mut types = vec![self.ty(c)?];
+        while c.eat(",") {
+            types.push(self.ty(c)?);
+        }
+        Ok(types)
+    }
+
+    fn scalar(&self, c: &mut Cursor<'_>) -> Result<Scalar> {
+        c.skip_space();
+        let start = c.at();
+        let word = c.word("an element type")?;
+        Scalar::parse(word).ok_or_else(|| c.error_at(start, format!("unknown type: {word}")))
+    }
+
+    fn pointer(&self, c: &mut Cursor<'_>) -> Result<Pointer> {
+        c.expect("<")?;
+        let at = c.at();
+        let pointee = self.scalar(c)?;
+        check_type::number(&Type::Scalar(pointee), "pointeeType").map_err(|message| c.error_at(at, message))?;
+        let space = space(c)?;
+        c.expect(">")?;
+        Ok(Pointer { pointee, space })
+    }
+
+    /// `4x?x` before an element type.
+    fn dims(&self, c: &mut Cursor<'_>) -> Result<Box<[i64]>> {
+        let mut dims = Vec::new();
+        loop {
+            match c.peek() {
+                Some('?') => {
+                    c.expect("?")?;
+                    dims.push(DYNAMIC);
+                }
+                Some('0'..='9' | '-') => dims.push(c.integer("a dimension")?),
+                _ => return Ok(dims.into()),
+            }
+            if dims.len() > MAX_RANK {
+                return Err(c.error(format!("the most dimensions there can be are {MAX_RANK}")));
+            }
+            // The separator is the first letter of the word that follows, or of the element's name after it.
+            let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
+            c.goto(c.at() + c.rest().len() - after.len());
+        }
+    }
+
+    fn tile(&self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
+        c.expect("<")?;
+        let shape = self.dims(c)?;
+        let element = if c.eat("!cuda_tile.ptr") || c.eat("ptr") {
+            Element::Ptr(self.pointer(c)?)
+        } else {
+            Element::Scalar(self.scalar(c)?)
+        };
+        c.expect(">")?;
+        check_type::tile(element, &shape).map_err(|message| c.error_at(start, message))?;
+        Ok(Type::Tile { element, shape })
+    }
+
+    fn tensor_view(&self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
+        c.expect("<")?;
+        let shape = self.dims(c)?;
+        let element = self.scalar(c)?;
+        let strides = match shape.is_empty() {
+            true => Vec::new(),
+            false => {
+                c.expect(",")?;
+                c.expect("strides")?;
+                c.expect("=")?;
+                list(c, |c| if c.eat("?") { Ok(DYNAMIC) } else { c.integer("a stride or '?'") })?
+            }
+        };
+        let space = space(c)?;
+        c.expect(">")?;
+        check_type::tensor_view(&shape, &strides).map_err(|message| c.error_at(start, message))?;
+        Ok(Type::TensorView { element, shape, strides: strides.into(), space })
+    }
+
+    fn view(&mut self, c: &mut Cursor<'_>, kind: &str, start: usize) -> Result<Type> {
+        c.expect("<")?;
+        c.expect("tile")?;
+        c.expect("=")?;
+        c.expect("(")?;
+        let tile: Box<[i32]> = dims_in_parentheses(c)?.into();
+        c.expect(",")?;
+        let mut traversal = Box::default();
+        if kind == "strided_view" {
+            c.expect("traversal_strides")?;
+            c.expect("=")?;
+            traversal = list(c, small_integer)?.into();
+            c.expect(",")?;
+        }
+        let padding = padding(c)?;
+        let at = c.at();
+        let tensor = self.ty(c)?;
+        if !matches!(self.types[tensor], Type::TensorView { .. }) {
+            return Err(c.error_at(at, "expected 'tensor_view' type"));
+        }
+        let ty = if kind == "gather_scatter_view" {
+            c.expect(",")?;
+            c.expect("sparse_dim")?;
+            c.expect("=")?;
+            let sparse_dim = small_integer(c)?.max(0) as u32;
+            Type::GatherScatterView { tile, tensor, sparse_dim, padding }
+        } else {
+            let dim_map: Box<[i32]> = if c.eat(",") {
+                c.expect("dim_map")?;
+                c.expect("=")?;
+                list(c, small_integer)?.into()
+            } else {
+                (0..tile.len() as i32).collect()
+            };
+            match kind {
+                "strided_view" => Type::StridedView { tile, traversal, tensor, dim_map, padding },
+                _ => Type::PartitionView { tile, tensor, dim_map, padding },
+            }
+        };
+        c.expect(">")?;
+        check_type::view(&self.types, &ty).map_err(|message| c.error_at(start, message))?;
+        Ok(ty)
+    }
+
+    /// The dictionary of dictionaries between `<` and `>`.
+    pub(super) fn hints(&mut self, c: &mut Cursor<'_>) -> Result<Dictionary> {
+        c.expect("<")?;
+        let mut entries = Vec::new();
+        while !c.sees(">") {
+            let key = self.key(c)?;
+            c.expect("=")?;
+            let value = self.attribute(c, 0)?;
+            if !matches!(value, Attribute::Dictionary(_)) {
+                return Err(c.error("expected a dictionary for this hint"));
+            }
+            entries.push((key, value));
+            if !c.eat(",") {
+                break;
+            }
+        }
+        c.expect(">")?;
+        self.sorted(c, entries)
+    }
+
+    fn key(&mut self, c: &mut Cursor<'_>) -> Result<crate::StringId> {
+        let key = if c.peek() == Some('"') { c.string()? } else { c.word("a name")?.to_string() };
+        Ok(self.string(&key))
+    }
+
+    fn sorted(&self, c: &mut Cursor<'_>, mut entries: Vec<(crate::StringId, Attribute)>) -> Result<Dictionary> {
+        entries.sort_by(|(a, _), (b, _)| self.strings[*a].cmp(&self.strings[*b]));
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(c.error(format!("'{}' is given twice", self.strings[pair[0].0])));
+        }
+        Ok(entries.into())
+    }
+
+    pub(super) fn attributes(&mut self, c: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
+        c.expect("[")?;
+        let mut values = Vec::new();
+        while !c.sees("]") {
+            values.push(self.attribute(c, 0)?);
+            if !c.eat(",") {
+                break;
+            }
+        }
+        c.expect("]")?;
+        Ok(values.into())
+    }
+
+    fn attribute(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        if depth > MAX_DEPTH {
+            return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
+        }
+        match c.peek() {
+            Some('{') => {
+                c.expect("{")?;
+                let mut entries = Vec::new();
+                while !c.sees("}") {
+                    let key = self.key(c)?;
+                    c.expect("=")?;
+                    entries.push((key, self.attribute(c, depth + 1)?));
+                    if !c.eat(",") {
+                        break;
+                    }
+                }
+                c.expect("}")?;
+                Ok(Attribute::Dictionary(self.sorted(c, entries)?))
+            }
+            Some('[') => {
+                c.expect("[")?;
+                let mut values = Vec::new();
+                while !c.sees("]") {
+                    values.push(self.attribute(c, depth + 1)?);
+                    if !c.eat(",") {
+                        break;
+                    }
+                }
+                c.expect("]")?;
+                Ok(Attribute::Array(values.into()))
+            }
+            Some('"') => {
+                let text = c.string()?;
+                Ok(Attribute::String(self.string(&text)))
+            }
+            Some('-' | '0'..='9') => self.number(c),
+            _ if c.eat("true") => Ok(Attribute::Bool(true)),
+            _ if c.eat("false") => Ok(Attribute::Bool(false)),
+            _ if c.eat("dense<") => Err(c.error("dense attributes have no text form that can be read")),
+            _ => Ok(Attribute::Type(self.ty(c)?)),
+        }
+    }
+
+    /// A number and its type, which is i64 or f64 when it is not written.
+    fn number(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
+        c.skip_space();
+        let at = c.at();
+        let text = c.number();
+        let scalar = match c.eat(":") {
+            true => self.scalar(c)?,
+            false if text.contains(['.', 'e', 'E']) && !text.starts_with("0x") => Scalar::F64,
+            false => Scalar::I64,
+        };
+        let bits = number_bits(scalar, text).ok_or_else(|| c.error_at(at, format!("'{text}' is no {scalar}")))?;
+        let ty = self.intern(Type::Scalar(scalar));
+        Ok(if scalar.is_int() { Attribute::Integer { ty, bits } } else { Attribute::Float { ty, bits } })
+    }
+
+    pub(super) fn predicate(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
+        c.eat("#cuda_tile.");
+        let bound = |c: &mut Cursor<'_>| if c.eat("?") { Ok(None) } else { c.integer("a bound or '?'").map(Some) };
+        let attribute = match c.word("a predicate: div_by, same_elements or bounded")? {
+            "div_by" => {
+                c.expect("<")?;
+                let divisor = c.integer("a divisor")? as u64;
+                let (mut every, mut along) = (None, None);
+                if c.eat(",") {
+                    c.expect("every")?;
+                    every = Some(c.integer("a number")?);
+                    c.expect("along")?;
+                    along = Some(c.integer("a number")?);
+                }
+                Attribute::DivBy { divisor, every, along }
+            }
+            "same_elements" => {
+                c.expect("<")?;
+                Attribute::SameElements(list(c, |c| c.integer("a number"))?.into())
+            }
+            "bounded" => {
+                c.expect("<")?;
+                let lower = bound(c)?;
+                c.expect(",")?;
+                Attribute::Bounded { lower, upper: bound(c)? }
+            }
+            other => return Err(c.error(format!("unknown predicate '{other}'"))),
+        };
+        c.expect(">")?;
+        Ok(attribute)
+    }
+
+    /// `<f32: elements> : type`.
+    pub(super) fn constant(&mut self, c: &mut Cursor<'_>) -> Result<(ConstantId, TypeId)> {
+        c.expect("<")?;
+        let scalar = self.scalar(c)?;
+        c.expect(":")?;
+        c.skip_space();
+        let elements_at = c.at();
+        let elements = elements(c, scalar)?;
+        c.expect(">")?;
+        c.expect(":")?;
+        let at = c.at();
+        let ty = self.ty(c)?;
+        let Some((Element::Scalar(element), shape)) = self.types[ty].tile() else {
+            return Err(c.error_at(at, "a constant is a tile of numbers"));
+        };
+        if element != scalar {
+            return Err(c.error_at(elements_at, format!("the elements are {scalar}, the type is one of {element}")));
+        }
+        let count = shape.iter().product::<i64>() as usize;
+        let data = encode(elements, scalar, count).map_err(|message| c.error_at(elements_at, message))?;
+        Ok((self.data(data), ty))
+    }
+
+    fn data(&mut self, data: Box<[u8]>) -> ConstantId {
+        if let Some(id) = self.by_data.get(&data) {
+            return *id;
+        }
+        let id = self.constants.push(Constant { data: data.clone() });
+        self.by_data.insert(data, id);
+        id
+    }
+}
+
+fn space(c: &mut Cursor<'_>) -> Result<PointerSpace> {
+    if !c.sees(",") {
+        return Ok(PointerSpace::Absent);
+    }
+    for token in [",", "<", "none", ">"] {
+        c.expect(token)?;
+    }
+    Ok(PointerSpace::None)
+}
+
+fn padding(c: &mut Cursor<'_>) -> Result<Option<Padding>> {
+    if !c.eat("padding_value") {
+        return Ok(None);
+    }
+    c.expect("=")?;
+    let word = c.word("a padding value")?;
+    let number = Padding::SPELLINGS.iter().position(|spelling| *spelling == word);
+    let padding = number.and_then(|number| Padding::from_number(number as u8));
+    let expected = || format!("'{word}' is no padding value; expected one of: {}", Padding::SPELLINGS.join(", "));
+    let padding = padding.ok_or_else(|| c.clone().error(expected()))?;
+    c.expect(",")?;
+    Ok(Some(padding))
+}
+
+fn small_integer(c: &mut Cursor<'_>) -> Result<i32> {
+    let at = c.at();
+    let value = c.integer("a number")?;
+    i32::try_from(value).map_err(|_| c.error_at(at, format!("{value} is too large")))
+}
+
+/// `8x16)`, as in `tile=(8x16)`.
+fn dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
+    let mut dims = Vec::new();
+    while !c.sees(")") {
+        dims.push(small_integer(c)?);
+        if let Some(after) = c.rest().strip_prefix('x') {
+            c.goto(c.at() + c.rest().len() - after.len());
+        }
+        if dims.len() > MAX_RANK {
+            return Err(c.error(format!("the most dimensions there can be are {MAX_RANK}")));
+        }
+    }
+    c.expect(")")?;
+    Ok(dims)
+}
+
+/// `[a, b]`.
+pub(super) fn list<'a, T>(c: &mut Cursor<'a>, mut item: impl FnMut(&mut Cursor<'a>) -> Result<T>) -> Result<Vec<T>> {
+    c.expect("[")?;
+    let mut items = Vec::new();
+    while !c.sees("]") {
+        items.push(item(c)?);
+        if !c.eat(",") {
+            break;
+        }
+    }
+    c.expect("]")?;
+    Ok(items)
+}
+
+fn number_bits(scalar: Scalar, text: &str) -> Option<u64> {
+    if scalar == Scalar::I1 {
+        return match text {
+            "true" | "1" | "-1" => Some(1),
+            "false" | "0" => Some(0),
+            _ => None,
+        };
+    }
+    if scalar.is_float() {
+        return parse_float(scalar, text);
+    }
+    let value: i128 = text.parse().ok()?;
+    let limit = 1i128 << scalar.bits();
+    (-(limit / 2)..limit).contains(&value).then_some(value as u64 & scalar.mask())
+}
+
+/// The elements of a constant as written.
+enum Elements {
+    Splat(u64),
+    List(Vec<u64>),
+    /// The bytes of all elements.
+    Raw(Vec<u8>),
+}
+
+fn elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
+    match c.peek() {
+        Some('"') => {
+            let text = c.string()?;
+            let digits = text.strip_prefix("0x").unwrap_or_default();
+            let bytes = digits.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+            let bytes: Option<Vec<u8>> = bytes.collect();
+            bytes.map(Elements::Raw).ok_or_else(|| c.error("expected hexadecimal digits after 0x"))
+        }
+        Some('[') => {
+            // Brackets say where dimensions end, which the type says too.
+            let mut bits = Vec::new();
+            let mut depth = 0;
+            loop {
+                if c.eat("[") {
+                    depth += 1;
+                } else if c.eat("]") {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(Elements::List(bits));
+                    }
+                } else if !c.eat(",") {
+                    bits.push(element(c, scalar)?);
+                }
+            }
+        }
+        _ => Ok(Elements::Splat(element(c, scalar)?)),
+    }
+}
+
+fn element(c: &mut Cursor<'_>, scalar: Scalar) -> Result<u64> {
+    c.skip_space();
+    let at = c.at();
+    let text = c.number();
+    number_bits(scalar, text).ok_or_else(|| c.error_at(at, format!("expected an element of type {scalar}")))
+}
+
+fn encode(elements: Elements, scalar: Scalar, count: usize) -> std::result::Result<Box<[u8]>, String> {
+    let wrong = |got: usize| format!("the type has {count} elements, and {got} are given");
+    if let Elements::Raw(bytes) = elements {
+        return crate::module::check_constant_size(&bytes, scalar, count).map(|()| bytes.into());
+    }
+    let bits = match &elements {
+        Elements::List(bits) if bits.len() != count => return Err(wrong(bits.len())),
+        Elements::List(bits) => &bits[..],
+        Elements::Splat(bits) => std::slice::from_ref(bits),
+        Elements::Raw(_) => &[],
+    };
+    if scalar == Scalar::I1 {
+        return Ok(encode_bools(bits, count));
+    }
+    let size = stored_bytes(scalar);
+    let shift = if scalar == Scalar::TF32 { 13 } else { 0 };
+    Ok(bits.iter().flat_map(|bits| (bits >> shift).to_le_bytes().into_iter().take(size)).collect())
+}
+
+/// Bits in order, the first in the lowest; one byte stands for all elements when there are more than eight.
+fn encode_bools(bits: &[u64], count: usize) -> Box<[u8]> {
+    if let ([all], 9..) = (bits, count) {
+        return Box::new([if *all != 0 { 0xFF } else { 0 }]);
+    }
+    let bit = |index: usize| bits.get(index).or(bits.first()).is_some_and(|bit| *bit != 0);
+    let byte = |at: usize| (0..8.min(count - at * 8)).fold(0u8, |byte, i| byte | u8::from(bit(at * 8 + i)) << i);
+    (0..count.div_ceil(8)).map(byte).collect()
+}

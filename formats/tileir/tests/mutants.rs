@@ -1,0 +1,184 @@
+//! Damaged files: whatever is done to a file, reading it ends quickly, in little memory and without a panic, and what is still
+//! accepted can be printed, written and read again.
+//!
+//! The mutants are the same in every run. A debug build takes a tenth of them.
+
+#![allow(unsafe_code, reason = "counting what is allocated takes an allocator, and allocators are unsafe traits")]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const MUTANTS: usize = if cfg!(debug_assertions) { 20_000 } else { 200_000 };
+/// What the issue of a file of `size` bytes may take.
+fn heap_limit(size: usize) -> usize {
+    (1 << 20) + 64 * size
+}
+
+/// Counts live bytes and the most there were.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+fn grew(size: usize) {
+    let live = LIVE.fetch_add(size, Relaxed) + size;
+    PEAK.fetch_max(live, Relaxed);
+}
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grew(layout.size());
+        // SAFETY: the layout is the caller's, who keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: pointer and layout are those of an earlier `alloc`, which went to the same allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if size > layout.size() {
+            grew(size - layout.size());
+        } else {
+            LIVE.fetch_sub(layout.size() - size, Relaxed);
+        }
+        // SAFETY: as for `dealloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A small generator that is the same everywhere (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 16) as usize % limit.max(1)
+    }
+}
+
+/// Values that sit at the edges of counts, indices and lengths.
+const EDGES: [&[u8]; 12] = [
+    &[0],
+    &[1],
+    &[0x7F],
+    &[0x80, 0x01],
+    &[0xFF, 0x7F],
+    &[0xFF, 0xFF, 0x03],
+    &[0xFF, 0xFF, 0xFF, 0xFF, 0x0F],
+    &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
+    &[0, 0, 0, 0, 0, 0, 0, 0x80],
+    &[0xFF, 0xFF, 0xFF, 0xFF],
+    &[13],
+    &[16],
+];
+
+/// One damage: a bit, a byte, an edge value in place or inserted, a piece cut out, doubled or taken from elsewhere.
+fn damage(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
+    // Past the magic and version, which would only be refused at once.
+    let start = 12.min(bytes.len());
+    let at = start + random.below(bytes.len() - start);
+    let length = 1 + random.below(16);
+    let end = (at + length).min(bytes.len());
+    match random.below(9) {
+        0 | 1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+        2 if at < bytes.len() => bytes[at] = random.next() as u8,
+        3 => drop(bytes.splice(at..(at + 1).min(bytes.len()), EDGES[random.below(EDGES.len())].iter().copied())),
+        4 => drop(bytes.splice(at..at, EDGES[random.below(EDGES.len())].iter().copied())),
+        5 => drop(bytes.drain(at..end)),
+        6 => {
+            let piece = bytes[at..end].to_vec();
+            drop(bytes.splice(at..at, piece));
+        }
+        7 => {
+            let from = random.below(donor.len());
+            let piece = donor[from..(from + length).min(donor.len())].to_vec();
+            let end = (at + piece.len()).min(bytes.len());
+            drop(bytes.splice(at..end, piece));
+        }
+        _ => bytes.truncate(at),
+    }
+}
+
+#[test]
+fn mutants_end_quickly_and_in_little_memory() {
+    let files = common::bytecode();
+    let mut random = Random(0x5EED);
+    let mut accepted = 0;
+    for number in 0..MUTANTS {
+        let mut bytes = files[number % files.len()].1.clone();
+        let donor = random.below(files.len());
+        for _ in 0..1 + random.below(3) {
+            damage(&mut bytes, &files[donor].1, &mut random);
+        }
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let started = Instant::now();
+        let outcome = tileir::bytecode::read(&bytes);
+        assert!(started.elapsed() < Duration::from_secs(1), "mutant {number} took {:?}", started.elapsed());
+        let used = PEAK.load(Relaxed) - before;
+        assert!(used <= heap_limit(bytes.len()), "mutant {number} of {} bytes took {used} bytes of memory", bytes.len());
+        let Ok(read) = outcome else { continue };
+        accepted += 1;
+        if accepted % 16 == 0 {
+            survives(&read, number);
+        }
+    }
+    assert!(accepted > MUTANTS / 100, "only {accepted} of {MUTANTS} mutants were still programs");
+}
+
+/// An accepted program can be written and read again, and then says the same.
+fn survives(read: &tileir::bytecode::Read, number: usize) {
+    let text = tileir::text::print(&read.module, Some(&read.debug));
+    let Ok(bytes) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) else { return };
+    let again = tileir::bytecode::read(&bytes).unwrap_or_else(|error| panic!("mutant {number} written: {error:?}"));
+    assert_eq!(tileir::text::print(&again.module, Some(&again.debug)), text, "mutant {number}");
+}
+
+#[test]
+fn deep_nesting_takes_no_stack() {
+    // Each level is an `if` with an empty else part: condition, one block, one op.
+    const DEPTH: usize = 100_000;
+    let mut text = String::from("entry @deep(%c: tile<i1>) {\n");
+    text.push_str(&"if %c {\n".repeat(DEPTH));
+    text.push_str(&"}\n".repeat(DEPTH));
+    text.push_str("return\n}\n");
+    let (module, debug) = common::parse("deep", &text);
+    tileir::verify::references(&module, &debug).expect("the program is a tree");
+    let bytes = tileir::bytecode::write(&module, &debug, tileir::Version::V13_1).expect("nesting has no limit");
+    let read = tileir::bytecode::read(&bytes).expect("it was just written");
+    let printed = tileir::text::print(&read.module, None);
+    assert_eq!(printed.matches("if %arg0 {").count(), DEPTH);
+}
+
+#[test]
+fn text_that_is_cut_or_damaged_is_refused_without_a_panic() {
+    let mut random = Random(7);
+    for (name, text, _) in common::PROGRAMS {
+        for _ in 0..MUTANTS / 200 {
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..1 + random.below(3) {
+                damage(&mut bytes, text.as_bytes(), &mut random);
+            }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let mut debug = base::DebugInfo::default();
+            if let Ok(module) = tileir::text::parse(&text, name, 1, &mut debug) {
+                let sound = tileir::verify::references(&module, &debug).is_ok();
+                if sound && tileir::verify::verify(&module, &debug).is_ok() {
+                    tileir::text::print(&module, Some(&debug));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The forms of a program say the same: text, bytecode of every version, and the stage file.
+
+mod common;
+
+use base::envelope::Form;
+use base::{Envelope, File, Payload};
+use common::{PROGRAMS, bytecode, parse};
+use tileir::{Module, Version, text};
+
+#[test]
+fn programs_obey_the_rules() {
+    for (name, text, _) in PROGRAMS {
+        let (module, debug) = parse(name, text);
+        tileir::verify::references(&module, &debug).unwrap_or_else(|error| panic!("{name}: {error}"));
+        tileir::verify::verify(&module, &debug).unwrap_or_else(|failure| panic!("{name}: {}", failure.message));
+    }
+}
+
+#[test]
+fn text_reads_back_to_the_same_text() {
+    for (name, text, _) in PROGRAMS {
+        let (module, debug) = parse(name, text);
+        for locations in [None, Some(&debug)] {
+            let printed = text::print(&module, locations);
+            let (again, again_debug) = parse(name, &printed);
+            assert_eq!(text::print(&again, locations.map(|_| &again_debug)), printed, "{name}");
+        }
+    }
+}
+
+#[test]
+fn bytecode_of_every_version_reads_back_to_the_same_text() {
+    for (name, bytes) in bytecode() {
+        let read = tileir::bytecode::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let (program, _) = name.split_once(' ').expect("a program and a version");
+        let (_, text, _) = PROGRAMS.iter().find(|(known, ..)| *known == program).expect("a known program");
+        let (module, debug) = parse(program, text);
+        assert_eq!(text::print(&read.module, Some(&read.debug)), text::print(&module, Some(&debug)), "{name}");
+    }
+}
+
+#[test]
+fn what_bytecode_says_survives_text_and_stage_files() {
+    for (name, bytes) in bytecode() {
+        let read = tileir::bytecode::read(&bytes).expect("it was just written");
+        let mut envelope = Envelope::new::<Module>("read", "a test", &bytes);
+        envelope.debug = read.debug;
+        let file = File { envelope, payload: read.module };
+        for form in [Form::Binary, Form::Ron, Form::Text] {
+            let written = file.write(form).unwrap_or_else(|error| panic!("{name} {form:?}: {error:?}"));
+            let again = File::<Module>::read(&written, &name).unwrap_or_else(|error| panic!("{name} {form:?}: {error:?}"));
+            let version = file.payload.version;
+            let bytes_again = tileir::bytecode::write(&again.payload, &again.envelope.debug, version).expect("the same version");
+            let read_again = tileir::bytecode::read(&bytes_again).expect("it was just written");
+            let whole = |module: &Module, debug| text::header(module) + &text::print_whole(module, debug);
+            assert_eq!(
+                whole(&read_again.module, &read_again.debug),
+                whole(&file.payload, &file.envelope.debug),
+                "{name} {form:?}"
+            );
+            assert_eq!(again.write(form).expect("it was just read"), written, "{name} {form:?}");
+            if form != Form::Text {
+                assert_eq!(again, file, "{name} {form:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_version_that_lacks_an_op_is_refused_by_name() {
+    let (name, text, _) = PROGRAMS[4];
+    let (module, debug) = parse(name, text);
+    let error = tileir::bytecode::write(&module, &debug, Version::V13_1).expect_err("13.1 has no atan2");
+    assert!(error.message.contains("needs bytecode 13."), "{}", error.message);
+    assert_eq!(error.exit_code(), 3);
+}
+
+#[test]
+fn an_error_in_a_text_shows_its_line_and_column() {
+    let text = "entry @k() {\n  %0 = iota : tile<6xi32>\n  return\n}\n";
+    let error = tileir::text::parse(text, "k.mlir", 1, &mut base::DebugInfo::default()).expect_err("six is no power of two");
+    let Some(base::diag::Place::Text { line, column, excerpt, .. }) = error.place else { panic!("{error:?}") };
+    assert_eq!((line, column, &*excerpt), (2, 15, "  %0 = iota : tile<6xi32>"));
+    assert!(error.message.contains("powers of two"), "{}", error.message);
+}
+
+#[test]
+fn a_stage_file_with_a_wrong_reference_is_refused() {
+    let (module, debug) = parse(PROGRAMS[0].0, PROGRAMS[0].1);
+    let mut envelope = Envelope::new::<Module>("read", "a test", b"");
+    envelope.debug = debug;
+    let mut broken = module.clone();
+    broken.functions[0].name = tileir::StringId(1000);
+    assert!(broken.verify(&envelope).is_err());
+    let mut broken = module;
+    broken.constants = base::Arena::new();
+    assert!(broken.verify(&envelope).is_err());
+}
