@@ -4,7 +4,7 @@ use base::DebugInfo;
 use tileir::{Module, Version};
 
 /// Name, text and the versions whose bytecode can hold the program.
-pub const PROGRAMS: [(&str, &str, Version); 5] = [
+pub(crate) const PROGRAMS: [(&str, &str, Version); 5] = [
     ("elementwise", include_str!("../programs/elementwise.mlir"), Version::V13_1),
     ("shapes", include_str!("../programs/shapes.mlir"), Version::V13_1),
     ("memory", include_str!("../programs/memory.mlir"), Version::V13_1),
@@ -12,14 +12,14 @@ pub const PROGRAMS: [(&str, &str, Version); 5] = [
     ("latest", include_str!("../programs/latest.mlir"), Version::V13_4),
 ];
 
-pub fn parse(name: &str, text: &str) -> (Module, DebugInfo) {
+pub(crate) fn parse(name: &str, text: &str) -> (Module, DebugInfo) {
     let mut debug = DebugInfo::default();
     let module = tileir::text::parse(text, name, 1, &mut debug).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     (module, debug)
 }
 
 /// Each program in each version that has everything it uses.
-pub fn bytecode() -> Vec<(String, Vec<u8>)> {
+pub(crate) fn bytecode() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for (name, text, since) in PROGRAMS {
         let (module, debug) = parse(name, text);
