@@ -78,11 +78,8 @@ impl Tables {
     fn tile(&self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
         c.expect("<")?;
         let shape = self.dims(c)?;
-        let element = if c.eat("!cuda_tile.ptr") || c.eat("ptr") {
-            Element::Ptr(self.pointer(c)?)
-        } else {
-            Element::Scalar(self.scalar(c)?)
-        };
+        let element =
+            if c.eat("!cuda_tile.ptr") || c.eat("ptr") { Element::Ptr(self.pointer(c)?) } else { Element::Scalar(self.scalar(c)?) };
         c.expect(">")?;
         check_type::tile(element, &shape).map_err(|message| c.error_at(start, message))?;
         Ok(Type::Tile { element, shape })
