@@ -1,5 +1,24 @@
 //! `tile-run`: executes Tile IR on the CPU. It defines for this project what a program means, and shares no lowering code with
 //! the stages.
+//!
+//! Where the definition of Tile IR leaves freedom, the answer here is always the same one:
+//!
+//! | what | here |
+//! |---|---|
+//! | order of a reduction | neighbours pairwise, then their results, and so on ([`tile::fold`]); identities are not folded in |
+//! | order of a scan | one after the other, from the first element |
+//! | matrix products | along K in order, each product and sum rounded to f32 (f64 for f64 and scaled products), then once to the accumulator |
+//! | `approx`, `full`, transcendental functions | the host's f64 function, rounded once |
+//! | NaN that is computed | one bit pattern for each type |
+//! | float to integer out of range | clamped, NaN is 0; eight bits and fewer are cut from sixteen |
+//! | float to eight bits and fewer | saturates, also from infinity |
+//! | shifts by the width or more | everything is shifted out |
+//! | division and remainder by zero | all ones, as the hardware gives |
+//! | loads outside a tensor without padding, or masked without padding | zero |
+//! | `for` with a step that is not positive | refused, when it would run |
+//! | accesses outside all buffers | refused |
+//! | grid dependencies (`gdc_*`), alias fences | nothing to wait for: one grid runs at a time and memory has one mapping |
+//! | order of blocks | see [`exec::schedule`] |
 
 mod arguments;
 mod check;
@@ -79,7 +98,12 @@ struct Options {
     max_ops: u64,
 }
 
+/// Stack of the threads that run blocks; reductions inside each other take some.
+const STACK: usize = 64 << 20;
+
 fn main() -> std::process::ExitCode {
+    // It fails only where a pool exists already, and there is none.
+    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
     common::runner::<Options>(&ABOUT, execute)
 }
 

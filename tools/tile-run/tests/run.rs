@@ -192,3 +192,33 @@ fn a_trace_shows_what_its_filter_lets_through() {
     let output = tile_run(folder.path(), THREE, ADD, &args);
     assert_eq!(stderr(&output), "[1, 0, 0] k.py:3:4: binary: %14 = f32[4] [5, 6, 7, 8]\n");
 }
+
+/// A body with control flow is run element by element, one with a reduction inside runs that in turn.
+#[test]
+fn reductions_take_any_body() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = "
+  %1 = iota : tile<16xi32> @1
+  %2 = constant(value: splat(5)) : tile<16xi32> @1
+  %3 = binary(kind: xor, lhs: %1, rhs: %2) : tile<16xi32> @1
+  %4 = reshape(x: %3) : tile<4x4xi32> @1
+  %5 = reduce(operands: [%4], dim: 1, identities: [0], body: {}) : tile<4xi32> @1 {
+    (%6: i32, %7: i32)
+    %8 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %6, rhs: %7) : i1 @1
+    %9 = if(cond: %8, then: {}, otherwise: {}) : i32 @1 {
+      yield(values: [%7]) @1
+    } {
+      %10 = reshape(x: %6) : tile<1xi32> @1
+      %11 = broadcast(x: %10) : tile<2xi32> @1
+      %12 = reduce(operands: [%11], dim: 0, identities: [0], body: {}) : i32 @1 {
+        (%13: i32, %14: i32)
+        %15 = binary(kind: min_i(signedness: signed), lhs: %13, rhs: %14) : i32 @1
+        yield(values: [%15]) @1
+      }
+      yield(values: [%12]) @1
+    }
+    yield(values: [%9]) @1
+  }
+  %16 = print(format: \"%d\", args: [%5]) : token @1";
+    assert_eq!(stdout(&tile_run(folder.path(), "%0: i32", body, &["1"])), "[7, 3, 15, 11]");
+}
