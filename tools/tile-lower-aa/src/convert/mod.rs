@@ -36,7 +36,8 @@ fn global(module: &Module, global: &tileir::Global) -> Global {
         count: shape.iter().product::<i64>() as u64,
         value: dense(module, global.value, global.ty),
         // Zero asks for no more than the element needs.
-        align: if global.alignment == 0 { natural } else { global.alignment },
+        // Any number is accepted in Tile IR; memory is aligned to a power of two that is at least as large.
+        align: global.alignment.checked_next_power_of_two().unwrap_or(natural).max(natural),
         constant: global.constant,
         private: global.visibility == Visibility::Private,
         loc: global.loc,
