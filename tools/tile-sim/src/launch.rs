@@ -5,6 +5,7 @@ use crate::fault::{Fault, Result};
 use crate::machine::{Delivery, Machine, Options};
 use crate::memory::Global;
 use crate::program::Program;
+use crate::stats::Traffic;
 use crate::{Arguments, DeliveryArgument, Races};
 use base::Scalar;
 use base::arith::Rounding;
@@ -40,9 +41,15 @@ pub(crate) fn run(
         instruction_limit: arguments.instruction_limit,
     };
     let mut machine = Machine::new(&program, options, launch.grid, params, memory(&program, &launch));
+    if arguments.stats.is_some() {
+        machine.traffic = vec![Traffic::default(); program.code.len()];
+    }
     let result = machine.run();
     let printed = std::io::stdout().write_all(&machine.printed);
     printed.map_err(|error| Diagnostic::io("SIM004", format!("cannot print: {error}")))?;
+    if let Some(path) = &arguments.stats {
+        common::write_file(Some(path), machine.report().as_bytes())?;
+    }
     launch.write_outputs(&arguments.out_dir, |name| machine.global.region(name))?;
     result.map_err(as_diagnostic)?;
     if let Some(race) = &machine.race {

@@ -14,6 +14,7 @@ use crate::order::{Actor, Order};
 use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::shared::Shared;
+use crate::stats::Traffic;
 use crate::tmem::Tmem;
 use crate::warp::{Split, Warp};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,13 +50,18 @@ pub(crate) struct Machine<'p> {
     pub(crate) printed: Vec<u8>,
     /// How often each instruction was executed.
     pub(crate) executed: Vec<u64>,
+    /// How often each branch was taken.
+    pub(crate) taken: Vec<u64>,
     pub(crate) total: u64,
     /// Waits at mbarriers that found the phase not done.
     pub(crate) failed_waits: u64,
     grid: [u32; 3],
     random: u64,
-    /// The line of the instruction that is executed.
+    /// The instruction that is executed, and its line.
+    pc: u32,
     line: u32,
+    /// Traffic of each instruction, when it is counted.
+    pub(crate) traffic: Vec<Traffic>,
     /// The first pair of accesses that nothing orders, when that is no error.
     pub(crate) race: Option<Box<Fault>>,
 }
@@ -83,7 +89,7 @@ pub(crate) struct Cta {
 impl<'p> Machine<'p> {
     pub(crate) fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
         let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
-        let executed = vec![0; program.code.len()];
+        let (executed, taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
         Machine {
             program,
             options,
@@ -91,11 +97,14 @@ impl<'p> Machine<'p> {
             params,
             printed: Vec::new(),
             executed,
+            taken,
             total: 0,
             failed_waits: 0,
             grid,
             random,
+            pc: 0,
             line: 0,
+            traffic: Vec::new(),
             race: None,
         }
     }
@@ -231,6 +240,11 @@ impl<'p> Machine<'p> {
             Races::Error => Order::new(self.program, ctas, false),
         }
     }
+    /// The counter of the instruction that is executed.
+    #[inline]
+    pub(crate) fn traffic(&mut self) -> Option<&mut Traffic> {
+        self.traffic.get_mut(self.pc as usize)
+    }
     /// Who executes the instruction.
     pub(crate) fn actor(&self, cta: usize, warp: &Warp) -> Actor {
         Actor { cta, warp: warp.index, line: self.line }
@@ -290,7 +304,7 @@ impl<'p> Machine<'p> {
                 warp.exit(index, mask);
                 continue;
             };
-            self.line = instr.line;
+            (self.pc, self.line) = (pc, instr.line);
             let flow = self.execute(cluster, cta, warp, index, instr).map_err(|fault| {
                 let place = format!(
                     "cta {} of cluster {:?}, warp {}, in '{}'",
@@ -300,7 +314,10 @@ impl<'p> Machine<'p> {
             })?;
             match flow {
                 Flow::Next => warp.splits[index].pc += 1,
-                Flow::Branch { target, taken } => warp.branch(index, target, taken),
+                Flow::Branch { target, taken } => {
+                    self.taken[pc as usize] += u64::from(taken != 0);
+                    warp.branch(index, target, taken);
+                }
                 Flow::Exit(lanes) => {
                     warp.exit(index, lanes);
                     if warp.is_done() {

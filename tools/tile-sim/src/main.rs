@@ -16,6 +16,7 @@ mod product;
 mod program;
 mod shared;
 mod slots;
+mod stats;
 mod tensor_map;
 mod tmem;
 mod warp;
@@ -49,6 +50,9 @@ struct Arguments {
     /// When asynchronous work is done
     #[arg(long, value_enum, default_value_t = DeliveryArgument::Early)]
     delivery: DeliveryArgument,
+    /// Writes what was executed, and the traffic to memory, as JSON
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
     /// What is done about accesses to shared memory that no barrier orders; by default a warning for PTX of other origin
     #[arg(long, value_enum)]
     races: Option<Races>,

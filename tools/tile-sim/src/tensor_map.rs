@@ -114,8 +114,8 @@ impl TensorMap {
             let mut rest = row;
             let mut inside = true;
             let mut address = self.address;
-            for axis in 1..5 {
-                let index = i64::from(at[axis]) + i64::from(rest % self.extent[axis]);
+            for (axis, &start) in at.iter().enumerate().skip(1) {
+                let index = i64::from(start) + i64::from(rest % self.extent[axis]);
                 rest /= self.extent[axis];
                 inside &= index >= 0 && (index as u64) < self.dims[axis];
                 address = address.wrapping_add((index as u64).wrapping_mul(self.strides[axis]));

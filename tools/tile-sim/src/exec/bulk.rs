@@ -89,6 +89,11 @@ impl Machine<'_> {
         if tensor.is_none() && !bytes.is_multiple_of(16) {
             return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size is a multiple of 16")));
         }
+        if let Some(traffic) = self.traffic()
+            && (op.from_side == Side::Global || op.to_side == Side::Global)
+        {
+            traffic.bulk(bytes);
+        }
         let shared = |cluster: &Cluster, address: u64| {
             let place = shared_place(cluster, cta, address as u32)?;
             let align = if op.tensor { 128 } else { 16 };

@@ -55,6 +55,10 @@ impl Machine<'_> {
     ) -> Result<()> {
         let destinations = addresses(warp, mask, to, Space::SharedCta, bytes)?;
         let sources = addresses(warp, mask, from, Space::Global, bytes)?;
+        if let Some(traffic) = self.traffic() {
+            traffic.global(&sources, mask, bytes);
+            traffic.shared(&destinations, mask, bytes);
+        }
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let read = read.map_or(bytes, |slot| warp.read(slot)[lane] as u32);

@@ -63,6 +63,9 @@ impl Machine<'_> {
         let used = shape.rows() * count;
         let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
         let at = addresses(warp, addressed, address, Space::SharedCta, 16)?;
+        if let Some(traffic) = self.traffic() {
+            traffic.shared(&at, addressed, 16);
+        }
         let (parts, bytes) = shape.parts();
         let actor = self.actor(cta, warp);
         for matrix in 0..count {
@@ -112,6 +115,9 @@ impl Machine<'_> {
         let used = shape.rows() * src.len();
         let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
         let at = addresses(warp, addressed, address, Space::SharedCta, shape.row_bytes())?;
+        if let Some(traffic) = self.traffic() {
+            traffic.shared(&at, addressed, shape.row_bytes());
+        }
         let (parts, bytes) = shape.parts();
         let actor = self.actor(cta, warp);
         for (matrix, &slot) in src.iter().enumerate() {

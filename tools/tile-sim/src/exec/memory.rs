@@ -107,6 +107,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let total = element.bytes * dst.len() as u32;
         let at = addresses(warp, mask, address, space, total)?;
+        self.count(space, &at, mask, total);
         let actor = self.actor(cta, warp);
         let mut undefined = 0;
         for lane in lanes_of(mask) {
@@ -144,6 +145,19 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Counts an access for the statistics; a generic one goes where its first lane goes.
+    fn count(&mut self, space: Space, at: &Lanes, mask: u32, bytes: u32) {
+        let Some(traffic) = self.traffic() else { return };
+        let first = at[mask.trailing_zeros() as usize];
+        match space {
+            Space::Global => traffic.global(at, mask, bytes),
+            Space::Generic if !matches!(first >> 32 << 32, SHARED_BASE | LOCAL_BASE | PARAM_BASE) => traffic.global(at, mask, bytes),
+            Space::SharedCta | Space::SharedCluster => traffic.shared(at, mask, bytes),
+            Space::Generic if first >> 32 << 32 == SHARED_BASE => traffic.shared(at, mask, bytes),
+            _ => {}
+        }
+    }
+
     pub(super) fn store(
         &mut self,
         cluster: &mut Cluster,
@@ -157,6 +171,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let total = bytes * src.len() as u32;
         let at = addresses(warp, mask, address, space, total)?;
+        self.count(space, &at, mask, total);
         let actor = self.actor(cta, warp);
         let mut buffer = [0; 64];
         for lane in lanes_of(mask) {
@@ -201,6 +216,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let bytes = ty.bytes();
         let at = addresses(warp, mask, address, space, bytes)?;
+        self.count(space, &at, mask, bytes);
         let actor = self.actor(cta, warp);
         cluster.order.synchronise(actor);
         let [a, b] = src.map(|slot| *warp.read(slot));

@@ -36,10 +36,9 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
     let mut sums = vec![0.0; m * N];
     let packed = op.d_packed;
     for (index, &slot) in op.c.iter().enumerate() {
-        let values = warp.read(slot);
-        for lane in 0..WARP {
+        for (lane, &value) in warp.read(slot).iter().enumerate() {
             for (part, (row, column)) in places(lane, index, op.c_packed) {
-                sums[row * N + column] = op.c_type.value(values[lane] >> (16 * part));
+                sums[row * N + column] = op.c_type.value(value >> (16 * part));
             }
         }
     }

@@ -1,0 +1,115 @@
+//! Text to tree and back, what errors point at, and that no text makes the parser fall over.
+
+use base::diag::Place;
+use ptx::{Item, Operand, Statement};
+
+const SAMPLE: &str = include_str!("sample.ptx");
+
+#[test]
+fn printed_and_parsed_again_it_is_the_same() {
+    let module = ptx::parse(SAMPLE).unwrap();
+    let printed = ptx::print(&module);
+    assert_eq!(ptx::parse(&printed).unwrap(), module);
+    assert_eq!(ptx::print(&ptx::parse(&printed).unwrap()), printed);
+    assert_eq!(module.envelope, ["//!tile ptx 1 final", "//!tile target sm_90"]);
+    assert_eq!((module.version, module.target.join(" ")), ((9, 4), "sm_90a debug".into()));
+}
+
+#[test]
+fn the_tree_says_what_the_text_says() {
+    let module = ptx::parse(SAMPLE).unwrap();
+    let kernel = module.items.iter().find_map(|item| match item {
+        Item::Function(function) if function.entry => Some(function),
+        _ => None,
+    });
+    let kernel = kernel.unwrap();
+    assert_eq!(kernel.directive("reqntid"), Some(&[128, 1, 1][..]));
+    assert!(kernel.params[2].hidden && kernel.params[2].bytes() == Some(128));
+    let instructions: Vec<_> = kernel
+        .body
+        .iter()
+        .flatten()
+        .filter_map(|statement| match statement {
+            Statement::Instruction(instruction) => Some(instruction),
+            _ => None,
+        })
+        .collect();
+    let load = instructions.iter().find(|instruction| instruction.full_name() == "ld.global.v4.b32").unwrap();
+    assert_eq!(load.line.0, 51);
+    assert_eq!(load.space(), Some(ptx::Space::Global));
+    assert!(matches!(&load.operands[1], Operand::Address(address) if address.offset == -16));
+}
+
+#[test]
+fn errors_have_a_place() {
+    let error = ptx::parse(&SAMPLE.replace("[%rd1+-16];", "[%rd1+-16}")).unwrap_err();
+    let Some(Place::Text { line, column, excerpt, .. }) = error.place else { panic!("no place") };
+    assert_eq!((line, &excerpt[column as usize - 1..]), (51, "}"));
+    assert!(error.message.contains("expected ']'"), "{}", error.message);
+}
+
+#[test]
+fn the_checker_finds_what_does_not_fit() {
+    let errors = |from: &str, to: &str| {
+        assert!(SAMPLE.contains(from));
+        let found = ptx::check(&ptx::parse(&SAMPLE.replacen(from, to, 1)).unwrap());
+        found.into_iter().map(|error| error.code).collect::<Vec<_>>()
+    };
+    let clean = errors("mov.u32", "mov.b32");
+    assert!(clean.is_empty(), "{clean:?}");
+    assert_eq!(errors("mov.u32 ", "move.u32 "), ["PTX013"]);
+    assert_eq!(errors("elect.sync 	%r2|%p1, -1", "elect.sync 	%r2|%p1"), ["PTX014"]);
+    assert_eq!(errors("@!%p1 bra", "@!%r1 bra"), ["PTX015"]);
+    assert_eq!(errors("[%rd1+-16]", "[%rd8+-16]"), ["PTX016"]);
+    assert_eq!(errors("@!%p1 bra 	$L__BB0_2", "@!%p1 bra 	$L__BB0_9"), ["PTX016"]);
+    assert_eq!(errors("mov.u32 	%r1, %tid.x;", "add.s32 %r1, %rs1, 1;"), ["PTX017"]);
+    assert_eq!(errors("$L__BB0_3:", "$L__BB0_3: $L__BB0_3:"), ["PTX011"]);
+}
+
+/// Texts a step away from a good one: bytes lost, changed or doubled, pieces exchanged. Each is refused or read, never more.
+#[test]
+fn mutations_are_refused_or_read() {
+    let mut state = 7u64;
+    let mut random = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % limit as u64) as usize
+    };
+    let odd: Vec<char> = "{}[]()<>,;:.%@!|+-=\"\\/*_0x9é\u{0}\n".chars().collect();
+    let text: Vec<char> = SAMPLE.chars().collect();
+    let mut read = 0;
+    for _ in 0..1500 {
+        let mut mutant = text.clone();
+        for _ in 0..1 + random(3) {
+            let at = random(mutant.len() - 60);
+            match random(4) {
+                0 => drop(mutant.drain(at..at + 1 + random(50))),
+                1 => mutant[at] = odd[random(odd.len())],
+                2 => mutant.insert(at, odd[random(odd.len())]),
+                _ => {
+                    let piece: Vec<char> = mutant[at..at + random(50)].to_vec();
+                    let to = random(mutant.len());
+                    mutant.splice(to..to, piece);
+                }
+            }
+        }
+        let mutant: String = mutant.into_iter().collect();
+        if let Ok(module) = ptx::parse(&mutant) {
+            read += 1;
+            ptx::check(&module);
+            assert_eq!(ptx::parse(&ptx::print(&module)).unwrap(), module, "{mutant}");
+        }
+    }
+    assert!(read > 50, "{read} mutants could be read");
+}
+
+#[test]
+fn depth_is_limited() {
+    let head = ".version 9.0\n.target sm_80\n.address_size 64\n.entry k()\n{\n";
+    for nest in ["{", "mov.b32 {", "@%p1 mov.b32 %r1, ("] {
+        let text = format!("{head}{}", nest.repeat(100_000));
+        assert!(ptx::parse(&text).is_err());
+    }
+    assert!(ptx::parse(&format!("{head}mov.b32 %r1, {}", "{".repeat(100_000))).is_err());
+}
