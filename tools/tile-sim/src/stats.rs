@@ -102,8 +102,12 @@ impl Machine<'_> {
                 });
             }
         }
-        let report =
-            Report { kernel: program.entry.clone(), total: self.part(0..program.code.len()), failed_waits: self.failed_waits, loops };
+        let report = Report {
+            kernel: program.entry.clone(),
+            total: self.part(0..program.code.len()),
+            failed_waits: self.failed_waits,
+            loops,
+        };
         serde_json::to_string_pretty(&report).expect("counts can be written") + "\n"
     }
 

@@ -151,7 +151,9 @@ impl Machine<'_> {
         let first = at[mask.trailing_zeros() as usize];
         match space {
             Space::Global => traffic.global(at, mask, bytes),
-            Space::Generic if !matches!(first >> 32 << 32, SHARED_BASE | LOCAL_BASE | PARAM_BASE) => traffic.global(at, mask, bytes),
+            Space::Generic if !matches!(first >> 32 << 32, SHARED_BASE | LOCAL_BASE | PARAM_BASE) => {
+                traffic.global(at, mask, bytes)
+            }
             Space::SharedCta | Space::SharedCluster => traffic.shared(at, mask, bytes),
             Space::Generic if first >> 32 << 32 == SHARED_BASE => traffic.shared(at, mask, bytes),
             _ => {}
