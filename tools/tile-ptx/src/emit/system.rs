@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
         let shape = self.ty(cond).shape().to_vec();
         let loc = self.function.body.ops[op].loc;
         let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
-        let position = vec!["%d"; shape.len().max(1)].join(", ");
+        let position = vec!["%d"; shape.len()].join(", ");
         let quoted = |text: &str| text.replace('%', "%%");
         let format = format!("{}:{line}: tile block: [%d, %d, %d], position: [{position}]: {}\n", quoted(file), quoted(message));
         let blocks: Vec<Val<'c>> = (0..3).map(|axis| self.block_number(axis)).collect();
@@ -119,9 +119,6 @@ impl<'c> Emitter<'c, '_> {
                 let coordinate = |dim: usize| -> Val<'c> { ir.add(thread[dim], ir.const32(strides.coordinate(own, dim))).into() };
                 let mut values = blocks.clone();
                 values.extend((0..shape.len()).map(coordinate));
-                if shape.is_empty() {
-                    values.push(ir.const32(0).into());
-                }
                 e.print_text(&format, &values);
                 e.wait(NANOSECONDS_TO_PRINT);
                 e.instruction_alone("trap;");
