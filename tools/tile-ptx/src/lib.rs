@@ -11,6 +11,7 @@ mod optimize;
 
 use base::File;
 use base::diag::{Diagnostic, Result};
+use common::Session;
 use inkwell::context::Context;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -19,21 +20,26 @@ pub enum Emit {
     LlvmIr,
 }
 
-/// The PTX of a program, or the LLVM IR it is made from.
-pub fn generate(input: &File<sched::Module>, producer: &str, emit: Emit) -> Result<String> {
+/// The PTX of a program, or the LLVM IR it is made from. The steps run under the clock of the session.
+pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) -> Result<String> {
     let envelope = &input.envelope;
     if sched::Phase::of(envelope) != Some(sched::Phase::Materialize) {
         let message = format!("the schedule is only at phase '{}'; run tile-sched on the file to finish it", envelope.phase);
         return Err(Diagnostic::invalid("PX001", message));
     }
-    let target = envelope.target()?;
+    let (target, level) = (envelope.target()?, envelope.options.opt_level());
     let context = Context::create();
-    let machine = optimize::machine(target, envelope.options.opt_level())?;
-    let module = kernel::emit_module(&context, &input.payload, envelope, &machine)?;
-    libdevice::link(&module)?;
-    optimize::run(&module, &machine, envelope.options.opt_level())?;
+    let machine = optimize::machine(target, level)?;
+    let module = session.timed("emit", |_| kernel::emit_module(&context, &input.payload, envelope, &machine))?;
+    session.timed("optimize", |_| {
+        libdevice::link(&module)?;
+        optimize::run(&module, &machine, level)
+    })?;
     match emit {
         Emit::LlvmIr => Ok(module.print_to_string().to_string()),
-        Emit::Ptx => finish::finish(&optimize::print(&module, &machine)?, &input.payload, envelope, producer),
+        Emit::Ptx => {
+            let text = session.timed("print", |_| optimize::print(&module, &machine))?;
+            finish::finish(&text, &input.payload, envelope, &session.producer())
+        }
     }
 }

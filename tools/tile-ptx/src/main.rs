@@ -36,8 +36,7 @@ fn main() -> std::process::ExitCode {
         if session.verify_only() {
             return Ok(());
         }
-        let producer = session.producer();
-        let text = generate(&input, &producer, options.emit)?;
+        let text = generate(&input, session, options.emit)?;
         session.write_bytes(text.as_bytes(), false)
     })
 }

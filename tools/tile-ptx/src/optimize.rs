@@ -6,19 +6,23 @@
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use inkwell::OptimizationLevel;
+use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
+use std::sync::Once;
 
 /// Run at O1 and above.
-const PASSES: &str = "nvvm-reflect,always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,infer-address-spaces,\
-separate-const-offset-from-gep,early-cse,nary-reassociate,instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
+const PASSES: &str = "nvvm-reflect,always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,nary-reassociate,\
+instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
 
 /// Run at O0: libdevice asks by a pass which target it is for, and has no functions to call.
 const UNOPTIMIZED: &str = "nvvm-reflect,always-inline,function(simplifycfg),globaldce";
 
 pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
-    LlvmTarget::initialize_nvptx(&InitializationConfig::default());
+    static SETTINGS: Once = Once::new();
+    SETTINGS.call_once(set_up);
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     let level = if opt_level == 0 { OptimizationLevel::None } else { OptimizationLevel::Default };
     LlvmTarget::from_triple(&triple)
@@ -27,6 +31,14 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
             llvm.create_target_machine(&triple, &llvm_cpu(target), "+ptx90", level, RelocMode::Default, CodeModel::Default)
         })
         .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no machine for {target}")))
+}
+
+/// Registers the target, with shared memory addressed in 32 bits, which costs half the registers.
+#[allow(unsafe_code, reason = "inkwell has no way to set options of the back end")]
+fn set_up() {
+    let arguments = [c"tile-ptx".as_ptr(), c"--nvptx-short-ptr".as_ptr()];
+    unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
+    LlvmTarget::initialize_nvptx(&InitializationConfig::default());
 }
 
 /// The processor that LLVM knows and that is nearest to the target.

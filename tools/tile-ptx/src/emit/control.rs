@@ -98,7 +98,7 @@ impl<'c> Emitter<'c, '_> {
             self.ir.builder.position_at_end(start);
             self.frames.push(Frame { kind: FrameKind::If, join: join.clone() });
             self.block(self.function.body.block_of(region))?;
-            self.frames.pop();
+            self.close();
         }
         self.ir.builder.position_at_end(join.block);
         self.bind(results, &join);
@@ -123,7 +123,7 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.position_at_end(start);
         self.frames.push(Frame { kind: FrameKind::For { next: head.clone(), counter, step }, join: join.clone() });
         self.block(inner)?;
-        self.frames.pop();
+        self.close();
         ir.builder.position_at_end(join.block);
         // The loop ends at its head, so what is carried there is the result.
         let carried = Target { block: join.block, phis: head.phis[1..].to_vec() };
@@ -142,15 +142,35 @@ impl<'c> Emitter<'c, '_> {
         self.bind(&args, &next);
         self.frames.push(Frame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
-        self.frames.pop();
+        self.close();
         ir.builder.position_at_end(join.block);
         self.bind(results, &join);
         Ok(())
     }
 
+    /// Ends the innermost construct's region.
+    fn close(&mut self) {
+        self.frames.pop();
+        let depth = self.frames.len();
+        self.heap.retain(|(inside, _)| *inside <= depth);
+    }
+
+    /// How many constructs stay open around the regions that an op leaves.
+    fn left_open(&self, core: &Core) -> usize {
+        let last = |test: fn(&FrameKind<'c>) -> bool| self.frames.iter().rposition(|frame| test(&frame.kind)).unwrap_or(0);
+        match core {
+            Core::Break { .. } => last(|kind| matches!(kind, FrameKind::Loop { .. })),
+            Core::Continue { .. } => last(|kind| !matches!(kind, FrameKind::If)),
+            Core::Yield { .. } => self.frames.len().saturating_sub(1),
+            _ => 0,
+        }
+    }
+
     /// Goes from the end of a region to where its construct wants to go on.
     pub(super) fn leave(&mut self, core: &Core) {
         let ir = self.ir;
+        let inside = if matches!(core, Core::Return {}) { 0 } else { self.left_open(core) + 1 };
+        self.give_back(inside);
         match core {
             Core::Return {} => {
                 ir.builder.build_return(None).expect("the builder is in a block");

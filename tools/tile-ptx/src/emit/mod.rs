@@ -66,6 +66,8 @@ pub(crate) struct Emitter<'c, 'a> {
     uses: Vec<u32>,
     /// Open constructs, outermost first.
     frames: Vec<Frame<'c>>,
+    /// Memory of the heap that is in use, with the number of constructs it was taken in.
+    heap: Vec<(usize, PointerValue<'c>)>,
 }
 
 impl<'c, 'a> Emitter<'c, 'a> {
@@ -87,7 +89,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         let values = vec![None; function.body.values.len()];
         let uses = function.body.use_counts(function.region);
         let target = envelope.target()?;
-        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, lines, uses, frames: Vec::new() })
+        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, lines, uses, frames: Vec::new(), heap: Vec::new() })
     }
 
     pub(crate) fn emit(mut self) -> Result<()> {

@@ -2,14 +2,17 @@
 
 use super::Emitter;
 use crate::ir::Val;
+use base::arith::{Binary, Signedness};
+use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::tile::Elem;
-use base::{Region, Value};
+use base::target::Family;
+use base::{Region, Scalar, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::Layout;
-use tileas::layout::{Strides, apply, solve};
+use tileas::layout::{LANE_BITS, Strides, apply, solve};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn reduce(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {
@@ -67,7 +70,13 @@ impl<'c> Emitter<'c, '_> {
         let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
         let mut rows: Vec<Vec<Val<'c>>> =
             (0..layout.registers()).map(|i| operands.iter().map(|operand| self.get(*operand)[i]).collect()).collect();
-        for bit in lanes {
+        let at_once = if lanes.len() == LANE_BITS { self.warp_reduction(body, &elems) } else { None };
+        if let Some(name) = at_once {
+            for row in &mut rows {
+                row[0] = self.ir.intrinsic_value(name, &[], &[row[0], self.ir.const32(u32::MAX).into()]);
+            }
+        }
+        for bit in lanes.into_iter().filter(|_| at_once.is_none()) {
             for row in &mut rows {
                 let others: Vec<Val<'c>> =
                     row.iter().zip(&elems).map(|(value, elem)| self.butterfly(*value, *elem, 1 << bit)).collect();
@@ -82,6 +91,39 @@ impl<'c> Emitter<'c, '_> {
             self.set(*result, registers);
         }
         Ok(())
+    }
+
+    /// The instruction that combines a whole warp's values as the body does, where the target has one.
+    fn warp_reduction(&self, body: Region, elems: &[Elem]) -> Option<&'static str> {
+        let block = &self.function.body.blocks[self.function.body.block_of(body)];
+        let [op, _] = block.ops[..] else { return None };
+        let node = &self.function.body.ops[op];
+        let Some(Core::Binary { kind, lhs, rhs }) = node.kind.core() else { return None };
+        let plain = [*lhs, *rhs] == block.args[..] || [*rhs, *lhs] == block.args[..];
+        if !plain || self.uses[node.results[0].0 as usize] != 1 {
+            return None;
+        }
+        match (elems, kind) {
+            ([Elem::Scalar(Scalar::I32)], kind) => Some(match kind {
+                Binary::AddI { .. } => "llvm.nvvm.redux.sync.add",
+                Binary::MaxI { signedness: Signedness::Signed } => "llvm.nvvm.redux.sync.max",
+                Binary::MinI { signedness: Signedness::Signed } => "llvm.nvvm.redux.sync.min",
+                Binary::MaxI { signedness: Signedness::Unsigned } => "llvm.nvvm.redux.sync.umax",
+                Binary::MinI { signedness: Signedness::Unsigned } => "llvm.nvvm.redux.sync.umin",
+                Binary::And => "llvm.nvvm.redux.sync.and",
+                Binary::Or => "llvm.nvvm.redux.sync.or",
+                Binary::Xor => "llvm.nvvm.redux.sync.xor",
+                _ => return None,
+            }),
+            ([Elem::Scalar(Scalar::F32)], kind) if self.target.family() == Family::Blackwell => Some(match kind {
+                Binary::MaxF { propagate_nan: false, ftz: false } => "llvm.nvvm.redux.sync.fmax",
+                Binary::MaxF { propagate_nan: true, ftz: false } => "llvm.nvvm.redux.sync.fmax.NaN",
+                Binary::MinF { propagate_nan: false, ftz: false } => "llvm.nvvm.redux.sync.fmin",
+                Binary::MinF { propagate_nan: true, ftz: false } => "llvm.nvvm.redux.sync.fmin.NaN",
+                _ => return None,
+            }),
+            _ => None,
+        }
     }
 
     /// Reducing lanes leaves the register bits in their order.

@@ -28,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Memory of the heap, of which one thread tells the others. It stays until the grid ends: an address may have been kept.
+    /// Memory of the heap, of which one thread tells the others.
     pub(super) fn alloca(&mut self, count: u64, align: u64, result: Value) {
         let ir = self.ir;
         let elem = self.elem(result);
@@ -47,7 +47,28 @@ impl<'c> Emitter<'c, '_> {
             vec![e.ir.int_to_ptr(address, GLOBAL).into()]
         });
         let known = self.agree(&Layout::uniform(self.warp_bits()), elem, address);
+        self.heap.push((self.frames.len(), known[0].into_pointer_value()));
         self.set(result, known);
+    }
+
+    /// Frees what was taken from the heap inside so many constructs or more, when no thread can use it any more.
+    pub(super) fn give_back(&self, inside: usize) {
+        let ir = self.ir;
+        let leaving: Vec<Val<'c>> =
+            self.heap.iter().filter(|(depth, _)| *depth >= inside).map(|(_, ptr)| ir.ptr_to_int(*ptr).into()).collect();
+        if leaving.is_empty() {
+            return;
+        }
+        self.block_barrier();
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            let free = ir.module.get_function("free").unwrap_or_else(|| {
+                ir.module.add_function("free", ir.context.void_type().fn_type(&[ir.i64().into()], false), None)
+            });
+            leaving.iter().for_each(|ptr| {
+                e.ir.call(free, &[*ptr]);
+            });
+            Vec::new()
+        });
     }
 
     /// Calls a function that the driver provides.
