@@ -143,9 +143,14 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// An arithmetic instruction with its rounding in the name: `add.rz.f32`. Half types go through f32 and are rounded once,
-    /// which is exact enough for sums and products because f32 holds them exactly or with more than twice the bits.
+    /// An arithmetic instruction with its rounding in the name: `add.rz.f32`. Half types go through f32: rounded twice in one
+    /// direction is rounded once.
     pub(super) fn directed(&self, name: &str, elem: Elem, rounding: Rounding, ftz: bool, args: &[Val<'c>]) -> Result<Val<'c>> {
+        if let half @ (Scalar::F16 | Scalar::BF16) = elem.carrier() {
+            let wide: Vec<Val<'c>> = args.iter().map(|arg| self.widen(*arg)).collect();
+            let result = self.directed(name, Elem::Scalar(Scalar::F32), rounding, false, &wide)?;
+            return Ok(self.write_floats(Scalar::F32, half, rounding, &[result])?[0]);
+        }
         let (mode, suffix) = (rounding_suffix(rounding), if ftz { ".ftz" } else { "" });
         let (ty, constraint) = match elem {
             Elem::Scalar(Scalar::F32) => ("f32", "f"),
@@ -160,7 +165,9 @@ impl<'c> Emitter<'c, '_> {
 
     fn divide_float(&self, elem: Elem, rounding: Rounding, ftz: bool, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
         let scalar = elem.carrier();
-        if matches!(scalar, Scalar::F16 | Scalar::BF16) {
+        let nearest = matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full);
+        if nearest && matches!(scalar, Scalar::F16 | Scalar::BF16) {
+            // Twice to nearest is once too, because f32 has more than twice the bits.
             let f32 = Elem::Scalar(Scalar::F32);
             let widen = |value: FloatValue<'c>| self.ir.builder.build_float_ext(value, self.ir.f32(), "").expect("halves widen");
             let quotient = self.divide_float(f32, Rounding::NearestEven, false, widen(a), widen(b))?;
@@ -170,7 +177,7 @@ impl<'c> Emitter<'c, '_> {
         let args = [a.into(), b.into()];
         match rounding {
             Rounding::NearestEven if !ftz => Ok(self.ir.builder.build_float_div(a, b, "").expect("floats divide").into()),
-            Rounding::Approx | Rounding::Full => {
+            Rounding::Approx | Rounding::Full if scalar == Scalar::F32 => {
                 let name = if rounding == Rounding::Approx { "approx" } else { "full" };
                 let text = format!("div.{name}{}.f32 $0, $1, $2;", if ftz { ".ftz" } else { "" });
                 Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("division has a result"))

@@ -10,6 +10,7 @@ use crate::ir::Val;
 use base::arith::{Convert, Rounding, Signedness};
 use base::diag::Result;
 use base::ir::Op as OpId;
+use base::tile::Elem;
 use base::{Scalar, Value};
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
@@ -22,14 +23,14 @@ impl<'c> Emitter<'c, '_> {
         }
         let mut registers = Vec::with_capacity(self.get(x).len());
         for pair in self.get(x).chunks(2) {
-            registers.extend(self.convert_pair(op, kind, from, to, pair)?);
+            registers.extend(self.convert_pair(kind, from, to, pair)?);
         }
         self.set(result, registers);
         Ok(())
     }
 
     /// One or two neighbouring registers.
-    fn convert_pair(&self, op: OpId, kind: Convert, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+    fn convert_pair(&self, kind: Convert, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let each = |f: &dyn Fn(Val<'c>) -> Result<Val<'c>>| pair.iter().map(|x| f(*x)).collect::<Result<Vec<Val<'c>>>>();
         match kind {
             Convert::ExtI { signedness } => each(&|x| Ok(self.resize(x, to, signedness).into())),
@@ -37,7 +38,7 @@ impl<'c> Emitter<'c, '_> {
             Convert::Bitcast => each(&|x| Ok(self.ir.bitcast(x, self.ir.scalar(to)))),
             Convert::FToF { rounding } => {
                 let (middle, values) = self.read_floats(from, pair);
-                self.write_floats(op, middle, to, rounding, &values)
+                self.write_floats(middle, to, rounding, &values)
             }
             Convert::IToF { signedness, rounding } if matches!(to, Scalar::F32 | Scalar::F64) => {
                 each(&|x| Ok(self.int_to_float(x.into_int_value(), from, to, signedness, rounding).into()))
@@ -52,7 +53,7 @@ impl<'c> Emitter<'c, '_> {
                         Some(rounding) => self.int_to_float(x, from, Scalar::F32, signedness, rounding).into(),
                     })
                 })?;
-                self.write_floats(op, Scalar::F32, to, rounding, &wide)
+                self.write_floats(Scalar::F32, to, rounding, &wide)
             }
             Convert::FToI { signedness, saturating } => {
                 let (middle, values) = self.read_floats(from, pair);
@@ -75,7 +76,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn write_floats(&self, op: OpId, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+    /// Numbers that [`Self::read_floats`] gave, rounded to a type.
+    pub(super) fn write_floats(&self, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let nearest = !matches!(
             rounding,
             Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
@@ -104,7 +106,7 @@ impl<'c> Emitter<'c, '_> {
             }),
             Scalar::F8E8M0FNU => each(&|x| self.write_exponent(self.f32_to_round(x, from, None), rounding).into()),
             Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN if nearest => Ok(self.write_small(from, to, pair)),
-            _ => Err(self.unsupported(op)),
+            _ => Err(self.unsupported_type(&format!("f_to_f.{}", rounding_suffix(rounding)), Elem::Scalar(to))),
         }
     }
 

@@ -17,7 +17,8 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn math(&self, kind: Unary, elem: Elem, x: Val<'c>) -> Result<Val<'c>> {
         if matches!(elem.carrier(), Scalar::F16 | Scalar::BF16) {
             let wide = self.math(kind, F32, self.widen(x))?;
-            return Ok(self.narrow(elem, wide));
+            let rounding = if let Unary::Sqrt { rounding, .. } = kind { rounding } else { Rounding::NearestEven };
+            return Ok(self.write_floats(Scalar::F32, elem.carrier(), rounding, &[wide])?[0]);
         }
         let double = elem.carrier() == Scalar::F64;
         match kind {
@@ -27,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
                 Ok(self.ir.intrinsic_value("llvm.sqrt", &[x.get_type()], &[x]))
             }
             Unary::Sqrt { rounding, ftz } => {
-                let mode = if rounding == Rounding::Approx { "approx" } else { rounding_suffix(rounding) };
+                let mode = if rounding == Rounding::Approx && !double { "approx" } else { rounding_suffix(rounding) };
                 self.instruction(&format!("sqrt.{mode}"), elem, ftz, x)
             }
             Unary::Rsqrt { ftz } => self.instruction("rsqrt.approx", elem, ftz, x),

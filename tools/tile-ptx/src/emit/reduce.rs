@@ -7,7 +7,6 @@ use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::tile::Elem;
-use base::target::Family;
 use base::{Region, Scalar, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
@@ -115,7 +114,7 @@ impl<'c> Emitter<'c, '_> {
                 Binary::Xor => "llvm.nvvm.redux.sync.xor",
                 _ => return None,
             }),
-            ([Elem::Scalar(Scalar::F32)], kind) if self.target.family() == Family::Blackwell => Some(match kind {
+            ([Elem::Scalar(Scalar::F32)], kind) if (100..110).contains(&self.target.0) => Some(match kind {
                 Binary::MaxF { propagate_nan: false, ftz: false } => "llvm.nvvm.redux.sync.fmax",
                 Binary::MaxF { propagate_nan: true, ftz: false } => "llvm.nvvm.redux.sync.fmax.NaN",
                 Binary::MinF { propagate_nan: false, ftz: false } => "llvm.nvvm.redux.sync.fmin",
