@@ -89,7 +89,21 @@ impl<'c, 'a> Emitter<'c, 'a> {
         let values = vec![None; function.body.values.len()];
         let uses = function.body.use_counts(function.region);
         let target = envelope.target()?;
-        Ok(Emitter { ir, module, function, envelope, target, kernel, shared, thread, values, lines, uses, frames: Vec::new(), heap: Vec::new() })
+        Ok(Emitter {
+            ir,
+            module,
+            function,
+            envelope,
+            target,
+            kernel,
+            shared,
+            thread,
+            values,
+            lines,
+            uses,
+            frames: Vec::new(),
+            heap: Vec::new(),
+        })
     }
 
     pub(crate) fn emit(mut self) -> Result<()> {

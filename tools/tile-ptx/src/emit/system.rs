@@ -61,9 +61,10 @@ impl<'c> Emitter<'c, '_> {
         }
         self.block_barrier();
         self.guarded(Some(self.first_thread()), &[], |e| {
-            let free = ir.module.get_function("free").unwrap_or_else(|| {
-                ir.module.add_function("free", ir.context.void_type().fn_type(&[ir.i64().into()], false), None)
-            });
+            let free = ir
+                .module
+                .get_function("free")
+                .unwrap_or_else(|| ir.module.add_function("free", ir.context.void_type().fn_type(&[ir.i64().into()], false), None));
             leaving.iter().for_each(|ptr| {
                 e.ir.call(free, &[*ptr]);
             });
