@@ -11,5 +11,5 @@ pub mod module;
 pub mod ops;
 mod verify;
 
-pub use module::{Function, FunctionAttrs, LoopSchedule, Module, Phase, Placement, Slot};
+pub use module::{Function, FunctionAttrs, LoopSchedule, Module, Phase, Placement, Slot, loop_body};
 pub use ops::Op;

@@ -1,7 +1,9 @@
 //! Modules and functions of `.sched`, and the binding to the file envelope.
 
 use crate::Op;
+use base::core_ops::Core;
 use base::diag::Result;
+use base::ir::Operation;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::tile::Global;
 use base::{Arena, Envelope, Payload};
@@ -43,20 +45,21 @@ pub struct Placement {
     pub depth: u32,
 }
 
-/// Where an op of a pipelined loop's body runs.
+/// When an op of a pipelined loop's body starts, counted from the start of its iteration: `stage * interval + cycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// Position of the op in the loop body.
+    /// Position of the op in the loop body; the terminator has none.
     pub op: u32,
     pub stage: u32,
-    /// Cycle within the initiation interval.
     pub cycle: u32,
 }
 
-/// The schedule of one loop: every op of its body once.
+/// The schedule of one loop: every op of its body once. Ops of the last stage compute; copies of an earlier stage run ahead by
+/// as many iterations as there are stages between.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
-    /// Which `for` of the function, in program order.
+    pub function: String,
+    /// Which `for` of the function in `.as`, in program order.
     pub index: u32,
     /// Cycles between the starts of two iterations, and its lower bounds by resources and by recurrences.
     pub interval: u32,
@@ -65,11 +68,20 @@ pub struct LoopSchedule {
     pub slots: Vec<Slot>,
 }
 
+impl LoopSchedule {
+    /// The stage that computes.
+    pub fn last_stage(&self) -> u32 {
+        self.slots.iter().map(|slot| slot.stage).max().unwrap_or(0)
+    }
+    pub fn start(&self, slot: &Slot) -> i64 {
+        i64::from(slot.stage) * i64::from(self.interval) + i64::from(slot.cycle)
+    }
+}
+
 /// What is known of a kernel besides its body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     pub program: tileas::FunctionAttrs,
-    pub schedules: Vec<LoopSchedule>,
     /// One per buffer, from phase alloc on.
     pub placements: Arena<Buffer, Placement>,
     /// Bytes of shared memory, from phase alloc on.
@@ -80,6 +92,8 @@ pub struct FunctionAttrs {
 pub struct Module {
     pub layouts: Arena<LayoutId, Layout>,
     pub globals: Vec<Global>,
+    /// From phase analysis on.
+    pub schedules: Vec<LoopSchedule>,
     pub functions: Vec<Function>,
 }
 
@@ -87,6 +101,51 @@ impl Module {
     pub fn layout_of(&self, ty: &Type) -> Option<&Layout> {
         ty.layout().map(|id| &self.layouts[id])
     }
+
+    /// The schedule as a table, one op a line; behind each, for the reader, what the op is as long as the loop is still there.
+    fn print_schedule(&self, schedule: &LoopSchedule) -> String {
+        let function = self.functions.iter().find(|function| function.name == schedule.function);
+        let ops = function.and_then(|function| {
+            let body = &function.body;
+            let block = loop_body(function, schedule.index)?;
+            Some(body.blocks[block].ops.iter().map(|op| body.ops[*op].kind.mnemonic()).collect::<Vec<_>>())
+        });
+        let ops = ops.filter(|ops| ops.len() == schedule.slots.len() + 1).unwrap_or_default();
+        let lines = schedule.slots.iter().map(|slot| {
+            let comment = ops.get(slot.op as usize).map(|op| format!(" // {op}")).unwrap_or_default();
+            format!("  {}{comment}\n", to_text(slot))
+        });
+        let LoopSchedule { function, index, interval, resource_bound, recurrence_bound, .. } = schedule;
+        let head = format!("schedule {} loop {index} interval {interval}", to_text(function));
+        let bounds = format!("resource_bound {resource_bound} recurrence_bound {recurrence_bound}");
+        format!("{head} {bounds} {{\n{}}}\n", lines.collect::<String>())
+    }
+}
+
+fn parse_schedule(reader: &mut Reader<'_>) -> Result<LoopSchedule> {
+    let function = reader.value()?;
+    let mut number = |name: &str| {
+        reader.expect(name)?;
+        reader.value::<u32>()
+    };
+    let [index, interval] = [number("loop")?, number("interval")?];
+    let [resource_bound, recurrence_bound] = [number("resource_bound")?, number("recurrence_bound")?];
+    reader.expect("{")?;
+    let mut slots = Vec::new();
+    while !reader.eat("}") {
+        slots.push(reader.value()?);
+    }
+    Ok(LoopSchedule { function, index, interval, resource_bound, recurrence_bound, slots })
+}
+
+/// The body of a function's `for` with that number, in program order.
+pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
+    let body = &function.body;
+    let mut loops = body.walk(function.region).into_iter().filter_map(|op| match body.ops[op].kind.core() {
+        Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
+        _ => None,
+    });
+    loops.nth(index as usize)
 }
 
 impl Payload for Module {
@@ -100,8 +159,9 @@ impl Payload for Module {
     fn print(&self, _: &Envelope) -> String {
         let layouts = self.layouts.values().map(|layout| format!("layout {}\n", to_text(layout)));
         let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
+        let schedules = self.schedules.iter().map(|schedule| self.print_schedule(schedule));
         let functions = self.functions.iter().map(print_function);
-        layouts.chain(globals).chain(functions).collect()
+        layouts.chain(globals).chain(schedules).chain(functions).collect()
     }
 
     fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
@@ -112,6 +172,8 @@ impl Payload for Module {
                 module.layouts.push(reader.value()?);
             } else if reader.eat("global") {
                 module.globals.push(reader.value()?);
+            } else if reader.eat("schedule") {
+                module.schedules.push(parse_schedule(&mut reader)?);
             } else {
                 let function: Function = read_function(&mut reader, &envelope.debug)?;
                 module.functions.push(base::text::compact(&function));

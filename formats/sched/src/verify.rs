@@ -1,5 +1,6 @@
 //! The rules of `.sched` files.
 
+use crate::Op;
 use crate::module::{Function, Module, Phase};
 use base::Envelope;
 use base::diag::{Diagnostic, Place, Result};
@@ -23,6 +24,12 @@ fn function(function: &Function, module: &Module, envelope: &Envelope, phase: Ph
             let bits = node.ty.shape().iter().map(|extent| extent.trailing_zeros()).sum();
             let layout = module.layouts.get(layout).ok_or_else(|| refuse("SC004", format!("{value} has an unknown layout")))?;
             layout.covers(bits).map_err(|message| refuse("SC005", format!("{value}: {message}")))?;
+        }
+    }
+    for node in function.body.ops.values() {
+        if let Op::Core(copy @ tileas::Op::CopyView { view, .. }) = &node.kind {
+            let copy = tileas::verify::copy_view(copy, function.body.ty(*view), &module.layouts, &function.attrs.program);
+            copy.map_err(|message| refuse("SC007", message))?;
         }
     }
     if phase >= Phase::Alloc {

@@ -12,7 +12,7 @@ pub mod mma;
 pub mod module;
 pub mod ops;
 pub mod types;
-mod verify;
+pub mod verify;
 
 pub use layout::{Layout, LayoutId};
 pub use module::{Agent, BufferInfo, BufferSpace, Descriptor, Function, FunctionAttrs, Global, Module, Role, Source};

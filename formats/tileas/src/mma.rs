@@ -182,20 +182,25 @@ impl SyncAtom {
         share(&mut col, grid.n_bits, own_col);
         share(&mut batches, grid.batch_bits, true);
         warp.resize(warp_bits as usize, 0);
-        // Products walk along K innermost, so its registers come first.
+        // A product takes one step of K at a time, so K changes last among the registers that one `ldmatrix` fills: a fragment of B
+        // is half of what it gives.
+        if operand == Operand::B && !col.is_empty() {
+            register.push(col.remove(0));
+        }
         let (first, second) = if operand == Operand::A { (col, row) } else { (row, col) };
         register.extend(first.into_iter().chain(second).chain(batches));
         Layout { register, lane, warp }
     }
 
-    /// How many warps can share the product usefully, split so that each reads least: rows of A and columns of B.
-    pub fn warp_grid(&self, batch: u32, m: u32, n: u32, warp_bits: u32) -> WarpGrid {
+    /// How many warps can share the product usefully, split so that each reads least: rows of A and columns of B. With `rows` the
+    /// rows are divided first, so that each warp has whole rows of the result.
+    pub fn warp_grid(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> WarpGrid {
         let most = [batch, m / self.m, n / self.n].map(u32::trailing_zeros);
         let mut grid = WarpGrid { m_bits: 0, n_bits: 0, batch_bits: warp_bits.min(most[0]) };
         for _ in grid.batch_bits..warp_bits {
-            let (rows, cols) = (m >> grid.m_bits, n >> grid.n_bits);
+            let more_rows = m >> grid.m_bits >= n >> grid.n_bits;
             let (can_m, can_n) = (grid.m_bits < most[1], grid.n_bits < most[2]);
-            if can_m && (rows >= cols || !can_n) {
+            if can_m && (rows || more_rows || !can_n) {
                 grid.m_bits += 1;
             } else if can_n {
                 grid.n_bits += 1;
@@ -216,7 +221,7 @@ mod tests {
                 if m % atom.m != 0 || n % atom.n != 0 || k % atom.k != 0 {
                     continue;
                 }
-                let grid = atom.warp_grid(batch, m, n, 2);
+                let grid = atom.warp_grid(batch, m, n, 2, false);
                 for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
                     let layout = atom.layout(operand, batch, rows, cols, grid, 2);
                     layout.covers((batch * rows * cols).trailing_zeros()).unwrap();

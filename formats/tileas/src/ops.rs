@@ -1,5 +1,6 @@
 //! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
 
+use crate::layout::LayoutId;
 use base::core_ops::Core;
 use base::memory::AtomicMode;
 pub use base::memory::Order;
@@ -53,7 +54,7 @@ pub enum Route {
     Shuffle,
 }
 
-base::plain_fields! { Buffer, CopyAtom, MmaAtom, Route }
+base::plain_fields! { Buffer, CopyAtom, MmaAtom, Route, LayoutId }
 
 base::ops! {
     /// An op of `.as`.
@@ -66,6 +67,10 @@ base::ops! {
         /// As in `.aa`, by an atom. Results: tile, token.
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom },
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom },
+        /// Copies a tile of a view straight into a buffer: each thread the elements that `layout` gives it, in pieces of the atom's
+        /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
+        /// Complete when executed. Result: token.
+        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, layout: LayoutId, atom: CopyAtom },
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
         Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },

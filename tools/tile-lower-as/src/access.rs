@@ -7,7 +7,7 @@ use base::Value;
 use base::ir::Op as OpId;
 use base::tile::{View, ViewKind, element_count};
 use std::collections::BTreeMap;
-use tileaa::facts::Facts;
+use tileaa::facts::{Facts, MemRefFacts};
 use tileaa::{Function, Op, Type};
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides};
@@ -19,6 +19,18 @@ const WIDEST: u64 = 16;
 pub(crate) struct Access {
     pub(crate) vector_bits: u32,
     pub(crate) layout: Layout,
+    /// How a copy to shared memory would take it, where that is known.
+    pub(crate) copy: Option<Pieces>,
+}
+
+/// How the neighbours of a view's tile could be copied: `1 << bits` of them along `dim` at a time. Unlike those of an access,
+/// such a piece may reach past a bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Pieces {
+    pub(crate) dim: usize,
+    pub(crate) bits: u32,
+    /// Whether none does.
+    pub(crate) whole: bool,
 }
 
 /// The accesses of a function, by op.
@@ -46,7 +58,7 @@ impl Accesses {
 pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> Access {
     let threads = (LANE_BITS + warp_bits) as u32;
     let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
-    Access { vector_bits, layout: Layout::blocked(order, vector_bits as usize, warp_bits) }
+    Access { vector_bits, layout: Layout::blocked(order, vector_bits as usize, warp_bits), copy: None }
 }
 
 /// The layout of a tile that no access shaped: rows along lanes.
@@ -67,8 +79,11 @@ impl Planner<'_> {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
         let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
         let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
-        let widest = contiguous.map_or(0, |t| self.view_width(value, view, t));
-        self.ordered(&view.tile, contiguous, widest)
+        let Some(t) = contiguous else { return self.ordered(&view.tile, None, 0) };
+        let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
+        let piece = view_width(&facts, view, t);
+        let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
+        Access { copy: Some(Pieces { dim: t, bits: piece, whole: whole == piece }), ..self.ordered(&view.tile, contiguous, whole) }
     }
 
     /// The layout in which neighbours along one dimension are in one thread, then in neighbouring lanes.
@@ -77,17 +92,6 @@ impl Planner<'_> {
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
         blocked(&order, widest_bits, self.warp_bits)
-    }
-
-    /// Log2 of the elements that one access along tile dimension `t` may take.
-    fn view_width(&self, value: Value, view: &View, t: usize) -> u32 {
-        let Some(facts) = self.facts.memref(value) else { return 0 };
-        let bytes = u64::from(view.memref.elem.bytes());
-        let dim = view.dim_map[t] as usize;
-        let step = u64::from(view.kind.step(&view.tile, t));
-        let across = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
-        let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg(), facts.sizes[dim]];
-        limits.into_iter().chain(across).min().unwrap_or(1).max(1).ilog2()
     }
 
     /// Of a tile of pointers: along the dimension in which they are neighbours for longest.
@@ -108,4 +112,14 @@ impl Planner<'_> {
         let first = (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
         Some(self.ordered(shape, first, first.map_or(0, |dim| width(dim).ilog2())))
     }
+}
+
+/// Log2 of the elements along tile dimension `t` that one access may take, as far as its address goes.
+fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
+    let bytes = u64::from(view.memref.elem.bytes());
+    let dim = view.dim_map[t] as usize;
+    let step = u64::from(view.kind.step(&view.tile, t));
+    let across = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
+    let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg()];
+    limits.into_iter().chain(across).min().unwrap_or(1).max(1).ilog2()
 }

@@ -4,6 +4,7 @@
 //! (constants, iotas, broadcasts, and what is computed from only such) have no home: each use makes them in the layout it wants.
 
 use crate::access::{Accesses, default_layout};
+use crate::copies::Copies;
 use crate::products::Products;
 use base::core_ops::Core;
 use base::ir::Op as OpId;
@@ -18,6 +19,7 @@ struct Context<'a> {
     function: &'a Function,
     accesses: &'a Accesses,
     products: &'a Products,
+    copies: &'a Copies,
 }
 
 pub(crate) struct Homes {
@@ -26,9 +28,9 @@ pub(crate) struct Homes {
 }
 
 impl Homes {
-    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize) -> Homes {
+    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, copies: &Copies, warp_bits: usize) -> Homes {
         let mut homes = Homes { layouts: vec![None; function.body.values.len()], warp_bits };
-        homes.region(&Context { function, accesses, products }, function.region);
+        homes.region(&Context { function, accesses, products, copies }, function.region);
         homes
     }
 
@@ -130,10 +132,12 @@ impl Homes {
     }
 
     fn result_home(&self, context: &Context<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
-        let Context { function, accesses, products } = context;
+        let Context { function, accesses, products, copies } = context;
         let body = &function.body;
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
+            // Its uses read it from a buffer, each in the layout it wants.
+            Op::LoadView { .. } if copies.get(op).is_some() => None,
             Op::LoadView { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
                 // Where nothing is gained by a layout, pointers that have a home are not moved.

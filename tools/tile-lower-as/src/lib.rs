@@ -2,7 +2,9 @@
 //! a home layout ([`homes`]), and the program is rewritten with conversions where a use wants another layout ([`mod@convert`]).
 
 mod access;
+mod banks;
 mod convert;
+mod copies;
 mod homes;
 mod kernel_spec;
 mod legalize;
@@ -10,6 +12,7 @@ mod products;
 mod remarks;
 
 use base::diag::Result;
+use base::envelope::{Category, LogEntry, Outcome};
 use base::{Envelope, File};
 
 /// The `.as` file of an `.aa` file whose envelope names the target.
@@ -31,6 +34,34 @@ fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, enve
     let accesses = access::Accesses::of(function, warp_bits);
     let products = products::Products::of(function, target, warp_bits);
     remarks::log(function, &accesses, &products, envelope);
-    let homes = homes::Homes::of(function, &accesses, &products, warp_bits);
-    convert::convert(function, attrs, &convert::Plan { accesses, products, homes }, module, envelope)
+    let copies = match envelope.options.opt_level() {
+        0 | 1 => copies::Copies::default(),
+        _ => copies::Copies::of(function, &accesses, &products, warp_bits),
+    };
+    log_copies(function, &copies, envelope);
+    let homes = homes::Homes::of(function, &accesses, &products, &copies, warp_bits);
+    convert::convert(function, attrs, &convert::Plan { accesses, products, homes, copies }, module, envelope)
+}
+
+/// What was decided about the operands of products in loops, for remarks.
+fn log_copies(function: &tileaa::Function, copies: &copies::Copies, envelope: &mut Envelope) {
+    let entry = |op: base::ir::Op, outcome, name: &str, message| LogEntry {
+        pass: "copies".into(),
+        outcome,
+        name: name.into(),
+        category: Category::Memory,
+        message,
+        function: function.name.clone(),
+        loc: function.body.ops[op].loc,
+    };
+    let made = copies.iter().map(|(op, copy)| {
+        let message = format!("the tile is copied to shared memory in pieces of {} bytes", copy.bytes);
+        entry(op, Outcome::Passed, "AsyncCopy", message)
+    });
+    let declined = copies.declined.iter().map(|(op, reason)| {
+        let message = format!("the tile is loaded through registers: {reason}");
+        entry(*op, Outcome::Declined, "AsyncCopy", message)
+    });
+    let entries: Vec<LogEntry> = made.chain(declined).collect();
+    envelope.log.extend(entries);
 }

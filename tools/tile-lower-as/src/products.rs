@@ -1,9 +1,9 @@
 //! Chooses the atom of every matrix product, how the warps divide it, and the layouts of its operands.
 
-use base::ir::Op as OpId;
+use base::ir::{Op as OpId, Operation};
 use base::tile::Shape;
 use base::{Scalar, Target, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::mma::{Operand, SyncAtom, sync_atom};
@@ -29,8 +29,12 @@ pub(crate) struct Products(BTreeMap<OpId, Product>);
 
 impl Products {
     pub(crate) fn of(function: &Function, target: Target, warp_bits: usize) -> Products {
+        let chained = chained(function);
         let plan = |op: OpId| match &function.body.ops[op].kind {
-            Op::Mma { lhs, rhs, acc, .. } => Some((op, plan(function, [*lhs, *rhs, *acc], target, warp_bits as u32))),
+            Op::Mma { lhs, rhs, acc, .. } => {
+                let rows = chained.contains(&op);
+                Some((op, plan(function, [*lhs, *rhs, *acc], target, warp_bits as u32, rows)))
+            }
             _ => None,
         };
         Products(function.body.walk(function.region).into_iter().filter_map(plan).collect())
@@ -46,13 +50,13 @@ pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
 }
 
-fn plan(function: &Function, [lhs, rhs, acc]: [Value; 3], target: Target, warp_bits: u32) -> Product {
+fn plan(function: &Function, [lhs, rhs, acc]: [Value; 3], target: Target, warp_bits: u32, rows: bool) -> Product {
     let tile = |value: Value| function.body.ty(value).tile().expect("products are of tiles");
     let ((a, lhs), (_, rhs), (acc, _)) = (tile(lhs), tile(rhs), tile(acc));
     let [batch, m, n, k] = extents(lhs, rhs);
     match sync_atom(target, a.carrier(), acc.carrier(), [m, n, k]) {
         Some(atom) => {
-            let grid = atom.warp_grid(batch, m, n, warp_bits);
+            let grid = atom.warp_grid(batch, m, n, warp_bits, rows);
             let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
             Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n) }
         }
@@ -76,19 +80,43 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
-/// Warps of a kernel: more when its products' accumulators would not fit the registers of fewer.
+/// The products whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
+/// such an operand stays in its registers, and reductions of rows stay in a warp.
+fn chained(function: &Function) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let mut chained = BTreeSet::new();
+    for op in body.walk(function.region) {
+        let Op::Mma { lhs, .. } = &body.ops[op].kind else { continue };
+        let mut seen = BTreeSet::new();
+        let mut work = vec![*lhs];
+        while let Some(from) = work.pop().and_then(|value| body.defining_op(value)) {
+            if !seen.insert(from) {
+                continue;
+            }
+            match &body.ops[from].kind {
+                Op::Mma { .. } => chained.extend([op, from]),
+                Op::Core(core) if core.is_elementwise() => work.extend(core.operands()),
+                _ => {}
+            }
+        }
+    }
+    chained
+}
+
+/// Warps of a kernel: more when the accumulators that are alive together would not fit the registers of fewer.
 pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     /// Registers of a thread that accumulators may take before the rest of a kernel spills.
     const MOST_REGISTERS: u32 = 128;
-    let accumulators = function.body.ops.values().filter_map(|node| match &node.kind {
-        Op::Mma { acc, .. } => {
-            let (elem, shape) = function.body.ty(*acc).tile()?;
-            Some(base::tile::element_count(shape) as u32 * elem.bits().div_ceil(32).max(1))
-        }
-        _ => None,
-    });
-    let most = accumulators.max().unwrap_or(0);
-    if most > MOST_REGISTERS * 32 * fewest { fewest * 2 } else { fewest }
+    let registers =
+        |op: OpId| match &function.body.ops[op].kind {
+            Op::Mma { acc, .. } => function.body.ty(*acc).tile().map_or(0, |(elem, shape)| {
+                (base::tile::element_count(shape) as u32).saturating_mul(elem.bits().div_ceil(32).max(1))
+            }),
+            _ => 0,
+        };
+    let largest = function.body.walk(function.region).into_iter().map(registers).max().unwrap_or(0);
+    let together = chained(function).into_iter().map(registers).fold(0, u32::saturating_add);
+    if largest.max(together) > MOST_REGISTERS * 32 * fewest { fewest * 2 } else { fewest }
 }
 
 /// Whether products of a target take operands of this type as they are, by atoms or otherwise.

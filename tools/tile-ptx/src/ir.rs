@@ -12,7 +12,9 @@ use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
 use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum, FloatType, IntType};
-use inkwell::values::{BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, IntValue, PointerValue};
+use inkwell::values::{
+    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, GlobalValue, IntValue, PointerValue,
+};
 use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
 
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
@@ -167,6 +169,12 @@ impl<'c> Ir<'c> {
     }
     pub(crate) fn ptr_to_int(&self, ptr: PointerValue<'c>) -> IntValue<'c> {
         self.builder.build_ptr_to_int(ptr, self.i64(), "").expect(BUG)
+    }
+    /// The 32-bit address of a shared variable, as a value that is computed once.
+    pub(crate) fn opaque_address(&self, variable: GlobalValue<'c>) -> IntValue<'c> {
+        let address = self.builder.build_ptr_to_int(variable.as_pointer_value(), self.i32(), "").expect(BUG);
+        let copy = self.asm(Some(self.i32().into()), "mov.b32 $0, $1;", "=r,r", &[address.into()], false);
+        copy.expect("the assembly gives a value").into_int_value()
     }
     pub(crate) fn int_to_ptr(&self, int: IntValue<'c>, space: u16) -> PointerValue<'c> {
         let ty = self.context.ptr_type(AddressSpace::from(space));

@@ -2,20 +2,25 @@
 //!
 //! Requires: nothing. Establishes: one placement per buffer, and the function's bytes of shared memory, which fit the target.
 
-use crate::hazards::touches;
+use crate::hazards::{Touch, touches};
 use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
 use base::{Arena, File, Loc, Region};
-use sched::{Function, Module, Placement};
+use sched::{Function, LoopSchedule, Module, Placement};
 use tileas::Buffer;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
-    for function in &mut file.payload.functions {
-        place(function);
-        let attrs = &function.attrs;
-        if attrs.shared_bytes > target.shared_memory() {
+    let Module { functions, schedules, .. } = &mut file.payload;
+    for function in functions {
+        let placements = place(function, &depths(function, schedules));
+        let buffers = &function.attrs.program.buffers;
+        let end = placements.iter().map(|(buffer, place)| place.offset + buffers[buffer].bytes() * place.depth).max();
+        function.attrs.shared_bytes = end.unwrap_or(0);
+        function.attrs.placements = placements;
+        if function.attrs.shared_bytes > target.shared_memory() {
             // ptxas words it so, and tuners look for these words.
-            let (used, most) = (attrs.shared_bytes, target.shared_memory());
+            let (used, most) = (function.attrs.shared_bytes, target.shared_memory());
             let message = format!("'{}' uses too much shared data (0x{used:x} bytes, 0x{most:x} max)", function.name);
             let error = Diagnostic::unsupported("SC100", message);
             return Err(error.at_loc(&file.envelope.debug, where_the_largest_is_used(function)));
@@ -33,6 +38,30 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
     user.map_or(Loc::UNKNOWN, |op| op.loc)
 }
 
+/// The shared memory that a function would take with these schedules of its loops.
+pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule]) -> u32 {
+    let buffers = &function.attrs.program.buffers;
+    let placements = place(function, &depths(function, schedules));
+    placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
+}
+
+/// The slots of each buffer that a scheduled copy fills: one, and one more for each iteration that it runs ahead.
+fn depths(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<u32>> {
+    let mut depths = vec![None; function.attrs.program.buffers.len()];
+    for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
+        let Some(block) = sched::loop_body(function, schedule.index) else { continue };
+        let ops = &function.body.blocks[block].ops;
+        for slot in &schedule.slots {
+            for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
+                if matches!(touch, Touch::Copy(_)) {
+                    depths[touch.buffer().0 as usize] = Some(schedule.last_stage() - slot.stage + 1);
+                }
+            }
+        }
+    }
+    depths
+}
+
 /// The ops between which a buffer holds something, by position in program order.
 #[derive(Clone, Copy)]
 struct Life {
@@ -40,34 +69,35 @@ struct Life {
     last: usize,
 }
 
-fn place(function: &mut Function) {
-    let lives = lives(function);
+fn place(function: &Function, depths: &[Option<u32>]) -> Arena<Buffer, Placement> {
+    let lives = lives(function, depths);
     let buffers = &function.attrs.program.buffers;
+    let depth = |buffer: Buffer| depths[buffer.0 as usize].unwrap_or(1);
+    let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
     // Large buffers first: small ones fit into what is left.
     let mut order: Vec<Buffer> = buffers.ids().collect();
-    order.sort_by_key(|buffer| (std::cmp::Reverse(buffers[*buffer].bytes()), *buffer));
+    order.sort_by_key(|buffer| (std::cmp::Reverse(bytes(*buffer)), *buffer));
     let mut placed: Vec<(Buffer, u32)> = Vec::new();
     for buffer in order {
-        let info = &buffers[buffer];
-        let align = info.align.max(1);
+        let align = buffers[buffer].align.max(1);
         let overlaps = |other: Buffer| lives[buffer.0 as usize].meets(lives[other.0 as usize]);
-        let mut taken: Vec<(u32, u32)> =
-            placed.iter().filter(|(other, _)| overlaps(*other)).map(|(other, at)| (*at, at + buffers[*other].bytes())).collect();
+        let mut taken: Vec<(u32, u32)> = placed
+            .iter()
+            .filter(|(other, _)| overlaps(*other))
+            .map(|(other, at)| (*at, at.saturating_add(bytes(*other))))
+            .collect();
         taken.sort_unstable();
-        let mut at = 0;
+        let mut at = 0u32;
         for (start, end) in taken {
-            if at + info.bytes() <= start {
+            if at.saturating_add(bytes(buffer)) <= start {
                 break;
             }
             at = at.max(end.next_multiple_of(align));
         }
         placed.push((buffer, at));
     }
-    let end = placed.iter().map(|(buffer, at)| at + buffers[*buffer].bytes()).max().unwrap_or(0);
     placed.sort_unstable();
-    function.attrs.placements =
-        placed.into_iter().map(|(_, offset)| Placement { offset, depth: 1 }).collect::<Arena<Buffer, Placement>>();
-    function.attrs.shared_bytes = end;
+    placed.into_iter().map(|(buffer, offset)| Placement { offset, depth: depth(buffer) }).collect()
 }
 
 impl Life {
@@ -76,29 +106,43 @@ impl Life {
     }
 }
 
-fn lives(function: &Function) -> Vec<Life> {
-    let mut lives = vec![Life { first: usize::MAX, last: 0 }; function.attrs.program.buffers.len()];
-    let mut position = 0;
-    region(function, function.region, &mut position, &mut lives);
-    lives
+fn lives(function: &Function, depths: &[Option<u32>]) -> Vec<Life> {
+    let lives = vec![Life { first: usize::MAX, last: 0 }; function.attrs.program.buffers.len()];
+    let mut walk = Walk { function, depths, position: 0, lives };
+    walk.region(function.region);
+    walk.lives
 }
 
-fn region(function: &Function, at: Region, position: &mut usize, lives: &mut [Life]) {
-    let body = &function.body;
-    for &op in &body.blocks[body.block_of(at)].ops {
-        *position += 1;
-        let kind = &body.ops[op].kind;
-        for touch in touches(kind) {
-            let life = &mut lives[touch.buffer().0 as usize];
-            *life = Life { first: life.first.min(*position), last: life.last.max(*position) };
-        }
-        let start = *position;
-        for inner in base::ir::Operation::regions(kind) {
-            region(function, inner, position, lives);
-        }
-        // What a loop reads but was written before it is read again in the next round.
-        for life in lives.iter_mut().filter(|life| life.first < start && life.last > start) {
-            life.last = *position;
+struct Walk<'a> {
+    function: &'a Function,
+    depths: &'a [Option<u32>],
+    position: usize,
+    lives: Vec<Life>,
+}
+
+impl Walk<'_> {
+    fn region(&mut self, at: Region) {
+        let body = &self.function.body;
+        for &op in &body.blocks[body.block_of(at)].ops {
+            self.position += 1;
+            let kind = &body.ops[op].kind;
+            for touch in touches(kind) {
+                let life = &mut self.lives[touch.buffer().0 as usize];
+                *life = Life { first: life.first.min(self.position), last: life.last.max(self.position) };
+            }
+            let start = self.position;
+            kind.regions().into_iter().for_each(|inner| self.region(inner));
+            let lives = self.lives.iter_mut().zip(self.depths).filter(|(life, _)| life.last > start);
+            for (life, depth) in lives {
+                // What a loop reads but was written before it is read again in the next round.
+                if life.first < start {
+                    life.last = self.position;
+                }
+                // What a scheduled copy fills is in use all through the loop, and filled right before it.
+                if depth.is_some() {
+                    *life = Life { first: life.first.min(start), last: self.position };
+                }
+            }
         }
     }
 }

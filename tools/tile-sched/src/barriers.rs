@@ -1,36 +1,58 @@
 //! Places barriers: between two accesses of different threads to the same shared memory, of which one is a write, and between
 //! such accesses to global memory that a token orders ([`crate::ordering`]).
 //!
-//! Requires: placements. Establishes: on every path, a barrier stands between such accesses. Every op is taken to be executed
-//! by all threads of the block; a barrier is put as late as possible, directly before the second access.
+//! Requires: placements. Establishes: on every path, a barrier stands between such accesses, and before it a wait for the copies
+//! that no pipelined loop waits for itself. Every op is taken to be executed by all threads of the block; a barrier is put as
+//! late as possible, directly before the second access. Accesses to different slots of a ring do not meet: which iteration an
+//! op of a pipelined loop works for is known from [`Marks`].
 
 use crate::hazards::{Touch, touches};
+use crate::materialize::{Marks, Part};
 use crate::ordering::Ordering;
-use base::diag::Result;
+use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::{File, Region};
-use sched::{Function, Module, Op};
+use base::{Arena, Region};
+use sched::{Function, Op};
+use tileas::{Layout, LayoutId};
 
-pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
-    for function in &mut file.payload.functions {
-        let region = function.region;
-        let mut pass =
-            Pass { threads: function.attrs.program.warps() * 32, function, ordering: Ordering::new(&file.payload.layouts) };
-        pass.region(region, Vec::new());
-        *function = base::text::compact(function);
+pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
+    let region = function.region;
+    let ordering = Ordering::new(layouts);
+    let mut pass = Pass { threads: function.attrs.program.warps() * 32, function, marks, ordering };
+    pass.region(region, Vec::new());
+    *function = base::text::compact(function);
+}
+
+/// An access since the last barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Access {
+    touch: Touch,
+    /// Of an op of a pipelined loop: the iteration it works for, counted from the current one.
+    iteration: Option<i32>,
+}
+
+impl Access {
+    /// The access as the next iteration sees it.
+    fn before(self) -> Access {
+        Access { iteration: self.iteration.map(|iteration| iteration - 1), ..self }
     }
-    Ok(())
 }
 
 struct Pass<'a> {
     function: &'a mut Function,
+    marks: &'a Marks,
     threads: u32,
     ordering: Ordering,
 }
 
 impl Pass<'_> {
+    fn accesses(&self, op: OpId) -> Vec<Access> {
+        let iteration = self.marks.iterations.get(&op).copied();
+        touches(&self.function.body.ops[op].kind).into_iter().map(|touch| Access { touch, iteration }).collect()
+    }
+
     /// Places the barriers of a region that starts with `pending` accesses since the last barrier; returns those at its end.
-    fn region(&mut self, region: Region, mut pending: Vec<Touch>) -> Vec<Touch> {
+    fn region(&mut self, region: Region, mut pending: Vec<Access>) -> Vec<Access> {
         let block = self.function.body.block_of(region);
         let ops = std::mem::take(&mut self.function.body.blocks[block].ops);
         let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
@@ -39,11 +61,10 @@ impl Pass<'_> {
                 pending.clear();
                 self.ordering.barrier();
             }
-            let now = touches(&self.function.body.ops[op].kind);
-            let conflict = |now: &Touch| pending.iter().any(|before| before.conflicts(*now) && self.overlap(*before, *now));
+            let now = self.accesses(op);
+            let conflict = |now: &Access| pending.iter().any(|before| self.conflict(*before, *now));
             if now.iter().any(conflict) || self.ordering.needs_barrier(&self.function.body, op) {
-                let loc = self.function.body.ops[op].loc;
-                out.push(self.function.body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
+                self.barrier(&mut out, &pending, self.function.body.ops[op].loc);
                 pending.clear();
                 self.ordering.barrier();
             }
@@ -59,16 +80,24 @@ impl Pass<'_> {
         pending
     }
 
-    fn inner(&mut self, op: OpId, regions: &[Region], pending: Vec<Touch>) -> Vec<Touch> {
-        let is_loop = matches!(
-            self.function.body.ops[op].kind.core(),
-            Some(base::core_ops::Core::For { .. } | base::core_ops::Core::Loop { .. })
-        );
+    fn barrier(&mut self, out: &mut Vec<OpId>, pending: &[Access], loc: base::Loc) {
+        let body = &mut self.function.body;
+        if pending.iter().any(|access| matches!(access.touch, Touch::Copy(_)) && access.iteration.is_none()) {
+            out.push(body.new_op(Op::CopyCommit {}, [], loc));
+            out.push(body.new_op(Op::CopyWait { pending: 0 }, [], loc));
+        }
+        out.push(body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
+    }
+
+    fn inner(&mut self, op: OpId, regions: &[Region], pending: Vec<Access>) -> Vec<Access> {
+        let body = &self.function.body;
+        let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        let part = self.marks.loops.get(&op).copied();
         let mut start = pending.clone();
         if is_loop {
             // A round starts with what the round before left; without its barriers that is all its accesses.
-            let all = regions.iter().flat_map(|region| self.function.body.walk(*region));
-            start.extend(all.flat_map(|op| touches(&self.function.body.ops[op].kind)).collect::<Vec<_>>());
+            let all: Vec<OpId> = regions.iter().flat_map(|region| body.walk(*region)).collect();
+            start.extend(all.into_iter().flat_map(|op| self.accesses(op)).map(Access::before));
         }
         let mut end = if is_loop { pending } else { Vec::new() };
         // A barrier inside may not have been met when the op ends: what is known before it holds after it.
@@ -77,21 +106,32 @@ impl Pass<'_> {
         let entered = self.ordering.clone();
         for region in regions {
             self.ordering = entered.clone();
-            end.extend(self.region(*region, start.clone()));
+            let left = self.region(*region, start.clone());
+            end.extend(left.into_iter().map(|access| if part.is_some() { access.before() } else { access }));
         }
         self.ordering = outside;
-        end.sort_by_key(|touch| (touch.buffer(), matches!(touch, Touch::Write(_))));
+        if part == Some(Part::Rest) {
+            end.iter_mut().for_each(|access| access.iteration = None);
+        }
+        end.sort_unstable();
         end.dedup();
         end
     }
 
-    fn overlap(&self, a: Touch, b: Touch) -> bool {
+    fn conflict(&self, a: Access, b: Access) -> bool {
         let attrs = &self.function.attrs;
+        let buffer = a.touch.buffer();
+        if let (Some(first), Some(second)) = (a.iteration, b.iteration)
+            && buffer == b.touch.buffer()
+            && (first - second).rem_euclid(attrs.placements[buffer].depth as i32) != 0
+        {
+            return false;
+        }
         let range = |touch: Touch| {
             let (place, info) = (attrs.placements[touch.buffer()], &attrs.program.buffers[touch.buffer()]);
             (place.offset, place.offset + info.bytes() * place.depth)
         };
-        let ((a_start, a_end), (b_start, b_end)) = (range(a), range(b));
-        a_start < b_end && b_start < a_end
+        let ((a_start, a_end), (b_start, b_end)) = (range(a.touch), range(b.touch));
+        a.touch.conflicts(b.touch) && a_start < b_end && b_start < a_end
     }
 }

@@ -2,31 +2,63 @@
 //! behind it, perhaps edited by hand, goes on from there.
 
 mod alloc;
+mod analysis;
 mod barriers;
+mod check;
+mod graph;
 mod hazards;
+mod machine;
+mod materialize;
+mod modulo;
 mod ordering;
+mod trace;
 
 use base::diag::Result;
 use base::{Arena, File};
 use common::Pass;
 use sched::{FunctionAttrs, Module, Phase};
+pub use trace::trace;
 
 pub const PASSES: &[Pass<File<Module>>] = &[
-    Pass { name: "analysis", run: |file| phase(file, Phase::Analysis, |_| Ok(())) },
-    Pass { name: "alloc", run: |file| phase(file, Phase::Alloc, alloc::run) },
-    Pass { name: "materialize", run: |file| phase(file, Phase::Materialize, barriers::run) },
+    Pass { name: "analysis", run: |file| phase(file, Phase::Analysis, analysis::run) },
+    Pass { name: "alloc", run: |file| phase(file, Phase::Alloc, alloc) },
+    Pass { name: "materialize", run: |file| phase(file, Phase::Materialize, materialize) },
 ];
+
+/// What can be said against a file in the phase that it is in.
+pub fn check(file: &File<Module>) -> Result<()> {
+    match Phase::of(&file.envelope) {
+        Some(Phase::Materialize) => check::tokens(file),
+        _ => check::schedules(file),
+    }
+}
+
+/// Schedules come from here or from a person: they are checked before anything is built on them.
+fn alloc(file: &mut File<Module>) -> Result<()> {
+    check::schedules(file)?;
+    alloc::run(file)
+}
+
+fn materialize(file: &mut File<Module>) -> Result<()> {
+    check::schedules(file)?;
+    let Module { functions, schedules, layouts, .. } = &mut file.payload;
+    for function in functions {
+        let marks = materialize::run(function, schedules);
+        barriers::run(function, &marks, layouts);
+    }
+    check::tokens(file)
+}
 
 /// The program as `tile-sched` finds it: nothing decided.
 pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
     let envelope = input.envelope.next::<Module>("start", producer);
     let tileas::Module { layouts, globals, functions } = input.payload.clone();
     let functions = functions.into_iter().map(|function| {
-        let attrs = FunctionAttrs { program: function.attrs, schedules: Vec::new(), placements: Arena::new(), shared_bytes: 0 };
+        let attrs = FunctionAttrs { program: function.attrs, placements: Arena::new(), shared_bytes: 0 };
         let base::text::Function { name, loc, region, body, .. } = function;
         sched::Function { name, attrs, loc, region, body: body.map_ops(sched::Op::Core) }
     });
-    File { envelope, payload: Module { layouts, globals, functions: functions.collect() } }
+    File { envelope, payload: Module { layouts, globals, schedules: Vec::new(), functions: functions.collect() } }
 }
 
 /// Runs a phase unless the file has it behind it.

@@ -2,7 +2,7 @@
 
 use base::envelope::{Form, Sniffed, sniff};
 use common::{About, options};
-use tile_sched::{PASSES, start};
+use tile_sched::{PASSES, check, start, trace};
 
 const ABOUT: About = About {
     name: "tile-sched",
@@ -11,6 +11,7 @@ const ABOUT: About = About {
         ("tile-sched k.as -o k.sched", "one file to another"),
         ("tile-sched --stop-after=alloc --format=text k.as -o k.sched", "the schedule before it is applied, to edit"),
         ("tile-sched k.sched -o done.sched", "go on from an edited schedule"),
+        ("tile-sched --schedule-trace=k.json k.as -o k.sched", "when each op runs, for a trace viewer"),
     ],
     passes: &["analysis", "alloc", "materialize"],
 };
@@ -21,6 +22,9 @@ struct Options {
     opt: options::OptLevel,
     #[command(flatten)]
     gpu: options::GpuName,
+    /// Write the schedules of loops as a Chrome trace
+    #[arg(long, value_name = "FILE")]
+    schedule_trace: Option<std::path::PathBuf>,
 }
 
 fn main() -> std::process::ExitCode {
@@ -36,9 +40,15 @@ fn main() -> std::process::ExitCode {
         options.opt.record(&mut file.envelope)?;
         options.gpu.record(&mut file.envelope)?;
         if session.verify_only() {
-            return Ok(());
+            return check(&file);
         }
-        session.run(PASSES, &mut file)?;
+        // Once materialized, the loops of the schedules are no more.
+        let (schedule, materialize) = PASSES.split_at(2);
+        session.run(schedule, &mut file)?;
+        if let Some(path) = &options.schedule_trace {
+            common::write_file(Some(path), trace(&file)?.as_bytes())?;
+        }
+        session.run(materialize, &mut file)?;
         session.write(&file)
     })
 }

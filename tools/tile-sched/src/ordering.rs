@@ -106,6 +106,8 @@ fn access(body: &Body<Op, Type>, op: OpId) -> Option<Access<'_>> {
     let at = |view: Value, index: &[Value]| std::iter::once(view).chain(index.iter().copied()).collect();
     let (writes, alias_scope, place, tile) = match &node.kind {
         Op::Core(Program::LoadView { view, index, .. }) => (false, scope(*view), at(*view, index), *node.results.first()?),
+        // Which thread reads what has no type: it is taken to be another than the one that writes.
+        Op::Core(Program::CopyView { view, index, .. }) => (false, scope(*view), at(*view, index), *view),
         Op::Core(Program::StoreView { view, index, tile, .. }) => (true, scope(*view), at(*view, index), *tile),
         Op::Core(Program::ReduceView { view, index, tile, .. }) => (true, scope(*view), at(*view, index), *tile),
         Op::Core(Program::Load { ptr, .. }) => (false, 0, vec![*ptr], *node.results.first()?),

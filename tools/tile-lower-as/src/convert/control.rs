@@ -1,6 +1,6 @@
 //! Structured control flow: regions are rewritten in place, carried tiles at their homes.
 
-use super::Rewriter;
+use super::{Rewriter, Scope};
 use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
@@ -55,7 +55,7 @@ impl Rewriter<'_> {
         let region = self.to.new_region();
         let block = self.to.new_block(region);
         let outer = std::mem::replace(&mut self.block, block);
-        self.made.push(BTreeMap::new());
+        self.scopes.push(Scope { block, repeats: !args.is_empty(), made: BTreeMap::new() });
         for &arg in args {
             let ty = self.home_type(arg)?;
             let layout = ty.layout();
@@ -63,7 +63,7 @@ impl Rewriter<'_> {
             self.remember(arg, layout, new);
         }
         self.ops(self.from.body.block_of(from))?;
-        self.made.pop();
+        self.scopes.pop();
         self.block = outer;
         Ok(region)
     }

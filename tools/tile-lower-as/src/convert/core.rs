@@ -44,6 +44,11 @@ impl Rewriter<'_> {
     pub(super) fn make(&mut self, value: Value, layout: &Layout) -> Result<Value> {
         let op = self.from.body.defining_op(value).expect("block arguments have homes");
         let node = &self.from.body.ops[op];
+        if let Some(&buffer) = self.buffered.get(&value) {
+            let (elem, shape) = self.elem_shape(value);
+            let ty = self.tile_type(elem, &shape, layout.clone());
+            return Ok(self.shared_load(buffer, ty, layout, node.loc));
+        }
         let tileaa::Op::Core(core) = &node.kind else { unreachable!("only shared ops make values without a home") };
         let (elem, shape) = self.elem_shape(value);
         let mut operands = Vec::new();

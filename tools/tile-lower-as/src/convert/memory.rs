@@ -1,6 +1,7 @@
 //! Memory accesses: the tile goes to or comes from the layout of the access's atom.
 
 use super::Rewriter;
+use crate::copies::Copy;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
@@ -9,6 +10,9 @@ use tileas::{CopyAtom, Op, Type};
 impl Rewriter<'_> {
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
+        if self.copies.get(op).is_some() {
+            return self.copy_view(op, kind);
+        }
         let new = match kind {
             tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } => {
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
@@ -47,6 +51,30 @@ impl Rewriter<'_> {
         let results = self.result_types(op)?;
         let values = self.emit(new, results, loc);
         self.remember_results(op, &values);
+        Ok(())
+    }
+
+    /// A load whose tile goes to a buffer, where its uses read it.
+    fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } = kind else { unreachable!("only loads are copies") };
+        let Copy { buffer, layout, bytes, whole } = self.copies.get(op).expect("the load is a copy").clone();
+        let buffer = self.attrs.buffers.push(buffer);
+        let new = Op::CopyView {
+            view: self.plain(*view)?,
+            index: index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?,
+            token: self.optional(*token)?,
+            order: *order,
+            in_bounds: in_bounds.clone(),
+            whole,
+            buffer,
+            layout: self.module.layout_id(layout),
+            atom: CopyAtom::Async { bytes },
+        };
+        let node = &self.from.body.ops[op];
+        let (tile, done) = (node.results[0], node.results[1]);
+        let token = self.emit_one(new, Type::Token, node.loc);
+        self.buffered.insert(tile, buffer);
+        self.remember(done, None, token);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ mod relayout;
 mod shape;
 
 use crate::access::Accesses;
+use crate::copies::Copies;
 use crate::homes::Homes;
 use crate::products::Products;
 use base::diag::{Diagnostic, Result};
@@ -21,13 +22,14 @@ use base::tile::{Elem, Shape};
 use base::{Block, Body, Envelope, Loc, Value};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use tileas::{FunctionAttrs, Layout, LayoutId, Type};
+use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
 
 /// What was decided about a function.
 pub(crate) struct Plan {
     pub(crate) accesses: Accesses,
     pub(crate) products: Products,
     pub(crate) homes: Homes,
+    pub(crate) copies: Copies,
 }
 
 pub(crate) fn convert(
@@ -47,9 +49,11 @@ pub(crate) fn convert(
         accesses: &plan.accesses,
         products: &plan.products,
         homes: &plan.homes,
+        copies: &plan.copies,
         parents: control::parents(function),
         block,
-        made: vec![BTreeMap::new()],
+        scopes: vec![Scope { block, repeats: false, made: BTreeMap::new() }],
+        buffered: BTreeMap::new(),
         envelope,
     };
     for &param in function.params() {
@@ -63,6 +67,15 @@ pub(crate) fn convert(
     Ok(base::text::compact(&new))
 }
 
+/// An open region.
+struct Scope {
+    block: Block,
+    /// Whether it runs again and again.
+    repeats: bool,
+    /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens).
+    made: BTreeMap<(Value, Option<LayoutId>), Value>,
+}
+
 struct Rewriter<'a> {
     from: &'a tileaa::Function,
     to: Body<tileas::Op, Type>,
@@ -71,12 +84,14 @@ struct Rewriter<'a> {
     accesses: &'a Accesses,
     products: &'a Products,
     homes: &'a Homes,
+    copies: &'a Copies,
     parents: Vec<Option<OpId>>,
     /// Where new ops go.
     block: Block,
-    /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens); one map per open
-    /// region.
-    made: Vec<BTreeMap<(Value, Option<LayoutId>), Value>>,
+    /// The open regions, outermost first.
+    scopes: Vec<Scope>,
+    /// Tiles that are in buffers, from where each use reads them.
+    buffered: BTreeMap<Value, Buffer>,
     envelope: &'a Envelope,
 }
 
@@ -121,10 +136,10 @@ impl Rewriter<'_> {
     }
 
     fn remember(&mut self, old: Value, layout: Option<LayoutId>, new: Value) {
-        self.made.last_mut().expect("a function is open").insert((old, layout), new);
+        self.scopes.last_mut().expect("a function is open").made.insert((old, layout), new);
     }
     fn recall(&self, old: Value, layout: Option<LayoutId>) -> Option<Value> {
-        self.made.iter().rev().find_map(|made| made.get(&(old, layout)).copied())
+        self.scopes.iter().rev().find_map(|scope| scope.made.get(&(old, layout)).copied())
     }
 
     fn is_tile(&self, value: Value) -> bool {
@@ -183,14 +198,32 @@ impl Rewriter<'_> {
         let new = match self.homes.get(value) {
             Some(home) => {
                 let at_home = self.module.layout_id(home.clone());
-                let source = self.recall(value, Some(at_home)).expect("a value with a home is made where its op stands");
-                let loc = self.loc_of(value);
-                self.relayout(source, layout, loc)
+                return Ok(self.moved(value, at_home, layout, id));
             }
             None => self.make(value, layout)?,
         };
         self.remember(value, Some(id), new);
         Ok(new)
+    }
+
+    /// A value at its home moved to another layout, before the loops that do not change it.
+    fn moved(&mut self, value: Value, home: LayoutId, layout: &Layout, id: LayoutId) -> Value {
+        let holds = |scope: &Scope| scope.made.get(&(value, Some(home))).copied();
+        let (made_at, source) = self
+            .scopes
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(at, scope)| Some((at, holds(scope)?)))
+            .expect("a value with a home is made where its op stands");
+        let loops = self.scopes[made_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
+        let at = self.scopes.len() - 1 - loops;
+        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let loc = self.loc_of(value);
+        let new = self.relayout(source, layout, loc);
+        self.block = here;
+        self.scopes[at].made.insert((value, Some(id)), new);
+        new
     }
 
     fn loc_of(&self, value: Value) -> Loc {

@@ -41,7 +41,7 @@ impl<'c> Emitter<'c, '_> {
         format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.m, atom.n, atom.k)
     }
 
-    /// Walks over the atoms of a product: for each piece of the accumulator all of K, so that sums stay in registers.
+    /// Walks over the atoms of a product; the sums stay in registers.
     fn sync_product(&mut self, atom: &SyncAtom, instruction: &str, [lhs, rhs, acc]: [Value; 3], result: Value) {
         let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
         let [a_shape, c_shape] = [lhs, acc].map(|value| Strides::of(self.ty(value).shape()));
@@ -54,23 +54,25 @@ impl<'c> Emitter<'c, '_> {
         };
         let mut registers = self.get(acc).to_vec();
         let own = atom.registers(Operand::C) as usize;
-        for first in (0..registers.len()).step_by(own) {
-            let element = apply(&c.register, first as u32);
-            let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
-            let batch = batch(&c_shape, element);
-            let mut sums = registers[first..first + own].to_vec();
-            // K of the tile, in steps of the atom's.
-            for k in (0..1 << a_shape.bits[dims - 1]).step_by(atom.k as usize) {
-                let fragment = |value: Value, layout: &Layout, element: u32, operand: Operand| {
-                    let start = solve(&layout.register, element).expect("a fragment is in the registers of its warp");
-                    self.get(value)[start..start + atom.registers(operand) as usize].to_vec()
+        // One step of K after the other, so that few fragments are in use at a time.
+        for k in (0..1 << a_shape.bits[dims - 1]).step_by(atom.k as usize) {
+            for first in (0..registers.len()).step_by(own) {
+                let element = apply(&c.register, first as u32);
+                let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
+                let batch = batch(&c_shape, element);
+                let start = |layout: &Layout, element| {
+                    solve(&layout.register, element).expect("a fragment is in the registers of its warp")
                 };
-                let a = fragment(lhs, &a, place(&a_shape, [batch, m, k]), Operand::A);
-                let b = fragment(rhs, &b, place(&b_shape, [batch, k, n]), Operand::B);
-                sums = self.sync_atom(instruction, &a, &b, &sums);
+                let a_start = start(&a, place(&a_shape, [batch, m, k]));
+                let b_start = start(&b, place(&b_shape, [batch, k, n]));
+                let a = self.fragment(lhs, a_start, atom.registers(Operand::A) as usize);
+                let b = self.fragment(rhs, b_start, atom.registers(Operand::B) as usize);
+                let sums = self.sync_atom(instruction, &a, &b, &registers[first..first + own]);
+                registers[first..first + own].copy_from_slice(&sums);
             }
-            registers[first..first + own].copy_from_slice(&sums);
         }
+        self.deferred.remove(&lhs);
+        self.deferred.remove(&rhs);
         self.set(result, registers);
     }
 

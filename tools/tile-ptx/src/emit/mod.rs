@@ -8,6 +8,8 @@ mod arith;
 mod atomic;
 mod control;
 mod convert;
+mod copy;
+mod fragments;
 mod index;
 mod math;
 mod mma;
@@ -27,9 +29,11 @@ use base::ir::{Op as OpId, Operation};
 use base::tile::Elem;
 use base::{Block, Envelope, Value};
 use control::Frame;
+use fragments::MatrixRead;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
 use sched::Op;
-use tileas::{Layout, Type};
+use std::collections::BTreeMap;
+use tileas::{Buffer, Layout, Type};
 
 /// What an SSA value became.
 #[derive(Clone)]
@@ -68,6 +72,13 @@ pub(crate) struct Emitter<'c, 'a> {
     frames: Vec<Frame<'c>>,
     /// Memory of the heap that is in use, with the number of constructs it was taken in.
     heap: Vec<(usize, PointerValue<'c>)>,
+    /// The address of shared memory.
+    shared_base: Option<IntValue<'c>>,
+    /// The selected slots of buffers that are rings.
+    slots: BTreeMap<Buffer, IntValue<'c>>,
+    /// Tiles that are read when products get to them.
+    deferred: BTreeMap<Value, MatrixRead<'c>>,
+    blocks: Vec<Option<Block>>,
 }
 
 impl<'c, 'a> Emitter<'c, 'a> {
@@ -86,23 +97,24 @@ impl<'c, 'a> Emitter<'c, 'a> {
         let entry = ir.block(kernel, "");
         ir.builder.position_at_end(entry);
         let thread = ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[]).into_int_value();
-        let values = vec![None; function.body.values.len()];
-        let uses = function.body.use_counts(function.region);
-        let target = envelope.target()?;
         Ok(Emitter {
             ir,
             module,
             function,
             envelope,
-            target,
+            target: envelope.target()?,
             kernel,
             shared,
             thread,
-            values,
+            values: vec![None; function.body.values.len()],
             lines,
-            uses,
             frames: Vec::new(),
             heap: Vec::new(),
+            shared_base: shared.map(|shared| ir.opaque_address(shared)),
+            slots: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            uses: function.body.use_counts(function.region),
+            blocks: function.body.op_blocks(),
         })
     }
 
@@ -136,7 +148,18 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.barrier(*id, *threads);
                 Ok(())
             }
-            Op::CopyCommit {} | Op::CopyWait { .. } | Op::SelectSlot { .. } => Err(self.unsupported(op)),
+            Op::CopyCommit {} => {
+                self.copy_commit();
+                Ok(())
+            }
+            Op::CopyWait { pending } => {
+                self.copy_wait(*pending);
+                Ok(())
+            }
+            Op::SelectSlot { buffer, slot } => {
+                self.slots.insert(*buffer, self.scalar(*slot).into_int_value());
+                Ok(())
+            }
         }
     }
 
@@ -205,6 +228,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 Ok(())
             }
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
+            Op::CopyView { .. } => self.copy_view(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
             Op::Mma { .. } | Op::MmaShared { .. } => self.product(op, program, results),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),

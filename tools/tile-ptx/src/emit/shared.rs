@@ -21,44 +21,11 @@ impl<'c> Emitter<'c, '_> {
                 Ok(())
             }
             tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans } } => {
-                self.matrix_load(*buffer, *trans, results[0]);
+                self.matrix_load(op, *buffer, *trans, results[0]);
                 Ok(())
             }
             _ => Err(self.unsupported(op)),
         }
-    }
-
-    /// `ldmatrix`: lane `8 j + i` gives the address of row `i` of matrix `j`; each lane gets one 32-bit word of every matrix.
-    fn matrix_load(&mut self, buffer: Buffer, trans: bool, result: Value) {
-        let ir = self.ir;
-        let (elem, layout) = (self.elem(result), self.layout(result));
-        let packed = (4 / elem.bytes()).ilog2() as usize;
-        let matrix_bits = (layout.register.len() - packed).min(2);
-        let rows: Vec<u32> = if trans {
-            layout.register[..packed].iter().chain(&layout.lane[..2]).copied().collect()
-        } else {
-            layout.lane[2..].to_vec()
-        };
-        let matrices = &layout.register[packed..packed + matrix_bits];
-        // The addresses follow a layout of their own: lanes are rows, then matrices.
-        let mut lane: Vec<u32> = rows.into_iter().chain(matrices.iter().copied()).collect();
-        lane.resize(tileas::layout::LANE_BITS, 0);
-        let addresses = Layout { register: layout.register[packed + matrix_bits..].to_vec(), lane, warp: layout.warp.clone() };
-        let place = self.shared_place(&addresses, buffer);
-        let count = 1usize << matrix_bits;
-        let name = format!("ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" });
-        let outputs: Vec<String> = (0..count).map(|i| format!("${i}")).collect();
-        let text = format!("{name} {{{}}}, [${count}];", outputs.join(", "));
-        let constraints = format!("{}l", "=r,".repeat(count));
-        let mut registers = Vec::with_capacity(layout.registers());
-        for group in 0..addresses.registers() {
-            let ptr = self.shared_ptr(&place, &addresses, buffer, group);
-            let words = ir.asm_many(&vec![ir.i32().into(); count], &text, &constraints, &[ir.ptr_to_int(ptr).into()], true);
-            for word in words {
-                registers.extend(self.unpack_word(word, elem));
-            }
-        }
-        self.set(result, registers);
     }
 
     /// The elements of a 32-bit word.
@@ -134,20 +101,42 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn shared_ptr(&self, place: &IntValue<'c>, layout: &Layout, buffer: Buffer, register: usize) -> PointerValue<'c> {
         let ir = self.ir;
-        let info = &self.function.attrs.program.buffers[buffer];
-        let own = offset_of(&info.offsets, apply(&layout.register, register as u32));
-        self.buffer_ptr(buffer, ir.xor(*place, ir.const32(own)))
+        let (changes, adds) = self.register_part(layout, buffer, register);
+        let ptr = self.buffer_ptr(buffer, ir.xor(*place, ir.const32(changes)));
+        let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
+        ir.element_ptr(ir.int(8).into(), ptr, ir.const64(u64::from(adds * bytes)))
     }
 
-    /// The address of an offset, in elements, within a buffer.
+    /// The part of the offset within a buffer that the register decides: what is exclusive-ored with the thread's part, and what,
+    /// having no bit in common with it, can be added, so that few addresses are computed.
+    pub(super) fn register_part(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
+        let own = self.offset_in(buffer, apply(&layout.register, register as u32));
+        let thread = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
+        (own & thread, own & !thread)
+    }
+
+    /// The address of an offset, in elements, within the selected slot of a buffer.
     pub(super) fn buffer_ptr(&self, buffer: Buffer, element: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
         let memory = self.shared.expect("a function with buffers has shared memory").as_pointer_value();
         let bytes = ir.mul(element, ir.const32(info.elem.bytes()));
         let at = ir.add(bytes, ir.const32(self.function.attrs.placements[buffer].offset));
+        let at = self.slot_bytes(buffer).map_or(at, |slot| ir.add(at, slot));
         debug_assert_eq!(memory.get_type().get_address_space(), inkwell::AddressSpace::from(SHARED));
         ir.element_ptr(ir.int(8).into(), memory, ir.resize(at, ir.i64(), false))
+    }
+
+    /// Where the selected slot of a buffer starts, in bytes from the buffer's first.
+    pub(super) fn slot_bytes(&self, buffer: Buffer) -> Option<IntValue<'c>> {
+        let bytes = self.function.attrs.program.buffers[buffer].bytes();
+        self.slots.get(&buffer).map(|slot| self.ir.mul(*slot, self.ir.const32(bytes)))
+    }
+
+    /// The address of the selected slot of a buffer, as a number.
+    pub(super) fn buffer_start(&self, buffer: Buffer) -> IntValue<'c> {
+        let base = self.shared_base.expect("a function with buffers has shared memory");
+        self.slot_bytes(buffer).map_or(base, |slot| self.ir.add(base, slot))
     }
 
     /// Where an element lies in a buffer, in elements.

@@ -70,19 +70,19 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
-                let window = self.window(op, *view, index, in_bounds, results[0])?;
                 let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
+                let window = self.window(op, *view, index, in_bounds, &layout)?;
                 let registers = self.load_window(&window, elem, &layout, 1 << vector_bits, *order);
                 self.set(results[0], registers);
                 self.set_token(results[1]);
             }
             tileas::Op::StoreView { tile, view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
-                let window = self.window(op, *view, index, in_bounds, *tile)?;
+                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?;
                 self.store_window(&window, *tile, 1 << vector_bits, *order);
                 self.set_token(results[0]);
             }
             tileas::Op::ReduceView { tile, view, index, order, mode, .. } => {
-                let window = self.window(op, *view, index, &[], *tile)?;
+                let window = self.window(op, *view, index, &[], &self.layout(*tile))?;
                 self.reduce_window(op, &window, *tile, *order, *mode)?;
                 self.set_token(results[0]);
             }
@@ -131,11 +131,11 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// What does not depend on the register: the thread's coordinates and address.
-    fn window(&self, op: OpId, view: Value, index: &[Value], in_bounds: &[bool], tile: Value) -> Result<Window<'c>> {
+    pub(super) fn window(&self, op: OpId, view: Value, index: &[Value], in_bounds: &[bool], layout: &Layout) -> Result<Window<'c>> {
         let ir = self.ir;
         let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
-        let (memory, layout) = (self.memory(view), self.layout(tile));
-        let thread = self.thread_coordinates(&layout, &ty.tile);
+        let memory = self.memory(view);
+        let thread = self.thread_coordinates(layout, &ty.tile);
         let mut dims = Vec::new();
         let mut offset = ir.const64(0);
         for t in 0..ty.tile.len() {
@@ -145,7 +145,7 @@ impl<'c> Emitter<'c, '_> {
             let stride = ir.resize(memory.strides[dim], ir.i64(), true);
             let checked = !in_bounds.get(t).copied().unwrap_or(false);
             if ty.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
-                let rows = self.rows(op, index[t], &layout, &ty.tile, t)?;
+                let rows = self.rows(op, index[t], layout, &ty.tile, t)?;
                 let rows = rows.into_iter().map(|row| ir.resize(row, wide, true)).collect();
                 dims.push(Dim { coordinate: wide.const_zero(), rows: Some(rows), size, stride, checked });
                 continue;
@@ -174,7 +174,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The address of a register's element, and whether it lies inside; none when it surely does.
-    fn place(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
+    pub(super) fn place(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
         let mut offset: Option<IntValue<'c>> = None;
@@ -230,20 +230,20 @@ impl<'c> Emitter<'c, '_> {
 }
 
 /// Where a thread's part of a tile lies in memory.
-struct Window<'c> {
+pub(super) struct Window<'c> {
     base: PointerValue<'c>,
     elem: Elem,
-    strides: Strides,
-    dims: Vec<Dim<'c>>,
+    pub(super) strides: Strides,
+    pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
 }
 
-struct Dim<'c> {
-    coordinate: IntValue<'c>,
+pub(super) struct Dim<'c> {
+    pub(super) coordinate: IntValue<'c>,
     /// Of a gathered dimension, the coordinate of each register instead.
     rows: Option<Vec<IntValue<'c>>>,
-    size: IntValue<'c>,
+    pub(super) size: IntValue<'c>,
     stride: IntValue<'c>,
     /// Whether elements of this dimension may lie outside.
-    checked: bool,
+    pub(super) checked: bool,
 }

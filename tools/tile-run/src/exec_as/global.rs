@@ -16,18 +16,18 @@ use tileas::layout::Strides;
 use tileas::{CopyAtom, Op};
 
 /// Where an element is in memory, and whether it is the upper half of that byte; none outside a tensor or where a mask is false.
-type Spot = Option<(u64, bool)>;
+pub(super) type Spot = Option<(u64, bool)>;
 
 /// One execution of a load or store by all threads.
-struct Transfer<'a> {
-    op: OpId,
-    order: Order,
-    spread: &'a Spread,
+pub(super) struct Transfer<'a> {
+    pub(super) op: OpId,
+    pub(super) order: Order,
+    pub(super) spread: &'a Spread,
     /// One for each slot.
-    spots: Vec<Spot>,
-    ty: Scalar,
+    pub(super) spots: Vec<Spot>,
+    pub(super) ty: Scalar,
     /// Registers that one instruction moves.
-    width: usize,
+    pub(super) width: usize,
 }
 
 impl Transfer<'_> {
@@ -38,7 +38,7 @@ impl Transfer<'_> {
 }
 
 impl<O: Step> SpreadProgram<'_, O> {
-    fn manner(&self, op: OpId, token: Option<Id>, order: Order) -> Manner {
+    pub(super) fn manner(&self, op: OpId, token: Option<Id>, order: Order) -> Manner {
         Manner { loc: self.source.body.ops[op].loc, token, ordering: order.semantics, scope: order.scope }
     }
 
@@ -48,7 +48,7 @@ impl<O: Step> SpreadProgram<'_, O> {
                 env.begin(self.manner(op, *token, *order));
                 let (view, result) = (env.view(*view), self.result(op));
                 self.check_bounds(op, &view, index, in_bounds, env)?;
-                let spots = self.window(op, result, &view, index, env)?;
+                let spots = self.window(op, self.spread(result), &view, index, env)?;
                 let transfer = self.transfer(op, result, spots, *atom, *order)?;
                 let padding = Lanes::splat(transfer.ty, padding_bits(view.padding, transfer.ty), transfer.spots.len());
                 let lanes = self.load_spots(&transfer, padding, env)?;
@@ -59,7 +59,7 @@ impl<O: Step> SpreadProgram<'_, O> {
                 env.begin(self.manner(op, *token, *order));
                 let view = env.view(*view);
                 self.check_bounds(op, &view, index, in_bounds, env)?;
-                let spots = self.window(op, *tile, &view, index, env)?;
+                let spots = self.window(op, self.spread(*tile), &view, index, env)?;
                 self.store_spots(&self.transfer(op, *tile, spots, *atom, *order)?, &self.slots(*tile, env), env)?;
                 Ok(ended(None, env))
             }
@@ -67,7 +67,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         }
     }
 
-    fn check_bounds(&self, op: OpId, view: &View, index: &[Id], in_bounds: &[bool], env: &mut Env<'_>) -> Result<()> {
+    pub(super) fn check_bounds(&self, op: OpId, view: &View, index: &[Id], in_bounds: &[bool], env: &mut Env<'_>) -> Result<()> {
         if env.world.checks(Check::Memory) {
             let indices = index.iter().map(|id| self.whole(*id, env)).collect::<Result<Vec<_>>>()?;
             access::check_bounds(view, &indices, in_bounds, self.source.body.ops[op].loc, env);
@@ -76,8 +76,8 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// Where each slot's element of a tile of a view is.
-    fn window(&self, op: OpId, tile: Id, view: &View, index: &[Id], env: &Env<'_>) -> Result<Vec<Spot>> {
-        let (spread, strides) = (self.spread(tile), Strides::of(&view.tile));
+    pub(super) fn window(&self, op: OpId, spread: &Spread, view: &View, index: &[Id], env: &Env<'_>) -> Result<Vec<Spot>> {
+        let strides = Strides::of(&view.tile);
         let mut offsets: Vec<Option<i64>> = vec![Some(0); spread.slots()];
         for (t, id) in index.iter().enumerate() {
             let dim = view.dim_map[t];
@@ -211,7 +211,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// An access that other threads may race with. Atomics of threads are ordered by themselves.
-    fn note(&self, transfer: &Transfer<'_>, address: u64, slot: usize, writes: bool, env: &mut Env<'_>) -> Result<()> {
+    pub(super) fn note(&self, transfer: &Transfer<'_>, address: u64, slot: usize, writes: bool, env: &mut Env<'_>) -> Result<()> {
         if !self.source.races || transfer.order.semantics != MemoryOrdering::Weak {
             return Ok(());
         }

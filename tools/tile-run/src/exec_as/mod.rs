@@ -6,6 +6,7 @@
 //! barrier would have to decide.
 
 mod combine;
+mod copies;
 mod core;
 mod global;
 mod hazards;
@@ -144,6 +145,15 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
                     Some(Arc::new(spread.map_err(|message| Diagnostic::unsupported("RUN071", format!("{value}: {message}")))?));
             }
         }
+        for op in source.body.walk(source.region) {
+            // What is copied is no value, but lies in threads all the same.
+            let StepKind::Program(Op::CopyView { buffer, layout, .. }) = source.body.ops[op].kind.step() else { continue };
+            let (Some(info), Some(place)) = (source.attrs.buffers.get(*buffer), spreads.get_mut(layout.0 as usize)) else {
+                return Err(self.refuse(op, "names a buffer or layout that is not there"));
+            };
+            let spread = Spread::new(&source.layouts[*layout], info.offsets.len() as u32, self.warps);
+            *place = Some(Arc::new(spread.map_err(|message| self.refuse(op, message))?));
+        }
         self.spreads = spreads;
         Ok(())
     }
@@ -246,6 +256,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             },
             Op::ConvertLayout { x, .. } => self.rename(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
+            Op::CopyView { .. } => self.copy_view(op, kind, env),
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
             Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {

@@ -1,0 +1,142 @@
+//! Where the elements of a tile lie in a shared-memory buffer, so that its writers and readers do not meet their own banks.
+//!
+//! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
+//! the row's number (a swizzle); which bits is tried out, and the wavefronts of all accesses are counted.
+
+use base::tile::Elem;
+use tileas::layout::{LANE_BITS, Strides, apply, solve};
+use tileas::{BufferInfo, BufferSpace, CopyAtom, Layout};
+
+/// All the banks, in bytes.
+const LINE: u32 = 128;
+const PIECE: u32 = 16;
+
+/// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from.
+pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
+    let strides = Strides::of(shape);
+    let others = (0..shape.len()).rev().filter(|dim| *dim != inner);
+    let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
+    let plain: Vec<u32> = order.map(|bit| 1 << bit).collect();
+    let candidate = |turn: usize| {
+        let mut offsets = plain.clone();
+        swizzle(&mut offsets, strides.bits[inner] as usize, elem.bytes(), turn);
+        BufferInfo { elem, shape: shape.into(), space: BufferSpace::Shared, offsets, align: LINE }
+    };
+    let cost = |info: &BufferInfo| accesses.iter().map(|layout| wavefronts(info, layout)).sum::<u32>();
+    // The first of the cheapest.
+    (0..3).map(candidate).min_by_key(cost).expect("there are candidates")
+}
+
+/// Exclusive-ors the piece bits of rows of `row_bits` elements with row bits, counted in lines; `turn` says which with which.
+fn swizzle(offsets: &mut [u32], row_bits: usize, bytes: u32, turn: usize) {
+    let piece = (PIECE / bytes.clamp(1, PIECE)).ilog2() as usize;
+    let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
+    let width = row_bits.saturating_sub(piece).min(3);
+    for bit in 0..width {
+        let row = row_bits.max(line) + bit;
+        if row < offsets.len() {
+            offsets[row] ^= offsets[piece + (bit + turn) % width];
+        }
+    }
+}
+
+/// Log2 of the widest access whose registers are neighbours in the buffer.
+pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
+    let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
+    let neighbours = layout.register.iter().enumerate().take_while(|(bit, basis)| solve(&info.offsets, **basis) == Some(1 << bit));
+    neighbours.count().min(widest) as u32
+}
+
+/// The atom that reads a buffer into a layout.
+pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout) -> CopyAtom {
+    matrix_atom(info, layout).unwrap_or(CopyAtom::Vector { vector_bits: neighbours(info, layout) })
+}
+
+/// `ldmatrix`, when the layout is that of its registers and each row of 16 bytes is whole in the buffer.
+fn matrix_atom(info: &BufferInfo, layout: &Layout) -> Option<CopyAtom> {
+    let bytes = info.elem.bytes();
+    let at = |basis: u32| solve(&info.offsets, basis).map(|offset| offset as u32 * bytes);
+    let packed = 4u32.checked_div(bytes)?.checked_ilog2()? as usize;
+    if !matches!(bytes, 1 | 2 | 4) || info.elem.bits() < 8 || layout.register.len() < packed {
+        return None;
+    }
+    let row_apart = |basis: u32| at(basis).is_some_and(|at| at != 0 && at.is_multiple_of(PIECE));
+    let (across, down) = layout.lane.split_at(2);
+    let pairs = layout.register[..packed].iter().chain(across);
+    let in_row = pairs.enumerate().all(|(bit, basis)| at(*basis) == Some(bytes << bit));
+    let rest = &layout.register[packed..];
+    if in_row && down.iter().chain(rest).all(|basis| row_apart(*basis)) {
+        return Some(CopyAtom::Matrix { trans: false });
+    }
+    // Transposed, lanes that share a result column were rows in memory.
+    let column = down.iter().enumerate().all(|(bit, basis)| at(*basis) == Some(bytes << bit));
+    let rows = layout.register[..packed].iter().chain(across).chain(rest);
+    (bytes == 2 && column && rows.copied().all(row_apart)).then_some(CopyAtom::Matrix { trans: true })
+}
+
+/// How many times a warp's reads of a whole tile occupy the banks. Accesses of other registers and warps differ from the first
+/// by an exclusive or, which permutes banks.
+fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
+    let bytes = info.elem.bytes();
+    let address = |element: u32| solve(&info.offsets, element).map_or(0, |offset| offset as u32 * bytes);
+    match read_atom(info, layout) {
+        CopyAtom::Matrix { trans } => {
+            let packed = (4 / bytes).ilog2() as usize;
+            let rows: Vec<u32> = match trans {
+                true => layout.register[..packed].iter().chain(&layout.lane[..2]).copied().collect(),
+                false => layout.lane[2..].to_vec(),
+            };
+            let rows: Vec<u32> = (0..8).map(|row| address(apply(&rows, row))).collect();
+            busiest_bank(&rows, PIECE) << (layout.register.len() - packed)
+        }
+        _ => {
+            let vector_bits = neighbours(info, layout);
+            let width = (bytes << vector_bits).clamp(1, PIECE);
+            let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
+            let together = (LINE / width.max(4)) as usize;
+            let each = lanes.chunks(together).map(|lanes| busiest_bank(lanes, width)).sum::<u32>();
+            each << (layout.register.len() - vector_bits as usize)
+        }
+    }
+}
+
+/// The number of different words that the busiest bank must give for accesses of `width` bytes.
+fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
+    let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
+    words.sort_unstable();
+    words.dedup();
+    let mut banks = [0; (LINE / 4) as usize];
+    words.iter().for_each(|word| banks[(word % (LINE / 4)) as usize] += 1);
+    banks.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Scalar;
+    use tileas::mma::{Operand, WarpGrid, named};
+
+    /// Operands as their global layout has them, row by row, and what a warp must at least read.
+    fn check(name: &str, scalar: Scalar, k: u32) {
+        let atom = named(name).unwrap();
+        let grid = WarpGrid { m_bits: 1, n_bits: 1, batch_bits: 0 };
+        for (operand, shape) in [(Operand::A, [128, k]), (Operand::B, [k, 128])] {
+            let layout = atom.layout(operand, 1, shape[0], shape[1], grid, 2);
+            for inner in [0, 1] {
+                let info = buffer(Elem::Scalar(scalar), &shape, inner, &[&layout]);
+                let least = (layout.registers() as u32 * 32 * scalar.bits() / 8).div_ceil(LINE);
+                assert_eq!(wavefronts(&info, &layout), least, "{name} {operand:?} inner {inner} k {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn fragments_are_read_without_bank_conflicts() {
+        for k in [16, 32, 64, 128] {
+            check("m16n8k16.f32", Scalar::F16, k);
+        }
+        for k in [32, 64] {
+            check("m16n8k8.f32", Scalar::F32, k);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Decides which loads in loops become copies straight to shared memory, from where products read their fragments.
+//!
+//! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when only products
+//! use it, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
+
+use crate::access::{Accesses, Pieces};
+use crate::banks;
+use crate::products::{Product, Products};
+use base::core_ops::Core;
+use base::ir::{Op as OpId, Operation};
+use base::memory::{MemoryOrdering, Padding};
+use base::tile::ViewKind;
+use base::{Block, Value};
+use std::collections::BTreeMap;
+use tileaa::{Function, Op, Type};
+use tileas::layout::Strides;
+use tileas::{BufferInfo, Layout};
+
+/// How a load becomes a copy.
+#[derive(Clone)]
+pub(crate) struct Copy {
+    pub(crate) buffer: BufferInfo,
+    /// Which thread copies what.
+    pub(crate) layout: Layout,
+    /// Of one piece.
+    pub(crate) bytes: u32,
+    /// Whether no bound cuts a piece.
+    pub(crate) whole: bool,
+}
+
+/// The copies of a function by the load's op, and why other operands of products are loaded to registers.
+#[derive(Default)]
+pub(crate) struct Copies {
+    copies: BTreeMap<OpId, Copy>,
+    pub(crate) declined: Vec<(OpId, &'static str)>,
+}
+
+/// How many ops may stand between a load and a product.
+const MOST_BETWEEN: u32 = 8;
+
+impl Copies {
+    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize) -> Copies {
+        let body = &function.body;
+        let order = body.walk(function.region);
+        let mut users = vec![Vec::new(); body.values.len()];
+        for &op in &order {
+            body.ops[op].kind.for_each_operand(&mut |value| users[value.0 as usize].push(op));
+        }
+        let planner = Planner { function, accesses, products, warp_bits, users, blocks: body.op_blocks() };
+        let mut found = Copies::default();
+        for op in order {
+            let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
+            let block = body.block_of(*inner);
+            for &load in &body.blocks[block].ops {
+                if !matches!(body.ops[load].kind, Op::LoadView { .. }) || !planner.reaches_product(body.result(load), 0) {
+                    continue;
+                }
+                match planner.plan(load, block) {
+                    Ok(copy) => _ = found.copies.insert(load, copy),
+                    Err(reason) => found.declined.push((load, reason)),
+                }
+            }
+        }
+        found
+    }
+
+    pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {
+        self.copies.get(&op)
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &Copy)> {
+        self.copies.iter().map(|(op, copy)| (*op, copy))
+    }
+}
+
+struct Planner<'a> {
+    function: &'a Function,
+    accesses: &'a Accesses,
+    products: &'a Products,
+    warp_bits: usize,
+    users: Vec<Vec<OpId>>,
+    blocks: Vec<Option<Block>>,
+}
+
+impl Planner<'_> {
+    fn plan(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+        let body = &self.function.body;
+        let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        if order.semantics != MemoryOrdering::Weak {
+            return Err("it is ordered against other threads");
+        }
+        if matches!(ty.kind, ViewKind::Gather { .. }) {
+            return Err("its rows have an index each");
+        }
+        if !matches!(ty.padding, None | Some(Padding::Zero)) {
+            return Err("its padding is not zero");
+        }
+        let Some(Pieces { dim, bits, whole }) = self.accesses.get(op).and_then(|access| access.copy) else {
+            return Err("no dimension is contiguous in memory");
+        };
+        let value = body.result(op);
+        let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
+        let bytes = elem.bytes() << bits;
+        if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
+            return Err("its neighbours in memory are not known to be aligned");
+        }
+        let readers = self.readers(value, block, 0)?;
+        let strides = Strides::of(shape);
+        let others = (0..shape.len()).rev().filter(|other| *other != dim);
+        let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
+        let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
+        let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&readers).collect();
+        Ok(Copy { buffer: banks::buffer(elem, shape, dim, &accesses), layout, bytes, whole })
+    }
+
+    /// The layouts in which products read a value that nothing else uses.
+    fn readers(&self, value: Value, block: Block, between: u32) -> Result<Vec<Layout>, &'static str> {
+        let body = &self.function.body;
+        let mut found = Vec::new();
+        for &user in &self.users[value.0 as usize] {
+            if self.blocks[user.0 as usize] != Some(block) || between > MOST_BETWEEN {
+                return Err("it is used elsewhere than beside it in the loop");
+            }
+            let behind = || self.readers(body.result(user), block, between + 1);
+            match &body.ops[user].kind {
+                Op::Mma { lhs, rhs, acc, .. } => match self.products.get(user) {
+                    Some(Product::Sync { a, b, .. }) if *acc != value => {
+                        found.extend((*lhs == value).then(|| a.clone()));
+                        found.extend((*rhs == value).then(|| b.clone()));
+                    }
+                    _ => return Err("its product is made without matrix instructions"),
+                },
+                Op::Core(Core::Permute { order, .. }) => {
+                    let shape = body.ty(body.result(user)).tile().expect("a permutation is of tiles").1;
+                    found.extend(behind()?.iter().map(|layout| layout.unpermute(shape, order)));
+                }
+                Op::Core(Core::Reshape { .. }) => found.extend(behind()?),
+                Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => found.extend(behind()?),
+                Op::Core(Core::Convert { .. }) => return Err("its elements are converted to another width"),
+                _ => return Err("something else than a product uses it"),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a value is an operand of a product, perhaps through a few ops that rearrange or convert it.
+    fn reaches_product(&self, value: Value, between: u32) -> bool {
+        let body = &self.function.body;
+        between <= MOST_BETWEEN
+            && self.users[value.0 as usize].iter().any(|user| match &body.ops[*user].kind {
+                Op::Mma { .. } => true,
+                Op::Core(Core::Permute { .. } | Core::Reshape { .. } | Core::Convert { .. }) => {
+                    self.reaches_product(body.result(*user), between + 1)
+                }
+                _ => false,
+            })
+    }
+
+    fn bits(&self, value: Value) -> Option<u32> {
+        self.function.body.ty(value).tile().map(|(elem, _)| elem.bits())
+    }
+}

@@ -1,0 +1,98 @@
+//! Asynchronous copies from global to shared memory: `cp.async`, its groups, and the waits for them.
+
+use super::Emitter;
+use super::view::Dim;
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::memory::MemoryOrdering;
+use base::tile::{Elem, ViewKind};
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use tileas::layout::apply;
+use tileas::{CopyAtom, Type};
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, .. } = program else {
+            unreachable!("only copies come here")
+        };
+        let CopyAtom::Async { bytes } = atom else { return Err(self.unsupported(op)) };
+        let Type::View(ty) = self.ty(*view) else { unreachable!("the operand is a view") };
+        if order.semantics != MemoryOrdering::Weak || matches!(ty.kind, ViewKind::Gather { .. }) {
+            return Err(self.unsupported(op));
+        }
+        let layout = &self.module.layouts[*layout];
+        let elem = Elem::Scalar(ty.memref.elem);
+        let window = self.window(op, *view, index, in_bounds, layout)?;
+        let (start, place) = (self.buffer_start(*buffer), self.shared_place(layout, *buffer));
+        let width = bytes / elem.bytes();
+        // The dimension along which a piece runs.
+        let neighbour = layout.register.first().copied().unwrap_or(0);
+        let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(neighbour, *t) != 0);
+        // Only 16 bytes can pass by the first-level cache.
+        let cache = if *bytes == 16 { "cg" } else { "ca" };
+        self.guarded(self.speaks(layout), &[], |e| {
+            let ir = e.ir;
+            for first in (0..layout.registers()).step_by(width as usize) {
+                let (changes, adds) = e.register_part(layout, *buffer, first);
+                let to = ir.add(start, ir.mul(ir.xor(place, ir.const32(changes)), ir.const32(elem.bytes())));
+                let fixed = adds * elem.bytes() + e.function.attrs.placements[*buffer].offset;
+                let from = ir.ptr_to_int(e.place(&window, layout, first).0);
+                let element = apply(&layout.register, first as u32);
+                let own = |t: usize| u64::from(window.strides.coordinate(element, t));
+                let sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
+                    let cut = !whole && inner == Some(t);
+                    e.bytes_inside(dim, own(t), *bytes, cut.then_some(elem.bytes()))
+                });
+                let text = format!("cp.async.{cache}.shared.global [$0+{fixed}], [$1], {bytes}");
+                match sizes.reduce(|a, b| e.least(a, b, *whole)) {
+                    Some(size) => {
+                        let args = [to.into(), from.into(), size.into()];
+                        ir.asm(None, &format!("{text}, $2;"), "r,l,r", &args, true);
+                    }
+                    None => _ = ir.asm(None, &format!("{text};"), "r,l", &[to.into(), from.into()], true),
+                }
+            }
+            Vec::new()
+        });
+        self.set_token(result);
+        Ok(())
+    }
+
+    /// How many bytes of a piece lie inside a dimension: all or none, or a number of elements when the bound may cut it.
+    fn bytes_inside(&self, dim: &Dim<'c>, own: u64, bytes: u32, cut: Option<u32>) -> IntValue<'c> {
+        let ir = self.ir;
+        let wide = dim.size.get_type();
+        let coordinate = ir.add(dim.coordinate, wide.const_int(own, false));
+        let inside = ir.icmp(IntPredicate::ULT, coordinate, dim.size);
+        let all = ir.const32(bytes);
+        let some = match cut {
+            None => all,
+            Some(elem) => {
+                let most = wide.const_int(u64::from(bytes / elem), false);
+                let left = ir.sub(dim.size, coordinate);
+                let few = ir.icmp(IntPredicate::ULT, left, most);
+                let left = ir.select(few, left.into(), most.into()).into_int_value();
+                ir.mul(ir.resize(left, ir.i32(), false), ir.const32(elem))
+            }
+        };
+        ir.select(inside, some.into(), ir.const32(0).into()).into_int_value()
+    }
+
+    /// The lesser of two sizes; when each is all or nothing, one instruction does.
+    fn least(&self, a: IntValue<'c>, b: IntValue<'c>, whole: bool) -> IntValue<'c> {
+        if whole {
+            return self.ir.and(a, b);
+        }
+        let less = self.ir.icmp(IntPredicate::ULT, a, b);
+        self.ir.select(less, a.into(), b.into()).into_int_value()
+    }
+
+    pub(super) fn copy_commit(&self) {
+        self.ir.asm(None, "cp.async.commit_group;", "", &[], true);
+    }
+    pub(super) fn copy_wait(&self, pending: u32) {
+        self.ir.asm(None, &format!("cp.async.wait_group {pending};"), "", &[], true);
+    }
+}

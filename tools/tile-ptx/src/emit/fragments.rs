@@ -1,0 +1,127 @@
+//! Fragments of products through `ldmatrix`.
+//!
+//! A tile that only a product further on in the block reads is not loaded at once but piece by piece as the product gets to it,
+//! which keeps few fragments in registers at a time.
+
+use super::Emitter;
+use crate::ir::Val;
+use base::ir::{Op as OpId, Operation};
+use base::tile::Elem;
+use base::{Block, Value};
+use inkwell::values::IntValue;
+use sched::Op;
+use std::collections::BTreeMap;
+use tileas::{Buffer, Layout};
+
+/// How the registers of a tile are read from a buffer.
+pub(crate) struct MatrixRead<'c> {
+    text: String,
+    /// Matrices of one instruction.
+    count: usize,
+    /// Which rows the lanes point at; its registers are instructions.
+    addresses: Layout,
+    buffer: Buffer,
+    /// The slot's address, and the thread's part of the offset, in elements.
+    start: IntValue<'c>,
+    place: IntValue<'c>,
+    elem: Elem,
+    loaded: BTreeMap<usize, Vec<Val<'c>>>,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// `ldmatrix`: lane `8 j + i` gives the address of row `i` of matrix `j`; each lane gets one 32-bit word of every matrix.
+    pub(super) fn matrix_load(&mut self, op: OpId, buffer: Buffer, trans: bool, result: Value) {
+        let (elem, layout) = (self.elem(result), self.layout(result));
+        let packed = (4 / elem.bytes()).ilog2() as usize;
+        let matrix_bits = (layout.register.len() - packed).min(2);
+        let rows: Vec<u32> = match trans {
+            true => layout.register[..packed].iter().chain(&layout.lane[..2]).copied().collect(),
+            false => layout.lane[2..].to_vec(),
+        };
+        let matrices = &layout.register[packed..packed + matrix_bits];
+        // The addresses follow a layout of their own: lanes are rows, then matrices.
+        let mut lane: Vec<u32> = rows.into_iter().chain(matrices.iter().copied()).collect();
+        lane.resize(tileas::layout::LANE_BITS, 0);
+        let addresses = Layout { register: layout.register[packed + matrix_bits..].to_vec(), lane, warp: layout.warp.clone() };
+        let count = 1usize << matrix_bits;
+        let text = format!("ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" });
+        let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
+        let mut read = MatrixRead { text, count, addresses, buffer, start, place, elem, loaded: BTreeMap::new() };
+        if self.only_feeds_a_product(op, result) {
+            self.deferred.insert(result, read);
+            return;
+        }
+        let registers = layout.registers();
+        let registers = self.fragment_of(&mut read, 0, registers);
+        self.set(result, registers);
+    }
+
+    /// Registers of a tile that is read piece by piece, or is in registers.
+    pub(super) fn fragment(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
+        let Some(mut read) = self.deferred.remove(&value) else { return self.get(value)[first..first + count].to_vec() };
+        let registers = self.fragment_of(&mut read, first, count);
+        self.deferred.insert(value, read);
+        registers
+    }
+
+    fn fragment_of(&self, read: &mut MatrixRead<'c>, first: usize, count: usize) -> Vec<Val<'c>> {
+        let each = read.count * (4 / read.elem.bytes()) as usize;
+        let mut registers = Vec::with_capacity(count);
+        while registers.len() < count {
+            let at = first + registers.len();
+            let group = at / each;
+            let all = match read.loaded.get(&group) {
+                Some(all) => all.clone(),
+                None => {
+                    let all = self.load_group(read, group);
+                    read.loaded.insert(group, all.clone());
+                    all
+                }
+            };
+            registers.extend(all.into_iter().skip(at % each));
+        }
+        registers.truncate(count);
+        registers
+    }
+
+    fn load_group(&self, read: &MatrixRead<'c>, group: usize) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        let (changes, adds) = self.register_part(&read.addresses, read.buffer, group);
+        let bytes = read.elem.bytes();
+        let own = ir.mul(ir.xor(read.place, ir.const32(changes)), ir.const32(bytes));
+        let at = ir.add(own, read.start);
+        let fixed = adds * bytes + self.function.attrs.placements[read.buffer].offset;
+        let outputs: Vec<String> = (0..read.count).map(|i| format!("${i}")).collect();
+        let text = format!("{} {{{}}}, [${}+{fixed}];", read.text, outputs.join(", "), read.count);
+        let constraints = format!("{}r", "=r,".repeat(read.count));
+        let words = ir.asm_many(&vec![ir.i32().into(); read.count], &text, &constraints, &[at.into()], true);
+        words.into_iter().flat_map(|word| self.unpack_word(word, read.elem)).collect()
+    }
+
+    /// Whether a product alone uses `value`, and until then nothing happens that its buffer must be read before. Copies in between
+    /// are to other slots: one that must come after the read has a barrier before it.
+    fn only_feeds_a_product(&self, op: OpId, value: Value) -> bool {
+        let body = &self.function.body;
+        if self.uses[value.0 as usize] != 1 {
+            return false;
+        }
+        let block: Block = self.blocks[op.0 as usize].expect("an op that is emitted is in a block");
+        let ops = &body.blocks[block].ops;
+        let after = ops.iter().skip_while(|other| **other != op).skip(1);
+        for &other in after {
+            let kind = &body.ops[other].kind;
+            if kind.operands().contains(&value) {
+                return matches!(kind, Op::Core(tileas::Op::Mma { acc, .. }) if *acc != value);
+            }
+            let reads = matches!(
+                kind,
+                Op::Core(tileas::Op::SharedLoad { .. } | tileas::Op::CopyView { .. }) | Op::SelectSlot { .. } | Op::CopyCommit {}
+            );
+            let computes = matches!(kind, Op::Core(program) if program.is_pure());
+            if !reads && !computes {
+                return false;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,177 @@
+//! Gives every loop that can be pipelined its schedule; changes nothing else.
+//!
+//! How far a copy runs ahead follows from its latency and the loop's interval, and is cut back, the most expensive first, until
+//! the rings of all loops fit shared memory.
+
+use crate::alloc;
+use crate::graph::{Graph, loops};
+use crate::hazards::touches;
+use crate::machine::Machine;
+use crate::modulo::{self, Rows};
+use base::diag::Result;
+use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::Operation;
+use base::{Envelope, File, Loc};
+use sched::{Function, LoopSchedule, Module, Op, Slot};
+
+/// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
+const FURTHEST: i64 = 3;
+/// Ops of a loop's body that are scheduled at most.
+const MOST_OPS: usize = 4096;
+
+pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
+    let File { envelope, payload: module } = file;
+    if envelope.options.opt_level() < 2 {
+        return Ok(());
+    }
+    let target = envelope.target()?;
+    let machine = Machine::of(target)?;
+    for index in 0..module.functions.len() {
+        let mut planned = Vec::new();
+        for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
+            let function = &module.functions[index];
+            if !copies(function, for_op) {
+                continue;
+            }
+            let loc = function.body.ops[for_op].loc;
+            match plan(module, function, for_op, &machine) {
+                Ok((graph, plan)) => planned.push(Planned { number: number as u32, loc, graph, plan }),
+                Err(reason) => log(envelope, function, loc, Outcome::Declined, format!("the loop is not pipelined: {reason}")),
+            }
+        }
+        let schedules = fit(&module.functions[index], planned, target.shared_memory(), envelope);
+        module.schedules.extend(schedules);
+    }
+    Ok(())
+}
+
+struct Planned {
+    number: u32,
+    loc: Loc,
+    graph: Graph,
+    plan: modulo::Plan,
+}
+
+/// Whether anything directly in a loop's body is copied asynchronously.
+fn copies(function: &Function, for_op: base::ir::Op) -> bool {
+    let block = function.body.block_of(crate::graph::region_of(function, for_op));
+    function.body.blocks[block].ops.iter().any(|op| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::CopyView { .. })))
+}
+
+fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Machine) -> Result<(Graph, modulo::Plan), String> {
+    let body = &function.body;
+    let inner = body.ops[for_op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+    let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(base::core_ops::Core::For { .. })));
+    if inner_loops.any(|inner| copies(function, inner)) {
+        return Err("a loop inside it is".into());
+    }
+    let graph = Graph::of(module, function, for_op, machine)?;
+    if graph.nodes.len() > MOST_OPS {
+        return Err(format!("its body has more than {MOST_OPS} ops"));
+    }
+    let plan = modulo::schedule(&graph).ok_or("no interval was found at which its iterations can overlap")?;
+    Ok((graph, plan))
+}
+
+/// The schedules of a function's loops, with copies that run no further ahead than shared memory allows.
+fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &mut Envelope) -> Vec<LoopSchedule> {
+    for Planned { graph, plan, .. } in &mut planned {
+        let interval = i64::from(plan.interval);
+        for (node, start) in graph.nodes.iter().zip(&mut plan.starts) {
+            if node.ahead {
+                *start += (ahead(*start, interval) - FURTHEST).max(0) * interval;
+            }
+        }
+    }
+    loop {
+        let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned)).collect();
+        if alloc::bytes(function, &schedules) <= memory {
+            for (planned, schedule) in planned.iter().zip(&schedules) {
+                log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
+            }
+            return schedules;
+        }
+        if !cut_back(function, &mut planned) {
+            // With every copy in its own iteration nothing is gained.
+            for planned in &planned {
+                let message = "the loop is not pipelined: shared memory holds no second buffer".into();
+                log(envelope, function, planned.loc, Outcome::Declined, message);
+            }
+            return Vec::new();
+        }
+    }
+}
+
+/// Iterations between a copy and its use.
+fn ahead(start: i64, interval: i64) -> i64 {
+    -start.div_euclid(interval)
+}
+
+/// Lets the copy whose ring is largest run one iteration less ahead; false when none runs ahead, or one has no place left.
+fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
+    let mut largest: Option<(u32, usize, usize)> = None;
+    for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {
+        for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.ahead) {
+            let iterations = ahead(plan.starts[n], i64::from(plan.interval));
+            let buffers = touches(&function.body.ops[node.op].kind);
+            let bytes: u32 = buffers.iter().map(|touch| function.attrs.program.buffers[touch.buffer()].bytes()).sum();
+            let ring = bytes * (iterations as u32 + 1);
+            if iterations > 0 && largest.is_none_or(|(most, ..)| ring >= most) {
+                largest = Some((ring, i, n));
+            }
+        }
+    }
+    let Some((_, i, n)) = largest else { return false };
+    let Planned { graph, plan, .. } = &mut planned[i];
+    plan.starts[n] += i64::from(plan.interval);
+    if plan.starts[n] < 0 {
+        return true;
+    }
+    // In its own iteration it must still come before its readers, where its resources are free.
+    let latest = graph.edges.iter().filter(|edge| edge.from == n && edge.distance == 0).map(|edge| plan.starts[edge.to]).min();
+    let mut rows = Rows::new(plan.interval);
+    for (other, node) in graph.nodes.iter().enumerate().filter(|(other, _)| *other != n) {
+        rows.take(&node.cost.uses, plan.starts[other], other);
+    }
+    match rows.first_free(&graph.nodes[n].cost.uses, 0, latest.unwrap_or(0)) {
+        Some(start) => {
+            plan.starts[n] = start;
+            true
+        }
+        None => false,
+    }
+}
+
+fn table(function: &Function, planned: &Planned) -> LoopSchedule {
+    let Planned { number, graph, plan, .. } = planned;
+    let interval = i64::from(plan.interval);
+    let first = plan.starts.iter().map(|start| start.div_euclid(interval)).min().unwrap_or(0);
+    let slot = |(op, start): (usize, &i64)| Slot {
+        op: op as u32,
+        stage: (start.div_euclid(interval) - first) as u32,
+        cycle: start.rem_euclid(interval) as u32,
+    };
+    debug_assert_eq!(graph.nodes.len(), plan.starts.len());
+    LoopSchedule {
+        function: function.name.clone(),
+        index: *number,
+        interval: plan.interval,
+        resource_bound: plan.resource_bound,
+        recurrence_bound: plan.recurrence_bound,
+        slots: plan.starts.iter().enumerate().map(slot).collect(),
+    }
+}
+
+fn summary(schedule: &LoopSchedule) -> String {
+    let LoopSchedule { interval, resource_bound, recurrence_bound, .. } = schedule;
+    let stages = schedule.last_stage() + 1;
+    format!(
+        "the loop is pipelined in {stages} stages: an iteration every {interval} cycles, at least {resource_bound} by resources \
+         and {recurrence_bound} by recurrences"
+    )
+}
+
+fn log(envelope: &mut Envelope, function: &Function, loc: Loc, outcome: Outcome, message: String) {
+    let (pass, name, category) = ("analysis".into(), "Pipelined".into(), Category::Other);
+    envelope.log.push(LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc });
+}

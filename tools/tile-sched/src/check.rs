@@ -1,0 +1,138 @@
+//! The checker: whether a schedule, ours or a person's, can be carried out, and whether the program that was made of it keeps
+//! what it needs. It shares the dependence graph with the scheduler, and nothing else.
+
+use crate::graph::{Graph, loops};
+use crate::hazards::{Touch, touches};
+use crate::machine::Machine;
+use base::File;
+use base::diag::{Diagnostic, Place, Result};
+use base::ir::Operation;
+use sched::{Function, LoopSchedule, Module, Phase, Slot};
+
+mod tokens;
+pub(crate) use tokens::tokens;
+
+/// Every schedule: each op once, dependences kept, no resource needed twice at a time, and depths that fit.
+pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
+    let machine = Machine::of(file.envelope.target()?)?;
+    let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
+    for schedule in &file.payload.schedules {
+        let function = file.payload.functions.iter().find(|function| function.name == schedule.function);
+        let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
+        let for_op = loops(function).get(schedule.index as usize).copied();
+        let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
+        let graph = Graph::of(&file.payload, function, for_op, &machine);
+        let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
+        let check = Check { function, schedule, graph: &graph };
+        check.every_op_once().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
+        if placed {
+            check.depths()?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
+    let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
+    Diagnostic::invalid("SC120", message).at(place)
+}
+
+struct Check<'a> {
+    function: &'a Function,
+    schedule: &'a LoopSchedule,
+    graph: &'a Graph,
+}
+
+impl Check<'_> {
+    fn name(&self, node: usize) -> String {
+        format!("op {node} ({})", self.function.body.ops[self.graph.nodes[node].op].kind.mnemonic())
+    }
+    fn slot(&self, node: usize) -> &Slot {
+        &self.schedule.slots[node]
+    }
+    fn start(&self, node: usize) -> i64 {
+        self.schedule.start(self.slot(node))
+    }
+    fn refuse<T>(&self, message: String) -> Result<T> {
+        Err(refuse(self.schedule, message))
+    }
+
+    fn every_op_once(&self) -> Result<()> {
+        let (slots, nodes) = (&self.schedule.slots, &self.graph.nodes);
+        if let Some(at) = slots.iter().enumerate().position(|(i, slot)| slot.op as usize != i) {
+            return self
+                .refuse(format!("the table lists op {} where op {at} belongs; each is listed once, in order", slots[at].op));
+        }
+        if slots.len() != nodes.len() {
+            return self.refuse(format!("the table lists {} of {} ops", slots.len(), nodes.len()));
+        }
+        let last = self.schedule.last_stage();
+        for (node, slot) in slots.iter().enumerate() {
+            if slot.cycle >= self.schedule.interval {
+                return self.refuse(format!("{} starts in cycle {} of {}", self.name(node), slot.cycle, self.schedule.interval));
+            }
+            if !nodes[node].ahead && slot.stage != last {
+                return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.name(node), slot.stage));
+            }
+        }
+        Ok(())
+    }
+
+    fn dependences(&self) -> Result<()> {
+        let interval = i64::from(self.schedule.interval);
+        for edge in &self.graph.edges {
+            let earliest = self.start(edge.from) + i64::from(edge.least) - interval * i64::from(edge.distance);
+            if self.start(edge.to) < earliest {
+                let (from, to) = (self.name(edge.from), self.name(edge.to));
+                let late = earliest - self.start(edge.to);
+                return self.refuse(format!("{to} starts {late} cycles before what it needs of {from} is there"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counted afresh: what each op occupies, cycle by cycle modulo the interval, as intervals that are sorted and compared.
+    fn resources(&self) -> Result<()> {
+        let interval = i64::from(self.schedule.interval);
+        for resource in crate::machine::Resource::ALL {
+            let mut pieces: Vec<(i64, i64, usize)> = Vec::new();
+            for (i, node) in self.graph.nodes.iter().enumerate() {
+                let Some(&cycles) = node.cost.uses.get(&resource) else { continue };
+                let (from, cycles) = (self.start(i).rem_euclid(interval), i64::from(cycles));
+                if cycles > interval {
+                    return self.refuse(format!("{} needs {} for {cycles} of {interval} cycles", self.name(i), resource.name()));
+                }
+                // What reaches past the end of the interval goes on at its start.
+                pieces.push((from, (from + cycles).min(interval), i));
+                pieces.extend((from + cycles > interval).then(|| (0, from + cycles - interval, i)));
+            }
+            pieces.sort_unstable();
+            for pair in pieces.windows(2) {
+                let ((_, end, first), (start, _, second)) = (pair[0], pair[1]);
+                if start < end {
+                    let (first, second) = (self.name(first), self.name(second));
+                    return self.refuse(format!("{first} and {second} both need {} in cycle {start}", resource.name()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn depths(&self) -> Result<()> {
+        let last = self.schedule.last_stage();
+        for (i, node) in self.graph.nodes.iter().enumerate() {
+            for touch in touches(&self.function.body.ops[node.op].kind) {
+                let Touch::Copy(buffer) = touch else { continue };
+                let (needs, depth) = (last - self.slot(i).stage + 1, self.function.attrs.placements[buffer].depth);
+                if depth != needs {
+                    return self.refuse(format!(
+                        "{buffer} has {depth} slots, but {} runs {} iterations ahead",
+                        self.name(i),
+                        needs - 1
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! The dependence graph of one loop: which op must wait for which, how long, and over how many iterations.
+//!
+//! Ops that compute are issued in program order, one iteration after the other, because a warp is; so only copies that need
+//! nothing but the loop's counter can run ahead of their iteration.
+
+use crate::hazards::{Touch, touches};
+use crate::machine::{Cost, Machine, Resource};
+use base::core_ops::Core;
+use base::ir::{Block, Op as OpId, Operation};
+use base::{Region, Value};
+use sched::{Function, Module, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::{Buffer, Type};
+
+/// An op of the loop's body.
+pub(crate) struct Node {
+    pub(crate) op: OpId,
+    pub(crate) cost: Cost,
+    /// A copy that can run ahead.
+    pub(crate) ahead: bool,
+}
+
+pub(crate) struct Edge {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Cycles that `to` should start after `from`, and those that it must.
+    pub(crate) latency: u32,
+    pub(crate) least: u32,
+    /// Iterations between them.
+    pub(crate) distance: u32,
+}
+
+/// The body of a loop without its terminator; a node's number is its position.
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) edges: Vec<Edge>,
+}
+
+/// The `for` loops of a function, in program order.
+pub(crate) fn loops(function: &Function) -> Vec<OpId> {
+    let body = &function.body;
+    body.walk(function.region).into_iter().filter(|op| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }))).collect()
+}
+
+pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
+    match function.body.ops[op].kind.core() {
+        Some(Core::For { body, .. }) => *body,
+        _ => unreachable!("only `for` loops are scheduled"),
+    }
+}
+
+/// What an op and all ops in its regions do to buffers.
+pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
+    let body = &function.body;
+    let kind = &body.ops[op].kind;
+    let inner = kind.regions().into_iter().flat_map(|region| body.walk(region)).flat_map(|op| touches(&body.ops[op].kind));
+    touches(kind).into_iter().chain(inner.collect::<Vec<_>>()).collect()
+}
+
+impl Graph {
+    /// The graph, or why the loop runs as it stands.
+    pub(crate) fn of(module: &Module, function: &Function, for_op: OpId, machine: &Machine) -> Result<Graph, String> {
+        let body = &function.body;
+        let region = region_of(function, for_op);
+        let block = body.block_of(region);
+        leaves_at_its_end(function, block)?;
+        let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
+        let mut reasons = Vec::new();
+        let nodes = ops.iter().map(|&op| {
+            let copies = matches!(body.ops[op].kind, Op::Core(tileas::Op::CopyView { .. }));
+            let why = copies.then(|| address_slice(function, for_op, op).err()).flatten();
+            let ahead = copies && why.is_none();
+            reasons.extend(why);
+            Node { op, cost: machine.cost(module, function, op), ahead }
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        if !nodes.iter().any(|node| node.ahead) {
+            let reason = reasons.into_iter().next().unwrap_or_else(|| "nothing in it is copied asynchronously".into());
+            return Err(reason);
+        }
+        let mut graph = Graph { nodes, edges: Vec::new() };
+        graph.values(function, block);
+        graph.buffers(function);
+        graph.issue_order();
+        Ok(graph)
+    }
+
+    fn edge(&mut self, from: usize, to: usize, latency: u32, distance: u32) {
+        self.edges.push(Edge { from, to, latency, least: latency, distance });
+    }
+
+    /// Uses of values: those of this iteration, and those that an iteration leaves to the next.
+    fn values(&mut self, function: &Function, block: Block) {
+        let body = &function.body;
+        let made: BTreeMap<Value, usize> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .flat_map(|(i, node)| body.ops[node.op].results.iter().map(move |value| (*value, i)))
+            .collect();
+        let terminator = body.terminator(block).expect("a loop's body ends in continue");
+        let carried: Vec<Option<usize>> =
+            body.ops[terminator].kind.operands().iter().map(|value| made.get(value).copied()).collect();
+        let args = &body.blocks[block].args;
+        for to in (0..self.nodes.len()).filter(|to| !self.nodes[*to].ahead).collect::<Vec<_>>() {
+            for value in deep_operands(function, self.nodes[to].op) {
+                if let Some(&from) = made.get(&value).filter(|from| !self.nodes[**from].ahead) {
+                    let latency = self.latency(function, from, to);
+                    self.edge(from, to, latency, 0);
+                }
+                let arg = args.iter().skip(1).position(|arg| *arg == value);
+                if let Some(from) = arg.and_then(|arg| carried[arg]).filter(|from| !self.nodes[*from].ahead) {
+                    let latency = self.latency(function, from, to);
+                    self.edge(from, to, latency, 1);
+                }
+            }
+        }
+    }
+
+    fn latency(&self, function: &Function, from: usize, to: usize) -> u32 {
+        let product = |i: usize| matches!(function.body.ops[self.nodes[i].op].kind, Op::Core(tileas::Op::Mma { .. }));
+        let cost = &self.nodes[from].cost;
+        match (product(from), product(to)) {
+            // Sums go round piece by piece.
+            (true, true) => cost.uses.values().copied().max().unwrap_or(0),
+            (true, false) => cost.all,
+            _ => cost.first,
+        }
+    }
+
+    /// Copies come before what reads them. Other uses of buffers are kept in order by the order of issue.
+    fn buffers(&mut self, function: &Function) {
+        let touched: Vec<Vec<Touch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
+        for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].ahead).collect::<Vec<_>>() {
+            let buffers = touched[from].iter().map(|touch| touch.buffer());
+            for buffer in buffers {
+                let latency = self.nodes[from].cost.first;
+                let readers = (0..self.nodes.len()).filter(|to| touched[*to].contains(&Touch::Read(buffer)));
+                self.edges.extend(readers.map(|to| Edge { from, to, latency, least: 0, distance: 0 }));
+            }
+        }
+    }
+
+    /// What computes is issued in order; arithmetic keeps the warps busy while it is.
+    fn issue_order(&mut self) {
+        let computes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
+        let issue = |node: &Node| node.cost.uses.get(&Resource::Arithmetic).copied().unwrap_or(0);
+        for pair in computes.windows(2) {
+            let latency = issue(&self.nodes[pair[0]]);
+            self.edge(pair[0], pair[1], latency, 0);
+        }
+        if let (Some(&first), Some(&last)) = (computes.first(), computes.last()) {
+            let latency = issue(&self.nodes[last]).max(1);
+            self.edge(last, first, latency, 1);
+        }
+    }
+}
+
+/// The operands of an op and of all ops in its regions.
+fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
+    let body = &function.body;
+    let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+    std::iter::once(op).chain(inner).flat_map(|op| body.ops[op].kind.operands()).collect()
+}
+
+/// Nothing leaves the loop or an iteration early.
+fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
+    let body = &function.body;
+    let end = body.terminator(block);
+    let mut stack = vec![(block, false)];
+    while let Some((block, in_loop)) = stack.pop() {
+        for &op in &body.blocks[block].ops {
+            match body.ops[op].kind.core() {
+                Some(Core::Return {}) => return Err("it returns from inside".into()),
+                Some(Core::Continue { .. }) if !in_loop && Some(op) != end => return Err("an iteration ends early".into()),
+                Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) => {
+                    stack.push((body.block_of(*region), true))
+                }
+                Some(Core::If { then, otherwise, .. }) => {
+                    stack.extend([*then, *otherwise].map(|region| (body.block_of(region), in_loop)));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ops of the loop's body that a copy's address needs, in order; or why the copy cannot run ahead.
+pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
+    let body = &function.body;
+    let block = body.block_of(region_of(function, for_op));
+    let Op::Core(tileas::Op::CopyView { view, index, token, buffer, .. }) = &body.ops[copy].kind else {
+        unreachable!("only copies run ahead")
+    };
+    alone_in_its_buffer(function, block, copy, *buffer)?;
+    let position: BTreeMap<OpId, usize> = body.blocks[block].ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
+    let mut slice = BTreeSet::new();
+    let mut work: Vec<Value> = index.iter().copied().chain([*view]).collect();
+    while let Some(value) = work.pop() {
+        let Some(op) = body.defining_op(value) else {
+            if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) {
+                return Err("a copy's address comes from the iteration before".into());
+            }
+            continue;
+        };
+        if let Some(&at) = position.get(&op) {
+            let kind = &body.ops[op].kind;
+            if !kind.is_pure() {
+                return Err(format!("a copy's address is made by '{}'", kind.mnemonic()));
+            }
+            if slice.insert(at) {
+                work.extend(kind.operands());
+            }
+        }
+    }
+    if let Some(token) = token {
+        only_after_loads(function, block, *token)?;
+    }
+    only_before_loads(function, block, body.result(copy))?;
+    Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
+}
+
+/// The buffer is written by this copy only, and read only after it in the same iteration.
+fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
+    let body = &function.body;
+    let mut inside = 0;
+    let mut copied = false;
+    for &op in &body.blocks[block].ops {
+        for touch in all_touches(function, op).into_iter().filter(|touch| touch.buffer() == buffer) {
+            inside += 1;
+            copied |= op == copy;
+            if op != copy && (!copied || touch != Touch::Read(buffer)) {
+                return Err(format!("{buffer} is used for something else"));
+            }
+        }
+    }
+    let everywhere = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
+    if everywhere.filter(|touch| touch.buffer() == buffer).count() != inside {
+        return Err(format!("{buffer} is used outside the loop"));
+    }
+    Ok(())
+}
+
+/// No store or atomic of the loop comes before an access with this token.
+fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
+    let body = &function.body;
+    let terminator = body.terminator(block).expect("a loop's body ends in continue");
+    let nexts = body.ops[terminator].kind.operands();
+    let inside: BTreeSet<OpId> = body.blocks[block].ops.iter().copied().collect();
+    let mut seen = BTreeSet::new();
+    let mut work = vec![token];
+    while let Some(token) = work.pop() {
+        if !seen.insert(token) {
+            continue;
+        }
+        match body.defining_op(token) {
+            Some(op) if inside.contains(&op) => match &body.ops[op].kind {
+                Op::Core(
+                    tileas::Op::LoadView { token, .. } | tileas::Op::CopyView { token, .. } | tileas::Op::Load { token, .. },
+                ) => {
+                    work.extend(*token);
+                }
+                kind => match kind.core() {
+                    Some(Core::JoinTokens { tokens }) => work.extend(tokens.iter().copied()),
+                    Some(Core::MakeToken {}) => {}
+                    _ => return Err(format!("a copy is ordered after '{}'", kind.mnemonic())),
+                },
+            },
+            Some(_) => {}
+            None => {
+                let arg = body.blocks[block].args.iter().skip(1).position(|arg| *arg == token);
+                work.extend(arg.map(|arg| nexts[arg]));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing in the same iteration but loads is ordered after a copy with this token.
+fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
+    let body = &function.body;
+    let mut after = BTreeSet::from([token]);
+    for &op in &body.blocks[block].ops {
+        if !deep_operands(function, op).iter().any(|value| after.contains(value)) {
+            continue;
+        }
+        match &body.ops[op].kind {
+            Op::Core(tileas::Op::LoadView { .. } | tileas::Op::CopyView { .. } | tileas::Op::Load { .. }) => {}
+            kind if matches!(kind.core(), Some(Core::JoinTokens { .. } | Core::Continue { .. })) => {}
+            kind => return Err(format!("'{}' is ordered after a copy", kind.mnemonic())),
+        }
+        after.extend(body.ops[op].results.iter().filter(|result| *body.ty(**result) == Type::Token));
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! The resource model: what each op occupies on a multiprocessor, for how many cycles, and when its results are there.
+//!
+//! The numbers come from `targets.toml`. A tile op is taken as one long occupation of each of its resources; ops that pass
+//! registers on piece by piece let the next one start after a latency, the others when they are done.
+
+use base::arith::Unary;
+use base::core_ops::Core;
+use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
+use base::tile::element_count;
+use base::{Target, Value};
+use sched::{Function, Module, Op};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tileas::{CopyAtom, Type};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resource {
+    Tensor,
+    Shared,
+    Copy,
+    Arithmetic,
+    Special,
+}
+
+impl Resource {
+    pub(crate) const ALL: [Resource; 5] =
+        [Resource::Tensor, Resource::Shared, Resource::Copy, Resource::Arithmetic, Resource::Special];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Resource::Tensor => "tensor",
+            Resource::Shared => "shared memory",
+            Resource::Copy => "global memory",
+            Resource::Arithmetic => "arithmetic",
+            Resource::Special => "special functions",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Table {
+    machine: Vec<Machine>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Machine {
+    targets: Vec<String>,
+    products: BTreeMap<String, u32>,
+    scalar: u32,
+    shared: u32,
+    copy: u32,
+    arithmetic: u32,
+    special: u32,
+    latency: Latency,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Latency {
+    copy: u32,
+    shared: u32,
+    product: u32,
+    arithmetic: u32,
+}
+
+/// What an op costs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cost {
+    /// Cycles on each resource.
+    pub(crate) uses: BTreeMap<Resource, u32>,
+    /// Cycles until its first results are there, and until all are.
+    pub(crate) first: u32,
+    pub(crate) all: u32,
+}
+
+impl Machine {
+    pub(crate) fn of(target: Target) -> Result<Machine> {
+        let table: Table = toml::from_str(include_str!("../targets.toml"))
+            .map_err(|error| Diagnostic::invalid("SC110", format!("targets.toml: {error}")))?;
+        let name = target.name();
+        table
+            .machine
+            .into_iter()
+            .find(|machine| machine.targets.contains(&name))
+            .ok_or_else(|| Diagnostic::unsupported("SC111", format!("targets.toml has no machine for {name}")))
+    }
+
+    /// The cost of an op with all that its regions hold, each executed once.
+    pub(crate) fn cost(&self, module: &Module, function: &Function, op: base::ir::Op) -> Cost {
+        let node = &function.body.ops[op];
+        let mut cost = self.own(module, function, &node.kind, &node.results);
+        for region in node.kind.regions() {
+            for inner in function.body.walk(region) {
+                let node = &function.body.ops[inner];
+                for (resource, cycles) in self.own(module, function, &node.kind, &node.results).uses {
+                    *cost.uses.entry(resource).or_default() += cycles;
+                }
+            }
+            cost.all = cost.uses.values().sum();
+            cost.first = cost.all;
+        }
+        cost
+    }
+
+    fn own(&self, module: &Module, function: &Function, op: &Op, results: &[Value]) -> Cost {
+        use tileas::Op as Program;
+        let body = &function.body;
+        let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
+        let elem_bytes = |value: Value| body.ty(value).elem().map_or(0, |elem| elem.bytes());
+        // What all threads hold together, copies included.
+        let held = |value: Value| match body.ty(value) {
+            Type::Tile { layout, .. } => {
+                let layout = &module.layouts[*layout];
+                layout.registers() as u32 * 32 * layout.warps() as u32
+            }
+            _ => 0,
+        };
+        let Latency { copy, shared, product, arithmetic } = self.latency;
+        match op {
+            Op::Core(Program::CopyView { buffer, atom: CopyAtom::Async { .. }, .. }) => {
+                let bytes = function.attrs.program.buffers[*buffer].bytes();
+                cost(&[(Resource::Copy, bytes, self.copy), (Resource::Shared, bytes, self.shared)], copy, true)
+            }
+            Op::Core(Program::SharedLoad { .. }) => {
+                let bytes = held(results[0]) * elem_bytes(results[0]);
+                cost(&[(Resource::Shared, bytes, self.shared)], shared, true)
+            }
+            Op::Core(Program::SharedStore { x, .. }) => {
+                cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), self.shared)], shared, false)
+            }
+            Op::Core(Program::Mma { lhs, acc, .. }) => {
+                let bits = body.ty(*lhs).elem().map_or(16, |elem| elem.bits());
+                let rate = self.products.get(&bits.to_string()).copied().unwrap_or(self.scalar);
+                let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);
+                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], product, false)
+            }
+            Op::Core(Program::MmaShared { lhs, acc, .. }) => {
+                let k = function.attrs.program.buffers[*lhs].shape.last().copied().unwrap_or(1);
+                cost(&[(Resource::Arithmetic, elements(*acc).saturating_mul(k), self.scalar)], arithmetic, false)
+            }
+            Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
+                let moved = op.operands().into_iter().chain(results.iter().copied());
+                let bytes = moved.map(|value| elements(value) * elem_bytes(value) * u32::from(held(value) > 0)).max().unwrap_or(0);
+                cost(&[(Resource::Copy, bytes, self.copy)], copy, false)
+            }
+            Op::Core(Program::ReduceRegisters { operands, .. } | Program::ReduceLanes { operands, .. }) => {
+                cost(&[(Resource::Arithmetic, operands.iter().map(|value| held(*value)).sum(), self.arithmetic)], arithmetic, false)
+            }
+            Op::Core(Program::Core(core)) if core.is_elementwise() => {
+                let count = results.first().map_or(0, |value| held(*value));
+                let (resource, rate) =
+                    if is_special(core) { (Resource::Special, self.special) } else { (Resource::Arithmetic, self.arithmetic) };
+                cost(&[(resource, count, rate)], arithmetic * u32::from(count > 0), true)
+            }
+            _ => Cost::default(),
+        }
+    }
+}
+
+/// Cycles on each resource; `streams` says that results come piece by piece.
+fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
+    let uses: BTreeMap<Resource, u32> =
+        uses.iter().filter(|(_, work, _)| *work > 0).map(|(resource, work, rate)| (*resource, work.div_ceil(*rate))).collect();
+    let longest = uses.values().copied().max().unwrap_or(0);
+    let all = longest + latency;
+    Cost { uses, first: if streams { latency } else { all }, all }
+}
+
+fn is_special(core: &Core) -> bool {
+    matches!(core, Core::Unary { kind, .. } if !matches!(kind, Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_has_a_machine() {
+        for target in Target::ALL {
+            let machine = Machine::of(target).unwrap();
+            assert!(machine.products.values().all(|rate| *rate > 0), "{target}");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Rewrites every scheduled loop so that its copies run ahead; never searches.
+//!
+//! A copy that runs `d` iterations ahead is issued for the first `d` of them before the loop. The loop then runs as long as every
+//! copy has an iteration to fetch, and a second loop without the furthest copies runs the rest, so the first one tests nothing:
+//! trip counts below `d` never enter it. Every copy ends a group each time its place is passed, with or without a copy in it,
+//! so that how many groups may be unfinished when an iteration needs its data is a constant.
+//!
+//! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
+//! of copied buffers; `select_slot` before every use of a ring. Other barriers are for [`crate::barriers`] to place.
+
+use crate::graph::{address_slice, loops, region_of};
+use crate::hazards::{Touch, touches};
+use base::arith::{Binary, Compare, Overflow, Predicate, Signedness};
+use base::core_ops::Core;
+use base::ir::{Op as OpId, Operation};
+use base::tile::{Dense, Elem};
+use base::{Body, Loc, Region, Scalar, Value};
+use sched::{Function, LoopSchedule, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::{Buffer, Type};
+
+/// What the barrier pass must know of the loops: for ops on rings the iteration they work for, counted from the current one (in
+/// a prologue from the first).
+#[derive(Default)]
+pub(crate) struct Marks {
+    pub(crate) iterations: BTreeMap<OpId, i32>,
+    pub(crate) loops: BTreeMap<OpId, Part>,
+}
+
+/// Which part of a pipelined loop a `for` is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Steady,
+    Rest,
+}
+
+pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
+    let mut marks = Marks::default();
+    let all = loops(function);
+    for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
+        let for_op = all[schedule.index as usize];
+        let plan = Plan::of(function, for_op, schedule);
+        let threads = function.attrs.program.warps() * 32;
+        let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
+        let loc = function.body.ops[for_op].loc;
+        let mut weaver = Weaver { body: &mut function.body, out: Vec::new(), marks: &mut marks, plan: &plan, threads, depths, loc };
+        weaver.pipeline(for_op);
+    }
+    marks
+}
+
+/// A copy and where it stands in an iteration.
+struct Copy {
+    op: OpId,
+    /// Iterations that it runs ahead.
+    ahead: u32,
+    buffer: Buffer,
+    /// The ops that make its address; none for one that stays where it is.
+    slice: Option<Vec<OpId>>,
+}
+
+/// The order of an iteration's ops, and its copies in that order.
+struct Plan {
+    order: Vec<OpId>,
+    copies: Vec<Copy>,
+}
+
+impl Plan {
+    fn of(function: &Function, for_op: OpId, schedule: &LoopSchedule) -> Plan {
+        let body = &function.body;
+        let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
+        let mut slots = schedule.slots.clone();
+        slots.sort_by_key(|slot| (slot.cycle, slot.op));
+        let order: Vec<OpId> = slots.iter().map(|slot| ops[slot.op as usize]).collect();
+        let last = schedule.last_stage();
+        let copy = |slot: &sched::Slot| {
+            let op = ops[slot.op as usize];
+            let Op::Core(tileas::Op::CopyView { buffer, .. }) = &body.ops[op].kind else { return None };
+            let ahead = last - slot.stage;
+            Some(Copy { op, ahead, buffer: *buffer, slice: address_slice(function, for_op, op).ok() })
+        };
+        Plan { copies: slots.iter().filter_map(copy).collect(), order }
+    }
+
+    fn furthest(&self) -> u32 {
+        self.copies.iter().map(|copy| copy.ahead).max().unwrap_or(0)
+    }
+
+    /// How many groups may be unfinished when the data of a copy is needed after `issued` groups of the same iteration.
+    fn pending(&self, copy: usize, issued: usize) -> u32 {
+        let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
+        (groups - copy - 1) as u32
+    }
+}
+
+type Map = BTreeMap<Value, Value>;
+
+struct Weaver<'a> {
+    body: &'a mut Body<Op, Type>,
+    /// The ops of the block being written.
+    out: Vec<OpId>,
+    marks: &'a mut Marks,
+    plan: &'a Plan,
+    threads: u32,
+    depths: BTreeMap<Buffer, u32>,
+    loc: Loc,
+}
+
+/// The slots in turn: of the iteration that computes, and of the one that is fetched, for copies that run equally far ahead.
+struct Ring {
+    ahead: u32,
+    read: Value,
+    write: Value,
+}
+
+/// What the parts of a loop share.
+struct Frame {
+    index: Type,
+    unsigned: bool,
+    step: Value,
+    upper: Value,
+    /// `step` times as many iterations as a copy runs ahead.
+    distances: BTreeMap<u32, Value>,
+    region: Region,
+}
+
+impl Weaver<'_> {
+    fn pipeline(&mut self, for_op: OpId) {
+        let Some(Core::For { lower, upper, step, init, unsigned, body: region }) = self.body.ops[for_op].kind.core().cloned()
+        else {
+            unreachable!("only `for` loops are scheduled")
+        };
+        let index = self.body.ty(lower).clone();
+        let mut frame = Frame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
+        let furthest = self.prologue(&mut frame, lower);
+        let rings = self.rings();
+        // The steady part stops where the furthest copy has nothing left to fetch.
+        let steady_end = match frame.distances.get(&self.plan.furthest()) {
+            Some(&distance) => {
+                let end = self.binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
+                self.core(Core::Select { cond: furthest, yes: end, no: lower }, frame.index.clone())
+            }
+            None => upper,
+        };
+        let slots = rings.iter().flat_map(|ring| [ring.read, ring.write]);
+        let carried: Vec<Value> = init.iter().copied().chain(slots).chain([lower]).collect();
+        let steady = self.part(&frame, Part::Steady, [lower, steady_end], &carried, &rings);
+        let next = *steady.last().expect("the next index is carried");
+        let results = if self.plan.furthest() > 0 { self.part(&frame, Part::Rest, [next, upper], &steady, &rings) } else { steady };
+        // In the place of the loop.
+        let old = self.body.ops[for_op].results.clone();
+        for (old, new) in old.iter().zip(&results) {
+            self.body.replace_uses(*old, *new);
+        }
+        let (block, at) = self.place_of(for_op);
+        let out = std::mem::take(&mut self.out);
+        self.body.blocks[block].ops.splice(at..=at, out);
+    }
+
+    fn place_of(&self, op: OpId) -> (base::Block, usize) {
+        let place =
+            self.body.blocks.iter().find_map(|(block, node)| Some((block, node.ops.iter().position(|other| *other == op)?)));
+        place.expect("the loop is in a block")
+    }
+
+    /// The first iterations' copies, each if there is such an iteration. Gives whether there is one for the furthest copy after
+    /// them, and fills in the distances.
+    fn prologue(&mut self, frame: &mut Frame, lower: Value) -> Value {
+        let furthest = self.plan.furthest();
+        let mut exists = self.less(frame, lower, frame.upper);
+        // Iteration `j` and whether it exists; the sums cannot wrap where it does.
+        let mut iterations = vec![(lower, exists)];
+        let mut distance = None;
+        for ahead in 1..=furthest {
+            let (now, _) = *iterations.last().expect("there is a first");
+            let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, now, &frame.index.clone());
+            let more = Core::Compare {
+                kind: Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned },
+                lhs: frame.step,
+                rhs: left,
+            };
+            let more = self.core(more, scalar(Scalar::I1));
+            exists = self.binary(Binary::And, exists, more, &scalar(Scalar::I1));
+            let next = self.add(now, frame.step, &frame.index.clone());
+            iterations.push((next, exists));
+            let total = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
+            frame.distances.insert(ahead, total);
+            distance = Some(total);
+        }
+        for round in 0..furthest {
+            // As in the iteration `furthest - round` before the first.
+            for copy in &self.plan.copies {
+                if let Some(iteration) = (round + copy.ahead).checked_sub(furthest) {
+                    let (index, exists) = iterations[iteration as usize];
+                    let depth = self.depths[&copy.buffer];
+                    let slot = (depth > 1).then(|| iteration % depth);
+                    self.guarded(exists, |weaver| {
+                        let slot = slot.map(|slot| weaver.number(slot));
+                        weaver.copy(frame, copy, index, slot, iteration as i32, &Map::new());
+                    });
+                }
+                self.commit();
+            }
+        }
+        exists
+    }
+
+    /// One pair of slots for all copies that run equally far ahead.
+    fn rings(&mut self) -> Vec<Ring> {
+        let distances: BTreeSet<u32> = self.plan.copies.iter().map(|copy| copy.ahead).filter(|ahead| *ahead > 0).collect();
+        distances.into_iter().map(|ahead| Ring { ahead, read: self.number(0), write: self.number(ahead) }).collect()
+    }
+
+    /// A `for` over part of the iterations; gives its results.
+    fn part(&mut self, frame: &Frame, part: Part, [lower, upper]: [Value; 2], init: &[Value], rings: &[Ring]) -> Vec<Value> {
+        let outer = std::mem::take(&mut self.out);
+        let region = self.body.new_region();
+        let block = self.body.new_block(region);
+        let counter = self.body.add_argument(block, frame.index.clone());
+        let args: Vec<Value> = init
+            .iter()
+            .map(|value| self.body.ty(*value).clone())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|ty| self.body.add_argument(block, ty))
+            .collect();
+        let old = self.body.blocks[self.body.block_of(frame.region)].args.clone();
+        let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
+        map.insert(old[0], counter);
+        let slots = &args[old.len() - 1..args.len() - 1];
+        let rings: Vec<Ring> = rings
+            .iter()
+            .zip(slots.chunks(2))
+            .map(|(ring, pair)| Ring { ahead: ring.ahead, read: pair[0], write: pair[1] })
+            .collect();
+        self.iteration(frame, part, counter, &rings, &mut map);
+        // What the next iteration starts with.
+        let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
+        let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
+        for ring in &rings {
+            values.extend([self.next_slot(ring.read, ring.ahead + 1), ring.read]);
+        }
+        values.push(self.add(counter, frame.step, &frame.index.clone()));
+        self.control(Core::Continue { values }, Vec::new());
+        let ops = std::mem::replace(&mut self.out, outer);
+        self.body.blocks[block].ops = ops;
+        let types: Vec<Type> = init.iter().map(|value| self.body.ty(*value).clone()).collect();
+        let new = Core::For { lower, upper, step: frame.step, init: init.to_vec(), unsigned: frame.unsigned, body: region };
+        let op = self.control(new, types);
+        self.marks.loops.insert(op, part);
+        self.body.ops[op].results.to_vec()
+    }
+
+    /// The ops of one iteration in the schedule's order.
+    fn iteration(&mut self, frame: &Frame, part: Part, counter: Value, rings: &[Ring], map: &mut Map) {
+        let plan = self.plan;
+        // Nothing waits for a copy by its token; what must come after its data comes after the barrier.
+        let token = self.core(Core::MakeToken {}, Type::Token);
+        for copy in &plan.copies {
+            let done = self.body.result(copy.op);
+            map.insert(done, token);
+        }
+        let mut issued = 0;
+        // Copies whose data is known to be there.
+        let mut ready = BTreeSet::new();
+        for &op in &plan.order {
+            if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
+                self.scheduled_copy(frame, part, copy, counter, rings, map);
+                self.commit();
+                issued += 1;
+                continue;
+            }
+            let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
+            let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
+            let needed: Vec<usize> = needed.collect();
+            if needed.iter().any(|i| !ready.contains(i)) {
+                // What was fetched in earlier iterations is waited for at once.
+                let early = (0..plan.copies.len()).filter(|i| plan.copies[*i].ahead > 0);
+                let waited: BTreeSet<usize> = needed.iter().copied().chain(early).filter(|i| !ready.contains(i)).collect();
+                let pending = waited.iter().map(|i| plan.pending(*i, issued)).min().expect("one is needed");
+                self.append(Op::CopyWait { pending }, []);
+                let barrier = Op::Barrier { id: 0, threads: self.threads };
+                self.append(barrier, []);
+                ready.extend(waited);
+            }
+            for copy in needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0) {
+                let ring = rings.iter().find(|ring| ring.ahead == copy.ahead).expect("a ring is of a copy");
+                self.append(Op::SelectSlot { buffer: copy.buffer, slot: ring.read }, []);
+            }
+            self.clone_op(op, map);
+        }
+    }
+
+    fn scheduled_copy(&mut self, frame: &Frame, part: Part, copy: &Copy, counter: Value, rings: &[Ring], map: &mut Map) {
+        if copy.slice.is_none() {
+            let done = self.body.result(copy.op);
+            let token = mapped(map, done);
+            self.clone_op(copy.op, map);
+            map.insert(done, token);
+            return;
+        }
+        if copy.ahead == 0 {
+            self.copy(frame, copy, counter, None, 0, map);
+            return;
+        }
+        if part == Part::Rest && copy.ahead == self.plan.furthest() {
+            return;
+        }
+        let ring = rings.iter().find(|ring| ring.ahead == copy.ahead).expect("a ring is of a copy");
+        let slot = (self.depths[&copy.buffer] > 1).then_some(ring.write);
+        let distance = frame.distances[&copy.ahead];
+        let fetch = |weaver: &mut Self| {
+            let index = weaver.add(counter, distance, &frame.index.clone());
+            weaver.copy(frame, copy, index, slot, copy.ahead as i32, map);
+        };
+        if part == Part::Steady {
+            fetch(self);
+            return;
+        }
+        let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
+        let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
+        let exists = self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1));
+        self.guarded(exists, fetch);
+    }
+
+    /// A copy for the iteration with that index.
+    fn copy(&mut self, frame: &Frame, copy: &Copy, index: Value, slot: Option<Value>, iteration: i32, map: &Map) {
+        let mut map = map.clone();
+        let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
+        map.insert(counter, index);
+        for &op in copy.slice.iter().flatten() {
+            self.clone_op(op, &mut map);
+        }
+        if let Some(slot) = slot {
+            self.append(Op::SelectSlot { buffer: copy.buffer, slot }, []);
+        }
+        let mut kind = self.body.ops[copy.op].kind.clone();
+        if let Op::Core(tileas::Op::CopyView { token, .. }) = &mut kind {
+            *token = None;
+        }
+        kind.for_each_operand_mut(&mut |value| *value = mapped(&map, *value));
+        let loc = self.body.ops[copy.op].loc;
+        let new = self.body.new_op(kind, [Type::Token], loc);
+        self.out.push(new);
+        self.marks.iterations.insert(new, iteration);
+    }
+
+    /// An op of the old body with everything in it, with its operands replaced; its results are added to the map.
+    fn clone_op(&mut self, op: OpId, map: &mut Map) {
+        let mut node = self.body.ops[op].clone();
+        node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
+        let mut regions = Vec::new();
+        node.kind.for_each_region_mut(&mut |region| regions.push(*region));
+        let mut new_regions = Vec::new();
+        for region in regions {
+            new_regions.push(self.clone_region(region, map));
+        }
+        let mut next = new_regions.into_iter();
+        node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("one for each"));
+        let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
+        let new = self.body.new_op(node.kind, types, node.loc);
+        for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
+            map.insert(*old, new);
+        }
+        let rings: BTreeSet<Buffer> = self.plan.copies.iter().map(|copy| copy.buffer).collect();
+        if touches(&self.body.ops[new].kind).iter().any(|touch| rings.contains(&touch.buffer())) {
+            self.marks.iterations.insert(new, 0);
+        }
+        self.out.push(new);
+    }
+
+    fn clone_region(&mut self, region: Region, map: &mut Map) -> Region {
+        let old = self.body.blocks[self.body.block_of(region)].clone();
+        let outer = std::mem::take(&mut self.out);
+        let region = self.body.new_region();
+        let block = self.body.new_block(region);
+        for arg in old.args {
+            let ty = self.body.ty(arg).clone();
+            let new = self.body.add_argument(block, ty);
+            map.insert(arg, new);
+        }
+        old.ops.into_iter().for_each(|op| self.clone_op(op, map));
+        self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
+        region
+    }
+
+    fn touched(&self, op: OpId) -> Vec<Touch> {
+        let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region)).collect::<Vec<_>>();
+        std::iter::once(op).chain(inner).flat_map(|op| touches(&self.body.ops[op].kind)).collect()
+    }
+
+    /// Ops that run only where the condition holds.
+    fn guarded(&mut self, cond: Value, write: impl FnOnce(&mut Self)) {
+        let outer = std::mem::take(&mut self.out);
+        let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
+        let block = self.body.new_block(then);
+        write(self);
+        self.control(Core::Yield { values: Vec::new() }, Vec::new());
+        self.body.blocks[block].ops = std::mem::take(&mut self.out);
+        let block = self.body.new_block(otherwise);
+        self.control(Core::Yield { values: Vec::new() }, Vec::new());
+        self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
+        self.control(Core::If { cond, then, otherwise }, Vec::new());
+    }
+
+    fn commit(&mut self) {
+        self.append(Op::CopyCommit {}, []);
+    }
+
+    fn append(&mut self, op: Op, results: impl IntoIterator<Item = Type>) -> OpId {
+        let op = self.body.new_op(op, results, self.loc);
+        self.out.push(op);
+        op
+    }
+    fn control(&mut self, core: Core, results: Vec<Type>) -> OpId {
+        self.append(Op::Core(tileas::Op::Core(core)), results)
+    }
+    fn core(&mut self, core: Core, ty: Type) -> Value {
+        let op = self.control(core, vec![ty]);
+        self.body.result(op)
+    }
+    fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: &Type) -> Value {
+        self.core(Core::Binary { kind, lhs, rhs }, ty.clone())
+    }
+    fn add(&mut self, lhs: Value, rhs: Value, ty: &Type) -> Value {
+        self.binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs, ty)
+    }
+    fn less(&mut self, frame: &Frame, lhs: Value, rhs: Value) -> Value {
+        let signedness = if frame.unsigned { Signedness::Unsigned } else { Signedness::Signed };
+        let kind = Compare::Int { predicate: Predicate::LessThan, signedness };
+        self.core(Core::Compare { kind, lhs, rhs }, scalar(Scalar::I1))
+    }
+    fn number(&mut self, value: u32) -> Value {
+        self.core(Core::Constant { value: Dense::Splat(u64::from(value)) }, scalar(Scalar::I32))
+    }
+    /// The slot after another, around the ring.
+    fn next_slot(&mut self, slot: Value, depth: u32) -> Value {
+        let one = self.number(1);
+        let next = self.add(slot, one, &scalar(Scalar::I32));
+        let end = self.number(depth);
+        let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
+        let around = self.core(Core::Compare { kind, lhs: next, rhs: end }, scalar(Scalar::I1));
+        let first = self.number(0);
+        self.core(Core::Select { cond: around, yes: first, no: next }, scalar(Scalar::I32))
+    }
+}
+
+fn scalar(scalar: Scalar) -> Type {
+    Type::Scalar(Elem::Scalar(scalar))
+}
+
+fn mapped(map: &Map, value: Value) -> Value {
+    map.get(&value).copied().unwrap_or(value)
+}

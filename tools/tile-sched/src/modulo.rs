@@ -1,0 +1,265 @@
+//! Iterative modulo scheduling after Rau: an interval, and a start for every op such that all iterations can follow each other
+//! at that interval without needing a resource twice or a result too early.
+
+use crate::graph::Graph;
+use crate::machine::Resource;
+use std::collections::BTreeMap;
+
+/// Attempts with a longer interval before the loop is left as it is.
+const MOST_INTERVALS: u32 = 64;
+/// Placements per op before an interval is given up.
+const PATIENCE: usize = 6;
+
+pub(crate) struct Plan {
+    pub(crate) interval: u32,
+    pub(crate) resource_bound: u32,
+    pub(crate) recurrence_bound: u32,
+    /// The start of each node, the first computing op's at 0; copies that run ahead start before.
+    pub(crate) starts: Vec<i64>,
+}
+
+/// The interval that the busiest resource needs.
+pub(crate) fn resource_bound(graph: &Graph) -> u32 {
+    let total = |resource: Resource| {
+        let uses = graph.nodes.iter().map(|node| node.cost.uses.get(&resource).copied().unwrap_or(0));
+        uses.fold(0u32, u32::saturating_add)
+    };
+    Resource::ALL.into_iter().map(total).max().unwrap_or(0).max(1)
+}
+
+/// The shortest interval at which no cycle of dependences is longer than the iterations it spans.
+pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
+    let mut low = 1;
+    let mut high = graph.edges.iter().fold(1u32, |sum, edge| sum.saturating_add(edge.latency));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if heights(graph, middle).is_some() { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+/// The longest way from each node to the end; none when a cycle makes it endless.
+fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
+    let mut heights = vec![0i64; graph.nodes.len()];
+    // Each round carries lengths over one more edge between iterations.
+    let rounds = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
+    for _ in 0..rounds {
+        let mut changed = false;
+        for edge in graph.edges.iter().rev() {
+            let through = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
+            if through > heights[edge.from] {
+                heights[edge.from] = through;
+                changed = true;
+            }
+        }
+        if !changed {
+            return Some(heights);
+        }
+    }
+    None
+}
+
+pub(crate) fn schedule(graph: &Graph) -> Option<Plan> {
+    let (resource_bound, recurrence_bound) = (resource_bound(graph), recurrence_bound(graph));
+    let mut interval = resource_bound.max(recurrence_bound);
+    for _ in 0..MOST_INTERVALS {
+        if let Some(mut starts) = place(graph, interval) {
+            tighten(graph, interval, &mut starts);
+            let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.ahead).map(|(_, start)| *start).min()?;
+            starts.iter_mut().for_each(|start| *start -= first);
+            hasten(graph, interval, &mut starts);
+            return Some(Plan { interval, resource_bound, recurrence_bound, starts });
+        }
+        interval = interval.saturating_add((interval / 16).max(1));
+    }
+    None
+}
+
+/// What occupies each resource, modulo the interval.
+pub(crate) struct Rows {
+    interval: i64,
+    taken: BTreeMap<Resource, Vec<(i64, i64, usize)>>,
+}
+
+impl Rows {
+    pub(crate) fn new(interval: u32) -> Rows {
+        Rows { interval: i64::from(interval), taken: BTreeMap::new() }
+    }
+
+    /// The nodes that an op started at `start` meets.
+    fn conflicts(&self, uses: &BTreeMap<Resource, u32>, start: i64) -> Vec<Conflict> {
+        let mut found = Vec::new();
+        for (resource, cycles) in uses {
+            for &(other, length, node) in self.taken.get(resource).into_iter().flatten() {
+                let (after, before) = ((other - start).rem_euclid(self.interval), (start - other).rem_euclid(self.interval));
+                let cycles = i64::from(*cycles);
+                if after < cycles || before < length {
+                    let back = if after < cycles { cycles - after } else { before + cycles };
+                    let forth = if before < length { length - before } else { after + length };
+                    found.push(Conflict { node, later: start + forth, earlier: start - back });
+                }
+            }
+        }
+        found
+    }
+
+    pub(crate) fn take(&mut self, uses: &BTreeMap<Resource, u32>, start: i64, node: usize) {
+        for (resource, cycles) in uses {
+            self.taken.entry(*resource).or_default().push((start, i64::from(*cycles), node));
+        }
+    }
+    fn free(&mut self, node: usize) {
+        self.taken.values_mut().for_each(|taken| taken.retain(|(_, _, other)| *other != node));
+    }
+
+    /// The first start from `from` up to `to` at which nothing is met.
+    pub(crate) fn first_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
+        let mut start = from;
+        while start <= to {
+            match self.conflicts(uses, start).into_iter().map(|conflict| conflict.later).max() {
+                None => return Some(start),
+                Some(next) => start = next,
+            }
+        }
+        None
+    }
+
+    /// The last start from `from` down to `to` at which nothing is met.
+    fn last_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
+        let mut start = from;
+        while start >= to {
+            match self.conflicts(uses, start).into_iter().map(|conflict| conflict.earlier).min() {
+                None => return Some(start),
+                Some(next) => start = next,
+            }
+        }
+        None
+    }
+}
+
+/// Lets every op start as late as its successors allow, from the last to the first, so that an iteration is short and copies
+/// hold their buffers no longer than needed.
+fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
+    let mut rows = Rows::new(interval);
+    for (i, node) in graph.nodes.iter().enumerate() {
+        rows.take(&node.cost.uses, starts[i], i);
+    }
+    let end = starts.iter().copied().max().unwrap_or(0);
+    let (ahead, computing): (Vec<usize>, Vec<usize>) = (0..starts.len()).rev().partition(|i| graph.nodes[*i].ahead);
+    for i in computing.into_iter().chain(ahead) {
+        let out = graph.edges.iter().filter(|edge| edge.from == i && edge.to != i);
+        let latest =
+            |edge: &crate::graph::Edge| starts[edge.to] + i64::from(interval) * i64::from(edge.distance) - i64::from(edge.latency);
+        let latest = out.map(latest).min().unwrap_or(starts[i]).min(end);
+        let uses = &graph.nodes[i].cost.uses;
+        rows.free(i);
+        starts[i] = rows.last_free(uses, latest, starts[i]).unwrap_or(starts[i]);
+        rows.take(uses, starts[i], i);
+    }
+}
+
+/// Lets copies start as early in their stage as they can, but not before the iteration's first read of copied data: the barrier
+/// there is the one that makes their slots free.
+fn hasten(graph: &Graph, interval: u32, starts: &mut [i64]) {
+    let mut rows = Rows::new(interval);
+    for (i, node) in graph.nodes.iter().enumerate() {
+        rows.take(&node.cost.uses, starts[i], i);
+    }
+    let reads = graph.edges.iter().filter(|edge| graph.nodes[edge.from].ahead).map(|edge| starts[edge.to]);
+    let first_read = reads.min().unwrap_or(0);
+    for i in (0..starts.len()).filter(|i| graph.nodes[*i].ahead) {
+        let stage = starts[i].div_euclid(i64::from(interval)) * i64::from(interval);
+        let uses = &graph.nodes[i].cost.uses;
+        rows.free(i);
+        starts[i] = rows.first_free(uses, stage + first_read + 1, starts[i]).unwrap_or(starts[i]);
+        rows.take(uses, starts[i], i);
+    }
+}
+
+/// A node that an op would meet, and starts at which it would not: when the other is done, and early enough before it.
+struct Conflict {
+    node: usize,
+    later: i64,
+    earlier: i64,
+}
+
+fn place(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
+    let count = graph.nodes.len();
+    if graph.nodes.iter().any(|node| node.cost.uses.values().any(|cycles| *cycles > interval)) {
+        return None;
+    }
+    let heights = heights(graph, interval)?;
+    let (mut into, mut out) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    for edge in &graph.edges {
+        let wait = i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
+        into[edge.to].push((edge.from, wait));
+        out[edge.from].push((edge.to, wait));
+    }
+    let mut rows = Rows::new(interval);
+    let mut starts: Vec<Option<i64>> = vec![None; count];
+    let mut before: Vec<Option<i64>> = vec![None; count];
+    let mut waiting: Vec<usize> = (0..count).collect();
+    for _ in 0..PATIENCE * count + count {
+        // The highest first; of equal ones the first in the program.
+        let Some(next) = (0..waiting.len()).max_by_key(|i| (heights[waiting[*i]], std::cmp::Reverse(waiting[*i]))) else {
+            return starts.into_iter().collect();
+        };
+        let node = waiting.swap_remove(next);
+        let uses = &graph.nodes[node].cost.uses;
+        let earliest = into[node].iter().filter_map(|(from, wait)| Some(starts[*from]? + wait)).max().unwrap_or(0).max(0);
+        let start = rows.first_free(uses, earliest, earliest + i64::from(interval) - 1);
+        let start = start.unwrap_or_else(|| before[node].map_or(earliest, |before| earliest.max(before + 1)));
+        let mut evicted: Vec<usize> = rows.conflicts(uses, start).into_iter().map(|conflict| conflict.node).collect();
+        evicted.extend(
+            out[node].iter().filter(|(to, wait)| *to != node && starts[*to].is_some_and(|at| at < start + wait)).map(|(to, _)| *to),
+        );
+        evicted.sort_unstable();
+        evicted.dedup();
+        for other in evicted {
+            rows.free(other);
+            starts[other] = None;
+            waiting.push(other);
+        }
+        rows.take(uses, start, node);
+        (starts[node], before[node]) = (Some(start), Some(start));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Edge, Node};
+    use crate::machine::Cost;
+
+    fn node(uses: &[(Resource, u32)], ahead: bool) -> Node {
+        let uses: BTreeMap<Resource, u32> = uses.iter().copied().collect();
+        Node { op: base::ir::Op(0), cost: Cost { uses, first: 0, all: 0 }, ahead }
+    }
+    fn edge(from: usize, to: usize, latency: u32, distance: u32) -> Edge {
+        Edge { from, to, latency, least: latency, distance }
+    }
+
+    /// A copy, a read and a product: the product's resource bounds the interval, and the copy starts early.
+    #[test]
+    fn a_product_loop_runs_at_the_rate_of_its_product() {
+        let nodes = vec![
+            node(&[(Resource::Copy, 256)], true),
+            node(&[(Resource::Shared, 256)], false),
+            node(&[(Resource::Tensor, 1024)], false),
+        ];
+        let edges = vec![edge(0, 1, 1500, 0), edge(1, 2, 30, 0), edge(2, 2, 1024, 1), edge(1, 2, 0, 0), edge(2, 1, 1, 1)];
+        let plan = schedule(&Graph { nodes, edges }).unwrap();
+        assert_eq!((plan.interval, plan.resource_bound, plan.recurrence_bound), (1024, 1024, 1024));
+        assert_eq!(plan.starts, [-2047, 0, 30]);
+    }
+
+    #[test]
+    fn two_users_of_a_resource_do_not_meet() {
+        let nodes = (0..3).map(|_| node(&[(Resource::Shared, 7)], false)).collect();
+        let edges = vec![edge(0, 1, 0, 0), edge(1, 2, 0, 0), edge(2, 0, 1, 1)];
+        let plan = schedule(&Graph { nodes, edges }).unwrap();
+        assert_eq!(plan.interval, 21);
+        assert_eq!(plan.starts, [0, 7, 14]);
+    }
+}

@@ -1,0 +1,120 @@
+//! A product loop through the scheduler: what is decided, what a person may change, and what is refused.
+
+use base::ir::Operation;
+use base::{File, Payload};
+use sched::{Module, Op, Phase};
+use tile_sched::{PASSES, check, start};
+
+/// 32 x 32 x 32 tiles of f16, for sm_80.
+fn program() -> File<tileas::Module> {
+    File::read(include_bytes!("matmul.as"), "matmul.as").unwrap()
+}
+
+fn until(phase: Phase) -> File<Module> {
+    let mut file = start(&program(), "test");
+    go_on(&mut file, phase).unwrap();
+    file
+}
+
+fn go_on(file: &mut File<Module>, phase: Phase) -> base::diag::Result<()> {
+    let passes = PASSES.iter().take_while(|pass| pass.name != phase.name()).count();
+    PASSES[..=passes].iter().try_for_each(|pass| (pass.run)(file))
+}
+
+fn reparsed(file: &File<Module>) -> File<Module> {
+    let text = file.write(base::envelope::Form::Text).unwrap();
+    File::read(&text, "again").unwrap()
+}
+
+#[test]
+fn copies_run_ahead_and_the_product_bounds_the_interval() {
+    let file = until(Phase::Alloc);
+    let [schedule] = &file.payload.schedules[..] else { panic!("one loop has one schedule") };
+    assert!(schedule.interval >= schedule.resource_bound.max(schedule.recurrence_bound));
+    assert_eq!(schedule.slots.len(), 5, "two copies, two reads, a product");
+    assert_eq!(schedule.last_stage(), 3, "the latency is many intervals, so copies run as far ahead as they may");
+    let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
+    assert_eq!(depths, [4, 4, 1]);
+}
+
+#[test]
+fn going_on_from_text_changes_nothing() {
+    for phase in [Phase::Analysis, Phase::Alloc] {
+        let file = until(phase);
+        let mut again = reparsed(&file);
+        assert_eq!(again.payload, file.payload);
+        go_on(&mut again, Phase::Materialize).unwrap();
+        assert_eq!(again.payload, until(Phase::Materialize).payload);
+    }
+}
+
+#[test]
+fn a_copy_may_be_moved_nearer_by_hand() {
+    let mut file = until(Phase::Analysis);
+    for slot in &mut file.payload.schedules[0].slots[..1] {
+        slot.stage += 2;
+    }
+    let mut file = reparsed(&file);
+    go_on(&mut file, Phase::Materialize).unwrap();
+    let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
+    assert_eq!(depths, [2, 4, 1]);
+    check(&file).unwrap();
+}
+
+fn refused(edit: impl FnOnce(&mut Module)) -> String {
+    let mut file = until(Phase::Analysis);
+    edit(&mut file.payload);
+    go_on(&mut file, Phase::Materialize).unwrap_err().message
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_refused_by_name() {
+    let message = refused(|module| {
+        let slots = &mut module.schedules[0].slots;
+        (slots[1].stage, slots[1].cycle) = (slots[0].stage, slots[0].cycle);
+    });
+    assert!(message.contains("op 0 (copy_view) and op 1 (copy_view) both need"), "{message}");
+    let message = refused(|module| module.schedules[0].slots[4].stage -= 1);
+    assert!(message.contains("op 4 (mma) is in stage 2, but computes in stage 3"), "{message}");
+    let message = refused(|module| _ = module.schedules[0].slots.pop());
+    assert!(message.contains("4 of 5 ops"), "{message}");
+    let message = refused(|module| module.schedules[0].slots[3].cycle = 0);
+    assert!(message.contains("op 3 (shared_load)") || message.contains("op 2 (shared_load)"), "{message}");
+}
+
+/// The program without the ops that `drop` picks.
+fn without(drop: impl Fn(&Op) -> bool) -> String {
+    let mut file = until(Phase::Materialize);
+    let body = &mut file.payload.functions[0].body;
+    let dropped: Vec<_> = body.ops.iter().filter(|(_, node)| drop(&node.kind)).map(|(op, _)| op).collect();
+    assert!(!dropped.is_empty());
+    body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !dropped.contains(op)));
+    check(&file).unwrap_err().message
+}
+
+#[test]
+fn the_token_game_misses_waits_barriers_and_slots() {
+    let message = without(|op| matches!(op, Op::CopyWait { .. }));
+    assert!(message.contains("before its copy was waited for"), "{message}");
+    let message = without(|op| matches!(op, Op::Barrier { .. }));
+    assert!(message.contains("before a barrier after the wait"), "{message}");
+    let message = without(|op| matches!(op, Op::SelectSlot { .. }));
+    assert!(message.contains("copy"), "{message}");
+}
+
+#[test]
+fn the_steady_state_waits_for_earlier_iterations_only() {
+    let file = until(Phase::Materialize);
+    let body = &file.payload.functions[0].body;
+    let waits = body.ops.values().filter_map(|node| match node.kind {
+        Op::CopyWait { pending } => Some(pending),
+        _ => None,
+    });
+    // Two groups an iteration, three iterations ahead, and those of the iteration to be read are done.
+    assert_eq!(waits.collect::<Vec<_>>(), [4, 4]);
+    let barriers = |block: &base::ir::BlockNode| block.ops.iter().filter(|op| body.ops[**op].kind.mnemonic() == "barrier").count();
+    let loops = body.blocks.values().filter(|block| block.ops.iter().any(|op| body.ops[*op].kind.mnemonic() == "mma"));
+    assert_eq!(loops.map(barriers).collect::<Vec<_>>(), [1, 1]);
+    let payload = Module::parse(&file.payload.print(&file.envelope), "again", 1, &mut file.envelope.clone()).unwrap();
+    assert_eq!(payload, file.payload);
+}
