@@ -39,6 +39,8 @@ pub struct Facts<'a> {
 
 /// How often a carried value may change before its range is given up, and before everything about it is.
 const PATIENCE: (u32, u32) = (2, 12);
+/// Loops nested in loops may take as many rounds as they are deep; beyond this nothing is known of what they carry.
+const ROUNDS: usize = 64;
 
 impl<'a> Facts<'a> {
     pub fn of(function: &'a Function) -> Facts<'a> {
@@ -49,13 +51,17 @@ impl<'a> Facts<'a> {
             deriver.infos[param.0 as usize] = deriver.unknown(param);
         }
         let order = function.body.walk(function.region);
-        loop {
+        for round in 0.. {
+            if round == ROUNDS {
+                order.iter().for_each(|op| deriver.give_up(*op));
+            }
             deriver.changed = false;
             order.iter().for_each(|op| deriver.op(*op));
             if !deriver.changed {
-                return Facts { function, infos: deriver.infos };
+                break;
             }
         }
+        Facts { function, infos: deriver.infos }
     }
 
     /// All that is known of a tile or scalar.
@@ -221,6 +227,19 @@ impl Deriver<'_> {
             },
             _ => self.unknown_results(op),
         }
+    }
+
+    /// Nothing more will be learned about what a branch or loop carries and gives.
+    fn give_up(&mut self, op: OpId) {
+        let function = self.function;
+        let carried = match &function.body.ops[op].kind {
+            Op::Core(Core::For { body, .. }) => &function.body.blocks[function.body.block_of(*body)].args[1..],
+            Op::Core(Core::Loop { body, .. }) => &function.body.blocks[function.body.block_of(*body)].args[..],
+            Op::Core(Core::If { .. }) => &[],
+            _ => return,
+        };
+        carried.iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
+        self.unknown_results(op);
     }
 
     fn unknown_results(&mut self, op: OpId) {
