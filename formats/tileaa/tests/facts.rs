@@ -145,7 +145,9 @@ fn deep_nests_of_loops_end() {
     let mut body = String::from("%z = constant(value: splat(0)) : i32\n%s = constant(value: splat(64)) : i32\n");
     for level in 0..depth {
         let init = if level == 0 { "%z".to_string() } else { format!("%c{}", level - 1) };
-        body += &format!("%r{level} = for(lower: %z, upper: %n, step: %s, init: [{init}], body: {{}}) : i32 {{\n(%i{level}: i32, %c{level}: i32)\n");
+        body += &format!(
+            "%r{level} = for(lower: %z, upper: %n, step: %s, init: [{init}], body: {{}}) : i32 {{\n(%i{level}: i32, %c{level}: i32)\n"
+        );
     }
     body += &format!("%x = binary(kind: add_i(overflow: none), lhs: %c{}, rhs: %s) : i32\ncontinue(values: [%x])\n}}\n", depth - 1);
     for level in (0..depth - 1).rev() {
