@@ -11,40 +11,84 @@ use tileas::{BufferInfo, BufferSpace, CopyAtom, Layout};
 const LINE: u32 = 128;
 const PIECE: u32 = 16;
 
-/// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from.
+/// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from in pieces of 16 bytes.
 pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
-    let strides = Strides::of(shape);
-    let others = (0..shape.len()).rev().filter(|dim| *dim != inner);
-    let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
-    let plain: Vec<u32> = order.map(|bit| 1 << bit).collect();
-    let candidate = |turn: usize| {
-        let mut offsets = plain.clone();
-        swizzle(&mut offsets, strides.bits[inner] as usize, elem.bytes(), turn);
-        BufferInfo { elem, shape: shape.into(), space: BufferSpace::Shared, offsets, align: LINE }
-    };
-    let cost = |info: &BufferInfo| accesses.iter().map(|layout| wavefronts(info, layout)).sum::<u32>();
-    // The first of the cheapest.
-    (0..3).map(candidate).min_by_key(cost).expect("there are candidates")
+    let swizzles = (0..3).map(|turn| Swizzle { turn, skip: 0, piece: PIECE });
+    cheapest(elem, shape, swizzles.map(|swizzle| (inner, swizzle)), accesses)
 }
 
-/// Exclusive-ors the piece bits of rows of `row_bits` elements with row bits, counted in lines; `turn` says which with which.
-fn swizzle(offsets: &mut [u32], row_bits: usize, bytes: u32, turn: usize) {
-    let piece = (PIECE / bytes.clamp(1, PIECE)).ilog2() as usize;
-    let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
-    let width = row_bits.saturating_sub(piece).min(3);
-    for bit in 0..width {
-        let row = row_bits.max(line) + bit;
-        if row < offsets.len() {
-            offsets[row] ^= offsets[piece + (bit + turn) % width];
+/// A buffer between two layouts: either's innermost dimension may be the buffer's, and pieces may be as small as a word.
+pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
+    let pieces = [PIECE, PIECE / 2, PIECE / 4];
+    let swizzles =
+        pieces.into_iter().flat_map(|piece| (0..4).flat_map(move |skip| (0..3).map(move |turn| Swizzle { turn, skip, piece })));
+    let each = swizzles.flat_map(|swizzle| inner.into_iter().map(move |inner| (inner, swizzle)));
+    cheapest(elem, shape, each, accesses)
+}
+
+/// The first of the candidates that cost least; none is tried after one that costs no more than any could.
+fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, Swizzle)>, accesses: &[&Layout]) -> BufferInfo {
+    let strides = Strides::of(shape);
+    let line = |layout: &&Layout| (layout.registers() as u32 * distinct(layout) * elem.bytes()).div_ceil(LINE);
+    let least: u32 = accesses.iter().map(line).sum();
+    let mut best: Option<(u32, BufferInfo)> = None;
+    for (inner, swizzle) in candidates {
+        let others = (0..shape.len()).rev().filter(|dim| *dim != inner);
+        let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
+        let mut offsets: Vec<u32> = order.map(|bit| 1 << bit).collect();
+        swizzle.apply(&mut offsets, strides.bits[inner] as usize, elem.bytes());
+        let info = BufferInfo { elem, shape: shape.into(), space: BufferSpace::Shared, offsets, align: LINE };
+        let cost = accesses.iter().map(|layout| wavefronts(&info, layout)).sum::<u32>();
+        if best.as_ref().is_none_or(|(lowest, _)| cost < *lowest) {
+            best = Some((cost, info));
+        }
+        if cost <= least {
+            break;
+        }
+    }
+    best.expect("there are candidates").1
+}
+
+/// Lanes that hold elements of their own.
+fn distinct(layout: &Layout) -> u32 {
+    1 << layout.lane.iter().filter(|basis| **basis != 0).count()
+}
+
+/// Exclusive-ors the piece bits of rows with row bits, counted in lines.
+#[derive(Clone, Copy)]
+struct Swizzle {
+    /// Which piece bit with which row bit.
+    turn: usize,
+    /// How many row bits are left out.
+    skip: usize,
+    /// Bytes of a piece.
+    piece: u32,
+}
+
+impl Swizzle {
+    fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
+        let piece = (self.piece / bytes.clamp(1, self.piece)).ilog2() as usize;
+        let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
+        let width = row_bits.saturating_sub(piece).min(line - piece);
+        for bit in 0..width {
+            let row = row_bits.max(line) + self.skip + bit;
+            if row < offsets.len() {
+                offsets[row] ^= offsets[piece + (bit + self.turn) % width];
+            }
         }
     }
 }
 
-/// Log2 of the widest access whose registers are neighbours in the buffer.
+/// Log2 of the widest access whose registers are neighbours in the buffer, and start at a multiple of it in every thread.
 pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
     let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
-    let neighbours = layout.register.iter().enumerate().take_while(|(bit, basis)| solve(&info.offsets, **basis) == Some(1 << bit));
-    neighbours.count().min(widest) as u32
+    let at = |basis: &u32| solve(&info.offsets, *basis);
+    let run = layout.register.iter().enumerate().take_while(|(bit, basis)| at(basis) == Some(1 << bit)).count().min(widest);
+    let starts = |bits: usize| {
+        let others = layout.register[bits..].iter().chain(&layout.lane).chain(&layout.warp);
+        others.into_iter().all(|basis| at(basis).is_some_and(|at| at.is_multiple_of(1 << bits)))
+    };
+    (0..=run).rev().find(|bits| starts(*bits)).unwrap_or(0) as u32
 }
 
 /// The atom that reads a buffer into a layout.
@@ -58,6 +102,9 @@ fn matrix_atom(info: &BufferInfo, layout: &Layout) -> Option<CopyAtom> {
     let at = |basis: u32| solve(&info.offsets, basis).map(|offset| offset as u32 * bytes);
     let packed = 4u32.checked_div(bytes)?.checked_ilog2()? as usize;
     if !matches!(bytes, 1 | 2 | 4) || info.elem.bits() < 8 || layout.register.len() < packed {
+        return None;
+    }
+    if !layout.warp.iter().all(|basis| at(*basis).is_some_and(|at| at.is_multiple_of(PIECE))) {
         return None;
     }
     let row_apart = |basis: u32| at(basis).is_some_and(|at| at != 0 && at.is_multiple_of(PIECE));

@@ -3,8 +3,10 @@
 use base::Target;
 use tileas::{Agent, FunctionAttrs, Role};
 
-/// The fewest warps of a kernel.
+/// Warps of a kernel that its tiles keep busy.
 const WARPS: u32 = 4;
+/// Elements that a thread should have of the largest tile; with fewer, threads would only repeat scalar work.
+const ELEMENTS: usize = 2;
 
 pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAttrs {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
@@ -13,9 +15,18 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAt
     let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     FunctionAttrs {
         private: function.attrs.private,
-        agents: vec![Agent { role: Role::Compute, first_warp: 0, warps: crate::products::warps(function, WARPS), registers: None }],
+        agents: vec![Agent { role: Role::Compute, first_warp: 0, warps: warps(function), registers: None }],
         cluster: 1,
         occupancy,
         ..Default::default()
     }
+}
+
+/// More warps where products need their registers, fewer where no tile is large enough to share.
+fn warps(function: &tileaa::Function) -> u32 {
+    let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
+    let largest = tiles.map(|(_, shape)| base::tile::element_count(shape)).max().unwrap_or(1);
+    let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
+    let multiplies = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. }));
+    if multiplies { crate::products::warps(function, WARPS) } else { busy.min(WARPS) }
 }

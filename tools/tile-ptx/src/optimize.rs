@@ -14,7 +14,7 @@ use std::sync::Once;
 
 /// Run at O1 and above.
 const PASSES: &str = "nvvm-reflect,always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
-loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,nary-reassociate,\
+loop(loop-rotate),loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,nary-reassociate,\
 instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
 
 /// Run at O0: libdevice asks by a pass which target it is for, and has no functions to call.

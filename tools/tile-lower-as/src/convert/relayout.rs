@@ -18,7 +18,8 @@ impl Rewriter<'_> {
         if to.renaming(&from, |element| element).is_some() {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
         }
-        let buffer = banks::buffer(elem, &shape, innermost(&from, to, &shape), &[&from, to]);
+        let inner = [&from, to].map(|layout| innermost(layout, &shape));
+        let buffer = banks::exchange(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
         self.shared_load(buffer, ty, to, loc)
@@ -42,12 +43,9 @@ impl Rewriter<'_> {
     }
 }
 
-/// The dimension that lies innermost in a buffer between two layouts: the one that the first has in neighbouring registers.
-fn innermost(from: &Layout, to: &Layout, shape: &[u32]) -> usize {
+/// The dimension along which a layout has neighbours.
+fn innermost(layout: &Layout, shape: &[u32]) -> usize {
     let strides = Strides::of(shape);
-    let of = |layout: &Layout| {
-        let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);
-        (0..shape.len()).find(|dim| strides.mask(*dim) & basis != 0)
-    };
-    of(from).or_else(|| of(to)).unwrap_or(shape.len() - 1)
+    let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);
+    (0..shape.len()).find(|dim| strides.mask(*dim) & basis != 0).unwrap_or(shape.len() - 1)
 }
