@@ -69,7 +69,7 @@ impl<'a> ModuleReader<'a, '_> {
             self.c.expect("{")?;
         }
         let (mut globals, mut functions) = (Vec::new(), Vec::new());
-        while !self.c.is_end() && !(wrapped && self.c.sees("}")) {
+        while !(self.c.is_end() || wrapped && self.c.sees("}")) {
             match self.c.peek() {
                 Some('#') => self.skip_definition(),
                 _ => {

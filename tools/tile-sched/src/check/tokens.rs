@@ -211,7 +211,7 @@ impl Game<'_> {
         match core {
             Core::Constant { value: Dense::Splat(bits) } => Some(*bits),
             Core::Binary { kind, lhs, rhs } => kind.eval(scalar, get(lhs)?, get(rhs)?).into(),
-            Core::Compare { kind, lhs, rhs } => Some(u64::from(kind.eval(of(lhs), get(lhs)?, get(rhs)?))),
+            Core::Compare { kind, lhs, rhs } => Some(kind.eval(of(lhs), get(lhs)?, get(rhs)?)),
             Core::Select { cond, yes, no } => get(if get(cond)? != 0 { yes } else { no }),
             _ => None,
         }
