@@ -1,0 +1,140 @@
+//! `.as` and `.sched`: what threads compute from what they hold, and the programs that ask for more than that.
+
+use std::process::{Command, Output};
+
+const AGENT: &str = "agents: [(role: compute, first_warp: 0, warps: 4)], cluster: 1";
+/// Of 256 elements two neighbours in each thread; the same with the warps in another order; two halves far apart in each thread.
+/// Of 128 elements one in each thread; the same with lanes in another order.
+const LAYOUTS: &str = "\
+layout (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
+layout (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
+layout (register: [128], lane: [1, 2, 4, 8, 16], warp: [32, 64])
+layout (lane: [1, 2, 4, 8, 16], warp: [32, 64])
+layout (lane: [2, 1, 4, 8, 16], warp: [32, 64])
+";
+const MEMORY: &str = "(elem: F32, space: global, sizes: [256], strides: [1], alias_scope: 1)";
+
+fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("k");
+    let view = format!("view<(memref: {MEMORY}, tile: [256], dim_map: [0], kind: partition)>");
+    let text = format!(
+        "//!tile {header}
+//!tile target sm_90
+//!tile name \"k.py\"
+//!tile loc Source(file:(0),line:1,column:4,scope:None)
+//!tile loc Source(file:(0),line:2,column:4,scope:None)
+{LAYOUTS}func \"k\"(%0: ptr<f32>, %1: ptr<f32>) ({attrs}) @1 {{
+  %i = constant(value: splat(0)) : i32 @1
+  %ma = make_memref(base: %0) : memref<{MEMORY}> @1
+  %mb = make_memref(base: %1) : memref<{MEMORY}> @1
+  %a = make_view(memref: %ma) : {view} @1
+  %b = make_view(memref: %mb) : {view} @1
+{body}
+  return @1
+}}
+"
+    );
+    std::fs::write(&file, text).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).arg("--print-outputs").output().unwrap()
+}
+
+const ARGS: [&str; 2] = ["iota:f32[256]", "zeros:f32[256]"];
+const WEAK: &str = "order: (semantics: weak)";
+
+fn load(layout: u32, vector_bits: u32) -> String {
+    format!("  %x, %t = load_view(view: %a, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : tile<256xf32, #{layout}>, token @2\n")
+}
+fn store(value: &str, vector_bits: u32) -> String {
+    format!("  %u = store_view(tile: {value}, view: %b, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : token @2")
+}
+
+/// What is printed of the second parameter, or why the program is refused.
+fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
+    let output = tile_run(header, attrs, body, &ARGS);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    if !output.status.success() {
+        return Err(text(output.stderr));
+    }
+    let printed = text(output.stdout);
+    Ok(printed.lines().find_map(|line| line.strip_prefix("arg1: f32[256] ")).unwrap_or_default().to_string())
+}
+
+fn program(body: &str) -> Result<String, String> {
+    outcome("tileas 1 atoms", AGENT, body)
+}
+
+const INCREASING: &str = "[0, 1, 2, ..., 253, 254, 255]";
+
+#[test]
+fn elements_go_where_the_layout_says() {
+    let same = load(0, 1) + &store("%x", 1);
+    assert_eq!(program(&same).unwrap(), INCREASING);
+    // Registers that keep their slots under another layout's name change their elements.
+    let renamed = load(0, 1) + "  %y = convert_layout(x: %x, route: registers) : tile<256xf32, #1> @2\n" + &store("%y", 1);
+    assert!(program(&renamed).unwrap_err().contains("between threads"));
+    let shuffled = load(0, 1) + "  %y = convert_layout(x: %x, route: shuffle) : tile<256xf32, #1> @2\n" + &store("%y", 1);
+    assert!(program(&shuffled).unwrap_err().contains("between warps"));
+    let mixed = load(0, 1)
+        + "  %c = constant(value: splat(0)) : tile<256xf32, #1> @2
+  %y = binary(kind: add_f(rounding: nearest_even), lhs: %x, rhs: %c) : tile<256xf32, #0> @2\n"
+        + &store("%y", 1);
+    assert!(program(&mixed).unwrap_err().contains("another layout"));
+}
+
+#[test]
+fn vectors_are_neighbours() {
+    assert!(program(&(load(2, 1) + &store("%x", 0))).unwrap_err().contains("as neighbours"));
+    assert!(program(&(load(0, 2) + &store("%x", 0))).unwrap_err().contains("at once"));
+}
+
+const BUFFERS: &str = "buffers: [(elem: scalar(F32), shape: [256], space: shared, offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
+
+fn exchange(between: &str) -> String {
+    load(0, 1)
+        + "  shared_store(x: %x, buffer: buffer0, atom: vector(vector_bits: 1)) @1\n"
+        + between
+        + "  %y = shared_load(buffer: buffer0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n"
+        + &store("%y", 0)
+}
+
+#[test]
+fn exchange_between_warps_needs_a_barrier() {
+    let attrs = format!("{AGENT}, {BUFFERS}");
+    assert_eq!(outcome("tileas 1 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
+    let attrs = |bytes: u32| {
+        format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}")
+    };
+    let barrier = "  barrier(id: 0, threads: 128) @1\n";
+    assert_eq!(outcome("sched 1 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
+    assert_eq!(outcome("sched 1 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
+    let race = outcome("sched 1 materialize", &attrs(1024), &exchange("")).unwrap_err();
+    assert!(race.contains("k.py:2:4") && race.contains("'shared_store' at k.py:1:4 wrote in another warp"), "{race}");
+}
+
+#[test]
+fn a_buffer_holds_nothing_before_it_is_written() {
+    let attrs = format!("{AGENT}, {BUFFERS}");
+    let body = "  %y = shared_load(buffer: buffer0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
+    assert!(outcome("tileas 1 atoms", &attrs, &body).unwrap_err().contains("never written"));
+}
+
+#[test]
+fn a_reduction_combines_what_a_thread_holds() {
+    let reduce = |result: u32| {
+        format!(
+            "  %r = reshape(x: %x) : tile<2x128xf32, #2> @2
+  %s = reduce_registers(operands: [%r], dim: 0, body: {{}}) : tile<1x128xf32, #{result}> @2 {{
+    (%e: f32, %acc: f32)
+    %n = binary(kind: add_f(rounding: nearest_even), lhs: %e, rhs: %acc) : f32 @2
+    yield(values: [%n]) @2
+  }}
+  %w = broadcast(x: %s) : tile<2x128xf32, #2> @2
+  %y = reshape(x: %w) : tile<256xf32, #2> @2
+"
+        )
+    };
+    let body = |result: u32| load(2, 0) + &reduce(result) + &store("%y", 0);
+    assert_eq!(program(&body(3)).unwrap(), "[128, 130, 132, ..., 378, 380, 382]");
+    assert!(program(&body(4)).unwrap_err().contains("registers for element"));
+}
