@@ -5,8 +5,8 @@ use base::memory::Padding;
 use base::{Arena, Body, Loc, Scalar};
 use tileir::enums::Visibility;
 use tileir::module::Constant;
-use tileir::types::PointerSpace;
 use tileir::types::Pointer;
+use tileir::types::PointerSpace;
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
 /// What a tile holds and how it is shaped.

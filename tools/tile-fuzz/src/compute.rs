@@ -75,7 +75,12 @@ impl Generator {
                 if to == Scalar::I1 {
                     return self.compare(within, from).0;
                 }
-                Op::FToI { saturating: false, signedness: Signedness::Signed, rounding_mode: Rounding::NearestIntToZero, from: within }
+                Op::FToI {
+                    saturating: false,
+                    signedness: Signedness::Signed,
+                    rounding_mode: Rounding::NearestIntToZero,
+                    from: within,
+                }
             }
             (false, false) => Op::FToF { rounding_mode: EVEN, from: value },
         };
@@ -129,7 +134,8 @@ impl Generator {
         let y = self.some(kind);
         if kind.scalar == Scalar::I1 {
             let op = self.random.below(3);
-            return self.same(kind, [Op::AndI { lhs: x, rhs: y }, Op::OrI { lhs: x, rhs: y }, Op::XOrI { lhs: x, rhs: y }][op].clone());
+            return self
+                .same(kind, [Op::AndI { lhs: x, rhs: y }, Op::OrI { lhs: x, rhs: y }, Op::XOrI { lhs: x, rhs: y }][op].clone());
         }
         self.integer(x, y, kind)
     }
@@ -154,7 +160,9 @@ impl Generator {
                 let low = self.same(kind, Op::AndI { lhs: some, rhs: mask });
                 let one = self.splat(kind, 1);
                 let rhs = self.same(kind, Op::AddI { overflow, lhs: low, rhs: one });
-                let rounding = self.random.pick(&[Rounding::Zero, Rounding::NegativeInf, Rounding::PositiveInf]);
+                let roundings = [Rounding::Zero, Rounding::PositiveInf, Rounding::NegativeInf];
+                let allowed = if signedness == Signedness::Signed { 3 } else { 2 };
+                let rounding = self.random.pick(&roundings[..allowed]);
                 match self.random.one_in(2) {
                     true => Op::RemI { signedness, lhs, rhs },
                     false => Op::DivI { signedness, rounding, lhs, rhs },

@@ -20,9 +20,8 @@ enum Fold {
 
 impl Fold {
     fn identity(self, scalar: Scalar) -> u64 {
-        let infinity = |number: f64| {
-            base::float::encode(scalar, number, base::arith::Rounding::NearestEven, base::float::Overflow::Ieee)
-        };
+        let infinity =
+            |number: f64| base::float::encode(scalar, number, base::arith::Rounding::NearestEven, base::float::Overflow::Ieee);
         match (self, scalar.is_int()) {
             (Fold::Add | Fold::Xor, _) => 0,
             (Fold::And, _) => u64::MAX,

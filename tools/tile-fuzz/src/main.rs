@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("tile-fuzz: {}", error.message);
+            error.notes.iter().for_each(|note| eprintln!("  {note}"));
             ExitCode::from(error.exit_code())
         }
     }
@@ -95,7 +96,8 @@ fn one(options: &Options, bench: &Bench, seed: u64) -> Result<Outcome> {
     if options.generate {
         return Bench::write(&program, &folder).map(|()| Outcome::Same);
     }
-    let outcome = bench.compare(&program, &folder, target(options, seed))?;
+    let outcome = bench.compare(&program, &folder, target(options, seed));
+    let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     if !matches!(outcome, Outcome::Wrong(_)) {
         let removed = std::fs::remove_dir_all(&folder);
         removed.map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display())))?;

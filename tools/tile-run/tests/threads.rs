@@ -43,7 +43,9 @@ const ARGS: [&str; 2] = ["iota:f32[256]", "zeros:f32[256]"];
 const WEAK: &str = "order: (semantics: weak)";
 
 fn load(layout: u32, vector_bits: u32) -> String {
-    format!("  %x, %t = load_view(view: %a, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : tile<256xf32, #{layout}>, token @2\n")
+    format!(
+        "  %x, %t = load_view(view: %a, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : tile<256xf32, #{layout}>, token @2\n"
+    )
 }
 fn store(value: &str, vector_bits: u32) -> String {
     format!("  %u = store_view(tile: {value}, view: %b, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : token @2")
@@ -88,13 +90,14 @@ fn vectors_are_neighbours() {
     assert!(program(&(load(0, 2) + &store("%x", 0))).unwrap_err().contains("at once"));
 }
 
-const BUFFERS: &str = "buffers: [(elem: scalar(F32), shape: [256], space: shared, offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
+const BUFFERS: &str =
+    "buffers: [(elem: Scalar(F32), shape: [256], space: shared, offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
 
 fn exchange(between: &str) -> String {
     load(0, 1)
-        + "  shared_store(x: %x, buffer: buffer0, atom: vector(vector_bits: 1)) @1\n"
+        + "  shared_store(x: %x, buffer: 0, atom: vector(vector_bits: 1)) @1\n"
         + between
-        + "  %y = shared_load(buffer: buffer0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n"
+        + "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n"
         + &store("%y", 0)
 }
 
@@ -102,9 +105,7 @@ fn exchange(between: &str) -> String {
 fn exchange_between_warps_needs_a_barrier() {
     let attrs = format!("{AGENT}, {BUFFERS}");
     assert_eq!(outcome("tileas 1 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
-    let attrs = |bytes: u32| {
-        format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}")
-    };
+    let attrs = |bytes: u32| format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
     let barrier = "  barrier(id: 0, threads: 128) @1\n";
     assert_eq!(outcome("sched 1 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
     assert_eq!(outcome("sched 1 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
@@ -115,7 +116,8 @@ fn exchange_between_warps_needs_a_barrier() {
 #[test]
 fn a_buffer_holds_nothing_before_it_is_written() {
     let attrs = format!("{AGENT}, {BUFFERS}");
-    let body = "  %y = shared_load(buffer: buffer0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
+    let body =
+        "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
     assert!(outcome("tileas 1 atoms", &attrs, &body).unwrap_err().contains("never written"));
 }
 

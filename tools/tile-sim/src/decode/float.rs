@@ -156,10 +156,25 @@ fn double(kind: Kind) -> LaneFn {
 
 /// Any operation of a format up to 32 bits, rounded once.
 fn general(kind: Kind, mode: Mode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
-    move |a, b, c| {
-        let (a, b, c) = (read(mode, a), read(mode, b), read(mode, c));
-        write(mode, exact(kind, a, b, c), kind)
-    }
+    move |a, b, c| rounded(kind, mode, read(mode, a), read(mode, b), read(mode, c))
+}
+
+fn rounded(kind: Kind, mode: Mode, a: f64, b: f64, c: f64) -> u64 {
+    let value = exact(kind, a, b, c);
+    // The zero of an exact cancellation is negative when rounding down.
+    let down = mode.rounding == Rounding::NegativeInf && !mode.sat;
+    write(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
+}
+
+/// Whether a sum of zero is one of addends that are not zeros of one sign.
+fn cancels(kind: Kind, a: f64, b: f64, c: f64) -> bool {
+    let (x, y) = match kind {
+        Kind::Add => (a, b),
+        Kind::Sub => (a, -b),
+        Kind::Fma => (a * b, c),
+        Kind::Mul | Kind::Div | Kind::Sqrt | Kind::Reciprocal => return false,
+    };
+    x != 0.0 || x.is_sign_negative() != y.is_sign_negative()
 }
 
 /// The result with a sticky last bit.
@@ -180,17 +195,12 @@ fn read(mode: Mode, bits: u64) -> f64 {
     decode(mode.ty, bits)
 }
 
-fn write(mode: Mode, value: f64, kind: Kind) -> u64 {
+fn write(mode: Mode, value: f64) -> u64 {
     let value = match mode.sat {
         true if value.is_nan() => 0.0,
         true => value.clamp(0.0, 1.0),
         false => value,
     };
-    // The zero of an exact cancellation is negative when rounding down.
-    if value == 0.0 && mode.rounding == Rounding::NegativeInf && matches!(kind, Kind::Add | Kind::Sub | Kind::Fma) && !mode.sat {
-        let bits = encode(mode.ty, value, mode.rounding, Overflow::Ieee);
-        return bits | 1 << (mode.ty.bits() - 1);
-    }
     let bits = encode(mode.ty, value, mode.rounding, Overflow::Ieee);
     if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits }
 }
@@ -214,8 +224,8 @@ fn mixed(instruction: &Instruction, kind: Kind, mode: Mode, source: Type) -> Res
     let Some((narrow, 1)) = scalar(source) else { return Err(unsupported(instruction, "these types")) };
     let widen = move |bits| decode(narrow, bits);
     Ok(match kind {
-        Kind::Add | Kind::Sub => (map2(move |a, b| write(mode, exact(kind, widen(a), read(mode, b), 0.0), kind)), 2),
-        Kind::Fma => (map3(move |a, b, c| write(mode, exact(kind, widen(a), widen(b), read(mode, c)), kind)), 3),
+        Kind::Add | Kind::Sub => (map2(move |a, b| rounded(kind, mode, widen(a), read(mode, b), 0.0)), 2),
+        Kind::Fma => (map3(move |a, b, c| rounded(kind, mode, widen(a), widen(b), read(mode, c))), 3),
         _ => return Err(unsupported(instruction, "mixed types")),
     })
 }
