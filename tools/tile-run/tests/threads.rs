@@ -116,8 +116,7 @@ fn exchange_between_warps_needs_a_barrier() {
 #[test]
 fn a_buffer_holds_nothing_before_it_is_written() {
     let attrs = format!("{AGENT}, {BUFFERS}");
-    let body =
-        "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
+    let body = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
     assert!(outcome("tileas 1 atoms", &attrs, &body).unwrap_err().contains("never written"));
 }
 
