@@ -1,0 +1,189 @@
+//! Tile IR itself, from its text: what programs compute, and the faults that `--check` finds in them.
+
+use std::process::{Command, Output};
+
+/// Runs a kernel whose locations are lines of `k.py`: `#at2` is line 2.
+fn tile_run(params: &str, body: &str, args: &[&str]) -> Output {
+    let lines: String = (1..5).map(|line| format!("#at{line} = loc(\"k.py\":{line}:4)\n")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("k.mlir");
+    let text = format!("{lines}entry @k({params}) {{\n{body}\n  return loc(#at1)\n}} loc(#at1)\n");
+    std::fs::write(&file, text).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A program that is clean under a check, or has a fault of a kind at a line.
+fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
+    let check = format!("--check={check}");
+    let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
+    let output = tile_run(params, body, &args);
+    let told = String::from_utf8(output.stderr).unwrap();
+    match fault {
+        None => assert!(output.status.success(), "{told}"),
+        Some((code, line)) => {
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains(code) && told.contains(&format!("k.py:{line}:4")), "{told}");
+        }
+    }
+}
+
+const POINTER: &str = "%a: tile<ptr<f32>>";
+
+/// Eight pointers from the first parameter on, as `%p`, and a tile of zeros, as `%zero`.
+const POINTERS: &str = "
+  %r = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>> loc(#at1)
+  %b = broadcast %r : tile<1xptr<f32>> -> tile<8xptr<f32>> loc(#at1)
+  %i = iota : tile<8xi32> loc(#at1)
+  %p = offset %b, %i : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>> loc(#at1)
+  %zero = constant <f32: 0.000000e+00> : tile<8xf32> loc(#at1)";
+
+const LOAD: &str = "\n  %x, %t = load_ptr_tko weak %p : tile<8xptr<f32>> -> tile<8xf32>, token loc(#at2)";
+
+#[test]
+fn memory_and_its_first_values() {
+    let body = format!("{POINTERS}{LOAD}");
+    expect("memory", None, POINTER, &body, &["zeros:f32[8]"]);
+    expect("memory", Some(("CHK001", 2)), POINTER, &body, &["zeros:f32[7]"]);
+    expect("init", None, POINTER, &body, &["zeros:f32[8]"]);
+    expect("init", Some(("CHK002", 2)), POINTER, &body, &["empty:f32[8]"]);
+    // Memory of the block itself holds nothing either.
+    let local = |first: &str| {
+        format!(
+            "
+  %m = alloca num_elem = 1, alignment = 4 : tile<ptr<f32>> loc(#at1)
+  %one = constant <f32: 1.000000e+00> : tile<f32> loc(#at1)
+  {first} loc(#at1)
+  %x, %t = load_ptr_tko weak %m token=%s : tile<ptr<f32>> -> tile<f32>, token loc(#at2)"
+        )
+    };
+    let stored = local("%s = store_ptr_tko weak %m, %one : tile<ptr<f32>>, tile<f32> -> token");
+    expect("init", None, POINTER, &stored, &["zeros:f32[1]"]);
+    expect("init", Some(("CHK002", 2)), POINTER, &local("%s = make_token : token"), &["zeros:f32[1]"]);
+}
+
+#[test]
+fn tokens_order_accesses() {
+    let body = |token: &str| {
+        format!(
+            "{POINTERS}
+  %s = store_ptr_tko weak %p, %zero : tile<8xptr<f32>>, tile<8xf32> -> token loc(#at1)
+  %n = make_token : token loc(#at1)
+  %j = join_tokens %n, {token} : token loc(#at1)
+  %x, %t = load_ptr_tko weak %p token=%j : tile<8xptr<f32>> -> tile<8xf32>, token loc(#at2)"
+        )
+    };
+    expect("token", None, POINTER, &body("%s"), &["zeros:f32[8]"]);
+    expect("token", Some(("CHK003", 2)), POINTER, &body("%n"), &["zeros:f32[8]"]);
+}
+
+#[test]
+fn blocks_do_not_meet_by_chance() {
+    let body = |mode: &str| {
+        format!(
+            "
+  %one = constant <f32: 1.000000e+00> : tile<f32> loc(#at1)
+  {mode} loc(#at2)"
+        )
+    };
+    let store = body("%s = store_ptr_tko weak %a, %one : tile<ptr<f32>>, tile<f32> -> token");
+    let add = body("%o, %s = atomic_rmw_tko relaxed device %a, addf, %one : tile<ptr<f32>>, tile<f32> -> tile<f32>, token");
+    expect("race", None, POINTER, &add, &["zeros:f32[1]", "--grid=8"]);
+    expect("race", Some(("CHK004", 2)), POINTER, &store, &["zeros:f32[1]", "--grid=8"]);
+    expect("race", None, POINTER, &store, &["zeros:f32[1]", "--grid=1"]);
+}
+
+#[test]
+fn assumptions_are_looked_at() {
+    let body = "
+  %x = assume div_by<16>, %n : tile<i32> loc(#at2)
+  %y = assume bounded<0, 64>, %x : tile<i32> loc(#at3)";
+    expect("assume", None, "%n: tile<i32>", body, &["64"]);
+    expect("assume", Some(("CHK005", 2)), "%n: tile<i32>", body, &["8"]);
+    expect("assume", Some(("CHK005", 3)), "%n: tile<i32>", body, &["80"]);
+}
+
+#[test]
+fn a_nan_is_found_where_it_is_made() {
+    let body = format!("{POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
+    expect("nan", None, POINTER, &body, &["iota:f32[8]"]);
+    let negative = body.replace("log %x", "log %n").replace("\n  %l", "\n  %n = subf %zero, %x : tile<8xf32> loc(#at2)\n  %l");
+    expect("nan", Some(("CHK006", 3)), POINTER, &negative, &["iota:f32[8]"]);
+}
+
+/// A value that is printed by the format `%d` or `%f`.
+fn computes(body: &str, result: &str, ty: &str, expected: &str) {
+    let format = if ty.contains('f') { "%f" } else { "%d" };
+    let print = format!("{body}\n  %token = print_tko \"{format}\", {result} : {ty} -> token loc(#at1)");
+    assert_eq!(stdout(&tile_run("%n: tile<i32>", &print, &["3"])), expected, "{body}");
+}
+
+#[test]
+fn slices_and_bytes() {
+    let x = "
+  %i = iota : tile<8xi32> loc(#at1)
+  %x = reshape %i : tile<8xi32> -> tile<2x4xi32> loc(#at1)
+  %one = constant <i32: 1> : tile<i32> loc(#at1)";
+    let permute = format!("{x}\n  %y = permute %x [1, 0] : tile<2x4xi32> -> tile<4x2xi32> loc(#at1)");
+    computes(&permute, "%y", "tile<4x2xi32>", "[[0, 4], [1, 5], [2, 6], [3, 7]]");
+    let extract = format!("{x}\n  %y = extract %x[%one, %one] : tile<2x4xi32> -> tile<1x2xi32> loc(#at1)");
+    computes(&extract, "%y", "tile<1x2xi32>", "[[6, 7]]");
+    let cat = format!("{x}\n  %y = cat %x, %x dim = 0 : tile<2x4xi32>, tile<2x4xi32> -> tile<4x4xi32> loc(#at1)");
+    computes(&cat, "%y", "tile<4x4xi32>", "[[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7]]");
+    let pack = "
+  %i = iota : tile<2xi32> loc(#at1)
+  %y = pack %i : tile<2xi32> -> tile<8xi8> loc(#at1)";
+    computes(pack, "%y", "tile<8xi8>", "[0, 0, 0, 0, 1, 0, 0, 0]");
+}
+
+#[test]
+fn folds_and_products() {
+    let sum = |op: &str| {
+        format!(
+            "
+  %i = iota : tile<8xi32> loc(#at1)
+  %x = reshape %i : tile<8xi32> -> tile<2x4xi32> loc(#at1)
+  %y = {op}
+  (%e: tile<i32>, %s: tile<i32>) {{
+    %t = addi %e, %s : tile<i32> loc(#at1)
+    yield %t : tile<i32> loc(#at1)
+  }} loc(#at1)"
+        )
+    };
+    let reduce = sum("reduce %x dim=1 identities=[0 : i32] : tile<2x4xi32> -> tile<2xi32>");
+    computes(&reduce, "%y", "tile<2xi32>", "[6, 22]");
+    let scan = sum("scan %x dim=1 reverse=true identities=[0 : i32] : tile<2x4xi32> -> tile<2x4xi32>");
+    computes(&scan, "%y", "tile<2x4xi32>", "[[6, 6, 5, 3], [22, 18, 13, 7]]");
+    let product = "
+  %i = iota : tile<4xi32> loc(#at1)
+  %f = itof %i signed : tile<4xi32> -> tile<4xf32> loc(#at1)
+  %h = ftof %f : tile<4xf32> -> tile<4xf16> loc(#at1)
+  %x = reshape %h : tile<4xf16> -> tile<2x2xf16> loc(#at1)
+  %c = constant <f32: 5.000000e-01> : tile<2x2xf32> loc(#at1)
+  %y = mmaf %x, %x, %c : tile<2x2xf16>, tile<2x2xf16>, tile<2x2xf32> loc(#at1)";
+    computes(product, "%y", "tile<2x2xf32>", "[[2.500000, 3.500000], [6.500000, 11.500000]]");
+}
+
+#[test]
+fn loops_carry_values() {
+    let body = "
+  %zero = constant <i32: 0> : tile<i32> loc(#at1)
+  %one = constant <i32: 1> : tile<i32> loc(#at1)
+  %s = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%v = %zero) -> (tile<i32>) {
+    %w = addi %v, %i : tile<i32> loc(#at1)
+    continue %w : tile<i32> loc(#at1)
+  } loc(#at1)
+  %y = loop iter_values(%v = %s) : tile<i32> -> tile<i32> {
+    %w = addi %v, %v : tile<i32> loc(#at1)
+    %c = cmpi greater_than %w, %n, signed : tile<i32> -> tile<i1> loc(#at1)
+    if %c {
+      break %w : tile<i32> loc(#at1)
+    } loc(#at1)
+    continue %w : tile<i32> loc(#at1)
+  } loc(#at1)";
+    computes(body, "%y", "tile<i32>", "6");
+}
