@@ -38,9 +38,9 @@ def failures():
         try:
             export(case, target)
         except Exception as error:
-            text = str(error)
-            assert re.search(r'uses too much shared data \(0x[0-9a-f]+ bytes, 0x[0-9a-f]+ max\)', text), text
-            assert re.search(r'kernels\.py", line \d+', text), text
+            # cuTile 1.7 cannot print an exception with such a location, so its parts are looked at.
+            assert re.search(r'uses too much shared data \(0x[0-9a-f]+ bytes, 0x[0-9a-f]+ max\)', repr(error.__dict__)), error.__dict__
+            assert error.loc.filename.endswith('kernels.py') and error.loc.line > 0, error.loc
         else:
             raise AssertionError(f'{target}: a product of tiles of 256 KB was accepted')
 
