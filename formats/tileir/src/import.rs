@@ -1,6 +1,7 @@
 //! Opening a program in whichever form it comes: bytecode, disassembly text, or a `.tile` file.
 
 use crate::bytecode;
+use crate::framed;
 use crate::module::Module;
 use crate::text;
 use base::diag::{Diagnostic, Place, Result};
@@ -14,6 +15,10 @@ pub const PHASE: &str = "read";
 pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
+        _ if bytes.starts_with(&framed::MAGIC) => {
+            let read = framed::read(bytes)?;
+            Ok(wrap(read, bytes, producer))
+        }
         Sniffed::Text if bytes[0] != bytecode::MAGIC[0] => open_text(bytes, name, producer),
         _ => open_bytecode(bytes, name, producer),
     }
@@ -28,9 +33,13 @@ fn open_bytecode(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module
             None => diagnostic,
         }
     })?;
+    Ok(wrap(read, bytes, producer))
+}
+
+fn wrap(read: bytecode::Read, bytes: &[u8], producer: &str) -> File<Module> {
     let mut envelope = Envelope::new::<Module>(PHASE, producer, bytes);
     envelope.debug = read.debug;
-    Ok(File { envelope, payload: read.module })
+    File { envelope, payload: read.module }
 }
 
 /// What a file that does not begin as bytecode looks like.

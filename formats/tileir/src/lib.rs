@@ -5,6 +5,7 @@ pub mod check_type;
 pub mod constraint;
 pub mod enums;
 pub mod fields;
+pub mod framed;
 pub mod import;
 pub mod module;
 pub mod ops;

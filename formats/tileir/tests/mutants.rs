@@ -9,6 +9,7 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 const MUTANTS: usize = if cfg!(debug_assertions) { 20_000 } else { 200_000 };
@@ -52,6 +53,13 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// The counts are of the whole process, so one test runs at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(|error| error.into_inner())
+}
 
 /// A small generator that is the same everywhere (xorshift64*).
 struct Random(u64);
@@ -113,6 +121,7 @@ fn damage(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
 
 #[test]
 fn mutants_end_quickly_and_in_little_memory() {
+    let _alone = alone();
     let files = common::bytecode();
     let mut random = Random(0x5EED);
     let mut accepted = 0;
@@ -148,6 +157,7 @@ fn survives(read: &tileir::bytecode::Read, number: usize) {
 
 #[test]
 fn deep_nesting_takes_no_stack() {
+    let _alone = alone();
     // Each level is an `if` with an empty else part: condition, one block, one op.
     const DEPTH: usize = 100_000;
     let mut text = String::from("entry @deep(%c: tile<i1>) {\n");
@@ -158,12 +168,13 @@ fn deep_nesting_takes_no_stack() {
     tileir::verify::references(&module, &debug).expect("the program is a tree");
     let bytes = tileir::bytecode::write(&module, &debug, tileir::Version::V13_1).expect("nesting has no limit");
     let read = tileir::bytecode::read(&bytes).expect("it was just written");
-    let printed = tileir::text::print(&read.module, None);
-    assert_eq!(printed.matches("if %arg0 {").count(), DEPTH);
+    // The text is not made: its indentation grows with the square of the depth.
+    assert_eq!(read.module.functions[0].body.ops.len(), 2 * DEPTH + 1);
 }
 
 #[test]
 fn text_that_is_cut_or_damaged_is_refused_without_a_panic() {
+    let _alone = alone();
     let mut random = Random(7);
     for (name, text, _) in common::PROGRAMS {
         for _ in 0..MUTANTS / 200 {

@@ -63,6 +63,22 @@ fn what_bytecode_says_survives_text_and_stage_files() {
 }
 
 #[test]
+fn the_framed_container_holds_programs_of_13_1() {
+    for (name, text, _) in &PROGRAMS[..4] {
+        let (module, debug) = parse(name, text);
+        let bytes = tileir::framed::write(&module, &debug).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let file = tileir::import::open(&bytes, name, "a test").unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let printed = text::print(&file.payload, Some(&file.envelope.debug));
+        assert_eq!(printed, text::print(&module, Some(&debug)), "{name}");
+        for length in 0..bytes.len() {
+            assert!(tileir::framed::read(&bytes[..length]).is_err(), "{name} cut to {length} bytes");
+        }
+    }
+    let (module, debug) = parse(PROGRAMS[4].0, PROGRAMS[4].1);
+    assert!(tileir::framed::write(&module, &debug).is_err(), "13.1 has no atan2");
+}
+
+#[test]
 fn a_version_that_lacks_an_op_is_refused_by_name() {
     let (name, text, _) = PROGRAMS[4];
     let (module, debug) = parse(name, text);

@@ -2,7 +2,7 @@
 
 use base::diag::Diagnostic;
 use common::About;
-use tileir::{Version, bytecode};
+use tileir::{Version, bytecode, framed};
 
 const ABOUT: About = About {
     name: "tile-write",
@@ -19,6 +19,15 @@ struct Options {
     /// Bytecode version, 13.1 to 13.4; by default the one the program came from
     #[arg(long, value_name = "VERSION")]
     bytecode_version: Option<String>,
+    /// Container: the one in use, or the framed one of early descriptions, which holds version 13.1
+    #[arg(long, value_name = "CONTAINER", value_enum, default_value_t = Container::Bytecode)]
+    container: Container,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Container {
+    Bytecode,
+    Framed,
 }
 
 fn main() -> std::process::ExitCode {
@@ -34,7 +43,10 @@ fn main() -> std::process::ExitCode {
                 Diagnostic::usage("CLI006", format!("there is no bytecode version {text}; the versions are {known}"))
             })?,
         };
-        let bytes = session.timed("encode", |_| bytecode::write(&file.payload, &file.envelope.debug, version))?;
+        let bytes = session.timed("encode", |_| match options.container {
+            Container::Bytecode => bytecode::write(&file.payload, &file.envelope.debug, version),
+            Container::Framed => framed::write(&file.payload, &file.envelope.debug),
+        })?;
         session.write_bytes(&bytes, true)
     })
 }

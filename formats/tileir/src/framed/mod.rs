@@ -1,0 +1,78 @@
+//! A second container, which two early descriptions of the format give (magic `06 03 80 'Tile' 00`). No known producer writes
+//! it. It holds programs of version 13.1, and has nothing to do with the container that is in use, [`crate::bytecode`].
+//!
+//! What the descriptions agree on is done as they say: the magic; the version as three varints; a list of dialects with op counts
+//! and an array of 24-byte section descriptors before the sections; sections 0 to 6 whose length covers alignment and padding,
+//! padded with `CF`; varints that tell their length by trailing ones; tags of types, attributes and debug records; a location in
+//! every op. Where they leave something open, or disagree, this was decided:
+//!
+//! - All varints are of the trailing-ones kind, also where the worked example has LEB128 bytes; overlong ones are refused. The
+//!   patch number of the version is always there. Nine bytes begin with `FF`; the table's `00` is the number zero.
+//! - A descriptor is: kind, three zero bytes, alignment (u32), offset and length of the payload (u64 each). Sections are found by
+//!   their own headers; descriptors must agree with them.
+//! - Type records: the tag as a byte, dimensions as zig-zag varints, the mode byte of a partition view is 0 or 1 + padding, and
+//!   its "element" is the tensor view. Types refer to earlier ones only.
+//! - An op is: opcode, location (zig-zag; -1 is unknown), result types (counted where the op table has a count), operand count,
+//!   the length of each optional or variadic operand where there are any, operands, attributes in place (no dictionary reference),
+//!   regions. This gives the worked example's fields for `addi`, its last byte being the overflow attribute.
+//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are as listed; 13 wraps a predicate, and 10 is the only form of bounds that is used.
+//!   The two integer arrays (7 and 8) are used for what has no tag: 7 is an integer (type, bits), 8 a dictionary. Arrays, and
+//!   strings as elements (5), have no form and are refused.
+//! - A global is name, type, constant, alignment; a function name, type, flags, location, hints, length, body, as in the other
+//!   container. Constants are a table of u64 offsets to raw data. The debug section is a table of records, numbered from 0, each
+//!   referring to earlier ones.
+
+mod read;
+mod write;
+
+pub use read::read;
+pub use write::write;
+
+pub const MAGIC: [u8; 8] = *b"\x06\x03\x80Tile\0";
+const PADDING: u8 = 0xCF;
+const DIALECT: &str = "cuda_tile";
+/// Ops of the dialect in version 13.1.
+const DIALECT_OPS: u64 = 110;
+
+mod section {
+    pub(super) const END: u8 = 0;
+    pub(super) const STRING: u8 = 1;
+    pub(super) const FUNCTION: u8 = 2;
+    pub(super) const DEBUG: u8 = 3;
+    pub(super) const CONSTANT: u8 = 4;
+    pub(super) const TYPE: u8 = 5;
+    pub(super) const GLOBAL: u8 = 6;
+    pub(super) const ALL: [u8; 6] = [STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL];
+}
+
+mod tag {
+    pub(super) const STRING: u8 = 1;
+    pub(super) const FLOAT: u8 = 2;
+    pub(super) const TYPE: u8 = 3;
+    pub(super) const DENSE: u8 = 4;
+    pub(super) const DIV_BY: u8 = 6;
+    pub(super) const INTEGER: u8 = 7;
+    pub(super) const DICTIONARY: u8 = 8;
+    pub(super) const SAME_ELEMENTS: u8 = 9;
+    pub(super) const BOUNDED: u8 = 10;
+    pub(super) const PREDICATE: u8 = 13;
+}
+
+use base::Scalar::{self, *};
+
+/// Type tags 0 to 11 and 18.
+const SCALARS: [(u8, Scalar); 13] = [
+    (0, I1),
+    (1, I8),
+    (2, I16),
+    (3, I32),
+    (4, I64),
+    (5, F16),
+    (6, BF16),
+    (7, F32),
+    (8, TF32),
+    (9, F64),
+    (10, F8E4M3FN),
+    (11, F8E5M2),
+    (18, F8E8M0FNU),
+];

@@ -1,0 +1,609 @@
+//! Reading the framed container. Blocks that are open are on a stack of our own.
+
+use super::{DIALECT, MAGIC, SCALARS, section, tag};
+use crate::bytecode::{EXPANSION, MAX_DEPTH, MAX_RANK, Read};
+use crate::check_type;
+use crate::enums::{Visibility, WireEnum};
+use crate::fields::{FieldValue, Shape};
+use crate::module::{Constant, Function, Global, Module};
+use crate::ops::{Layout, Op, Opcode};
+use crate::types::{Attribute, ConstantId, Dictionary, Pointer, PointerSpace, StringId, Type, TypeId};
+use crate::version::Version;
+use base::diag::{Diagnostic, Place, Result};
+use base::entity::Entity;
+use base::ir::{self, Block, Region, Value};
+use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
+use base::memory::Padding;
+use base::{Arena, Body, Scalar};
+use std::collections::HashMap;
+
+/// Reads a file and verifies the program.
+pub fn read(bytes: &[u8]) -> Result<Read> {
+    let sections = sections(bytes)?;
+    let payload = |id: u8| Cursor { bytes, at: sections[id as usize].0, end: sections[id as usize].1 };
+    let mut reader = Reader {
+        types: Vec::new(),
+        by_type: HashMap::new(),
+        arena: Arena::new(),
+        debug: DebugInfo::default(),
+        records: Vec::new(),
+        limit: bytes.len() * EXPANSION + 4096,
+    };
+    let mut strings: Arena<StringId, String> = Arena::new();
+    for record in payload(section::STRING).table(4)? {
+        let text = std::str::from_utf8(&bytes[record.at..record.end]).map_err(|_| record.error("a string is not UTF-8 text"))?;
+        strings.push(text.into());
+    }
+    for mut record in payload(section::TYPE).table(4)? {
+        let ty = reader.ty(&mut record)?;
+        let id = reader.intern(ty);
+        reader.types.push(id);
+    }
+    let constants =
+        payload(section::CONSTANT).table(8)?.into_iter().map(|record| Constant { data: bytes[record.at..record.end].into() });
+    let constants: Arena<ConstantId, Constant> = constants.collect();
+    reader.debug.names = strings.values().map(|text| text.to_string()).collect();
+    for mut record in payload(section::DEBUG).table(4)? {
+        let record = reader.record(&mut record, strings.len())?;
+        reader.records.push(record);
+    }
+    let globals = reader.globals(payload(section::GLOBAL), strings.len(), constants.len())?;
+    let functions = reader.functions(payload(section::FUNCTION), strings.len(), constants.len())?;
+    let module = Module {
+        version: Version::V13_1,
+        version_tag: 0,
+        producer: None,
+        strings,
+        types: reader.arena,
+        constants,
+        globals,
+        functions,
+    };
+    let read = Read { module, debug: reader.debug };
+    crate::verify::references(&read.module, &read.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
+    crate::verify::verify(&read.module, &read.debug)
+        .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&read.debug, failure.loc))?;
+    Ok(read)
+}
+
+/// Start and end of each section's payload; an absent section is empty.
+fn sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
+    let mut c = Cursor { bytes, at: 0, end: bytes.len() };
+    for expected in MAGIC {
+        if c.byte()? != expected {
+            return Err(c.error("the magic of the framed container is damaged"));
+        }
+    }
+    let (major, minor, patch) = (c.varint()?, c.varint()?, c.varint()?);
+    if (major, minor) != (13, 1) {
+        let message = format!("unsupported Tile version {major}.{minor}.{patch}, this reader supports versions [13.1 - 13.1]");
+        return Err(c.error(message));
+    }
+    for _ in 0..c.count()? {
+        let length = c.count()?;
+        let name = c.take(length)?;
+        if name != DIALECT.as_bytes() {
+            return Err(c.error("unregistered dialect"));
+        }
+        c.varint()?;
+    }
+    let descriptors = c.count()?;
+    let descriptors = c.take(descriptors.saturating_mul(24))?.chunks_exact(24).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let mut found = [(0, 0); 7];
+    loop {
+        let first = c.byte()?;
+        let id = first & 0x7F;
+        if id == section::END {
+            if first != id {
+                return Err(c.error("end section should not have alignment flag set"));
+            }
+            break;
+        }
+        if !section::ALL.contains(&id) {
+            return Err(c.error(format!("unknown section ID: {id}")));
+        }
+        let length = c.count()?;
+        let end = c.at + length;
+        if first != id {
+            let alignment = c.varint()?.clamp(1, 1 << 20) as usize;
+            let past = c.at % alignment;
+            c.take(if past == 0 { 0 } else { alignment - past })?;
+        }
+        if c.at > end {
+            return Err(c.error("a section is shorter than its padding"));
+        }
+        found[id as usize] = (c.at, end);
+        c.at = end;
+    }
+    if c.at != c.end {
+        return Err(c.error("end section is not the last section"));
+    }
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let agree = descriptors.iter().all(|d| {
+        let (start, end) = found.get(d[0] as usize).copied().unwrap_or_default();
+        (word(&d[8..16]), word(&d[16..24])) == (start as u64, (end - start) as u64)
+    });
+    if !agree {
+        return Err(c.error("a section descriptor does not agree with the section"));
+    }
+    Ok(found)
+}
+
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn error(&self, message: impl Into<String>) -> Box<Diagnostic> {
+        Diagnostic::invalid("TI008", message).at(Place::Offset(self.at as u64))
+    }
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        if length > self.end - self.at {
+            return Err(self.error("the data ends early"));
+        }
+        self.at += length;
+        Ok(&self.bytes[self.at - length..self.at])
+    }
+    fn byte(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+    /// The number of ones at the end of the first byte is the number of bytes that follow.
+    fn varint(&mut self) -> Result<u64> {
+        let first = self.byte()?;
+        let extra = first.trailing_ones() as usize;
+        let mut bytes = [0; 16];
+        bytes[0] = first;
+        bytes[1..=extra].copy_from_slice(self.take(extra)?);
+        let raw = u128::from_le_bytes(bytes);
+        let value = if extra == 8 { raw >> 8 } else { raw >> (extra + 1) } as u64;
+        if extra > 0 && (extra == 8 && value >> 56 == 0 || extra < 8 && value >> (7 * extra) == 0) {
+            return Err(self.error("non-canonical VarInt"));
+        }
+        Ok(value)
+    }
+    fn zigzag(&mut self) -> Result<i64> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+    /// A number of things that take a byte each at least.
+    fn count(&mut self) -> Result<usize> {
+        let value = self.varint()?;
+        usize::try_from(value)
+            .ok()
+            .filter(|count| *count <= self.end - self.at)
+            .ok_or_else(|| self.error("a count exceeds the data"))
+    }
+    fn index(&mut self, limit: usize, what: &str) -> Result<usize> {
+        let value = self.varint()?;
+        let index = usize::try_from(value).ok().filter(|index| *index < limit);
+        index.ok_or_else(|| self.error(format!("{what} {value} is out of bounds")))
+    }
+    fn number(&mut self) -> Result<u32> {
+        Ok(self.varint()? as u32)
+    }
+    /// The records of a table; they follow each other.
+    fn table(mut self, width: usize) -> Result<Vec<Cursor<'a>>> {
+        if self.at == self.end {
+            return Ok(Vec::new());
+        }
+        let count = self.count()?;
+        let offsets = self.take(count.saturating_mul(width))?;
+        let start = self.at;
+        let offset = |index: usize| {
+            let mut bytes = [0; 8];
+            bytes[..width].copy_from_slice(&offsets[index * width..][..width]);
+            usize::try_from(u64::from_le_bytes(bytes)).ok().and_then(|offset| start.checked_add(offset))
+        };
+        let mut records = Vec::with_capacity(count);
+        for index in 0..count {
+            let from = offset(index);
+            let to = if index + 1 < count { offset(index + 1) } else { Some(self.end) };
+            match (from, to) {
+                (Some(from), Some(to)) if from <= to && to <= self.end => records.push(Cursor { at: from, end: to, ..self }),
+                _ => return Err(self.error("the offsets of a table are out of order")),
+            }
+        }
+        Ok(records)
+    }
+}
+
+struct Reader {
+    /// Ids by the file's indices.
+    types: Vec<TypeId>,
+    by_type: HashMap<Type, TypeId>,
+    arena: Arena<TypeId, Type>,
+    debug: DebugInfo,
+    records: Vec<Record>,
+    /// How many parameters the functions may have together.
+    limit: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Record {
+    Scope,
+    Loc(Loc),
+}
+
+/// How many strings and constants there are, to check references by.
+#[derive(Clone, Copy)]
+struct Limits {
+    strings: usize,
+    constants: usize,
+}
+
+impl Reader {
+    fn intern(&mut self, ty: Type) -> TypeId {
+        *self.by_type.entry(ty.clone()).or_insert_with(|| self.arena.push(ty))
+    }
+    fn type_id(&self, c: &mut Cursor<'_>) -> Result<TypeId> {
+        Ok(self.types[c.index(self.types.len(), "type")?])
+    }
+    fn scalar(&self, c: &mut Cursor<'_>) -> Result<Scalar> {
+        let id = self.type_id(c)?;
+        check_type::number(&self.arena[id], "elementType").map_err(|message| c.error(message))
+    }
+
+    fn ty(&mut self, c: &mut Cursor<'_>) -> Result<Type> {
+        let number = c.byte()?;
+        if let Some((_, scalar)) = SCALARS.iter().find(|(tag, _)| *tag == number) {
+            return Ok(Type::Scalar(*scalar));
+        }
+        Ok(match number {
+            12 => Type::Ptr(Pointer { pointee: self.scalar(c)?, space: PointerSpace::Absent }),
+            13 => {
+                let element = self.type_id(c)?;
+                let element = check_type::tile_element(&self.arena[element]).map_err(|message| c.error(message))?;
+                let shape = dims(c)?;
+                check_type::tile(element, &shape).map_err(|message| c.error(message))?;
+                Type::Tile { element, shape: shape.into() }
+            }
+            14 => {
+                let element = self.scalar(c)?;
+                let (shape, strides) = (dims(c)?, dims(c)?);
+                check_type::tensor_view(&shape, &strides).map_err(|message| c.error(message))?;
+                Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSpace::Absent }
+            }
+            15 => {
+                let tensor = self.type_id(c)?;
+                let small = |dims: Vec<i64>| dims.into_iter().map(|dim| dim as i32).collect::<Box<[i32]>>();
+                let (tile, dim_map) = (small(dims(c)?), small(dims(c)?));
+                let mode = c.byte()?;
+                let padding =
+                    mode.checked_sub(1).map(|number| Padding::from_number(number).ok_or_else(|| c.error("unknown padding")));
+                let ty = Type::PartitionView { tile, tensor, dim_map, padding: padding.transpose()? };
+                check_type::view(&self.arena, &ty).map_err(|message| c.error(message))?;
+                ty
+            }
+            16 => {
+                let mut lists = [Vec::new(), Vec::new()];
+                for list in &mut lists {
+                    for _ in 0..c.count()? {
+                        list.push(self.type_id(c)?);
+                    }
+                }
+                let [inputs, results] = lists.map(Vec::into_boxed_slice);
+                Type::Function { inputs, results }
+            }
+            17 => Type::Token,
+            _ => return Err(c.error(format!("unknown type tag: {number}"))),
+        })
+    }
+
+    fn record(&mut self, c: &mut Cursor<'_>, strings: usize) -> Result<Record> {
+        let kind = c.varint()?;
+        let name = |c: &mut Cursor<'_>| Ok::<Name, Box<Diagnostic>>(Name::from_index(c.index(strings, "string")?));
+        let scopes = self.debug.scopes.len();
+        let scope = |c: &mut Cursor<'_>| Ok::<Scope, Box<Diagnostic>>(Scope::from_index(c.index(scopes, "debug record")?));
+        let data = match kind {
+            0 => return Ok(Record::Loc(Loc::UNKNOWN)),
+            1 => ScopeData::CompileUnit { file: scope(c)? },
+            2 => ScopeData::File { name: name(c)?, directory: name(c)? },
+            3 => ScopeData::LexicalBlock { scope: scope(c)?, file: scope(c)?, line: c.number()?, column: c.number()? },
+            4 => {
+                let scope = c.index(scopes + 1, "debug record")?.checked_sub(1).map(Scope::from_index);
+                let loc = LocData::Source { file: name(c)?, line: c.number()?, column: c.number()?, scope };
+                return Ok(Record::Loc(self.debug.locs.push(loc)));
+            }
+            5 => ScopeData::Subprogram {
+                file: scope(c)?,
+                line: c.number()?,
+                name: name(c)?,
+                linkage_name: name(c)?,
+                compile_unit: scope(c)?,
+                scope_line: c.number()?,
+            },
+            6 => {
+                let (callee, caller) = (self.loc_plus_one(c)?, self.loc_plus_one(c)?);
+                return Ok(Record::Loc(self.debug.locs.push(LocData::CallSite { callee, caller })));
+            }
+            _ => return Err(c.error(format!("unknown debug tag {kind}"))),
+        };
+        self.debug.scopes.push(data);
+        Ok(Record::Scope)
+    }
+
+    fn loc_plus_one(&self, c: &mut Cursor<'_>) -> Result<Loc> {
+        match c.index(self.records.len() + 1, "debug record")?.checked_sub(1) {
+            None => Ok(Loc::UNKNOWN),
+            Some(index) => self.loc_at(c, index),
+        }
+    }
+    fn loc_at(&self, c: &Cursor<'_>, index: usize) -> Result<Loc> {
+        match self.records.get(index) {
+            Some(Record::Loc(loc)) => Ok(*loc),
+            _ => Err(c.error(format!("debug record {index} is no location"))),
+        }
+    }
+    /// A location's record, or -1.
+    fn loc(&self, c: &mut Cursor<'_>) -> Result<Loc> {
+        match c.zigzag()? {
+            -1 => Ok(Loc::UNKNOWN),
+            index => self.loc_at(c, usize::try_from(index).unwrap_or(usize::MAX)),
+        }
+    }
+
+    fn globals(&self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Global>> {
+        if c.at == c.end {
+            return Ok(Vec::new());
+        }
+        let count = c.count()?;
+        let global = |_| {
+            let name = StringId::from_index(c.index(strings, "string")?);
+            let ty = self.type_id(&mut c)?;
+            let value = ConstantId::from_index(c.index(constants, "constant")?);
+            let alignment = c.varint()?;
+            Ok(Global { name, ty, value, alignment, visibility: Visibility::Public, constant: false, loc: Loc::UNKNOWN })
+        };
+        (0..count).map(global).collect()
+    }
+
+    fn functions(&mut self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Function>> {
+        if c.at == c.end {
+            return Err(c.error("function section is mandatory"));
+        }
+        let limits = Limits { strings, constants };
+        (0..c.count()?).map(|_| self.function(&mut c, limits)).collect()
+    }
+
+    fn function(&mut self, c: &mut Cursor<'_>, limits: Limits) -> Result<Function> {
+        let name = StringId::from_index(c.index(limits.strings, "string")?);
+        let ty = self.type_id(c)?;
+        let flags = c.byte()?;
+        let loc = self.loc(c)?;
+        let hints = if flags & 4 != 0 { Some(self.dictionary(c, limits, 0)?) } else { None };
+        let length = c.count()?;
+        let mut inner = Cursor { end: c.at + length, ..*c };
+        c.take(length)?;
+        let Type::Function { inputs, .. } = &self.arena[ty] else { return Err(c.error("a function has a function type")) };
+        let inputs = inputs.clone();
+        self.limit = self.limit.checked_sub(inputs.len()).ok_or_else(|| c.error("more parameters than the file has bytes"))?;
+        let mut body = Body::default();
+        let region = body.new_region();
+        let block = body.new_block(region);
+        let values = inputs.iter().map(|ty| body.add_argument(block, *ty)).collect();
+        let mut reader = BodyReader { reader: self, limits, body, values };
+        reader.run(&mut inner, block)?;
+        let visibility = if flags & 1 != 0 { Visibility::Private } else { Visibility::Public };
+        Ok(Function { name, ty, visibility, hints, body: reader.body, region, loc })
+    }
+
+    fn dictionary(&self, c: &mut Cursor<'_>, limits: Limits, depth: usize) -> Result<Dictionary> {
+        let mut entries = Vec::new();
+        for _ in 0..c.count()? {
+            let key = StringId::from_index(c.index(limits.strings, "string")?);
+            entries.push((key, self.attribute(c, limits, depth + 1)?));
+        }
+        Ok(entries.into())
+    }
+
+    fn attribute(&self, c: &mut Cursor<'_>, limits: Limits, depth: usize) -> Result<Attribute> {
+        if depth > MAX_DEPTH {
+            return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
+        }
+        let pair = |c: &mut Cursor<'_>| {
+            let flags = c.byte()?;
+            let mut bound = |bit: u8| (flags & bit != 0).then(|| c.zigzag()).transpose();
+            Ok::<_, Box<Diagnostic>>((bound(1)?, bound(2)?))
+        };
+        let number = c.byte()?;
+        Ok(match number {
+            tag::STRING => Attribute::String(StringId::from_index(c.index(limits.strings, "string")?)),
+            tag::TYPE => Attribute::Type(self.type_id(c)?),
+            tag::FLOAT => Attribute::Float { ty: self.type_id(c)?, bits: c.varint()? },
+            tag::INTEGER => Attribute::Integer { ty: self.type_id(c)?, bits: c.varint()? },
+            tag::DENSE => {
+                let ty = self.type_id(c)?;
+                Attribute::Dense { ty, data: ConstantId::from_index(c.index(limits.constants, "constant")?) }
+            }
+            tag::DIV_BY => {
+                let divisor = c.varint()?;
+                let (every, along) = pair(c)?;
+                Attribute::DivBy { divisor, every, along }
+            }
+            tag::SAME_ELEMENTS => Attribute::SameElements(dims(c)?.into()),
+            tag::BOUNDED => {
+                let (lower, upper) = pair(c)?;
+                Attribute::Bounded { lower, upper }
+            }
+            tag::DICTIONARY => Attribute::Dictionary(self.dictionary(c, limits, depth)?),
+            _ => return Err(c.error(format!("unsupported AttributeTag {number}"))),
+        })
+    }
+}
+
+fn dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
+    let count = c.count()?;
+    if count > MAX_RANK {
+        return Err(c.error(format!("rank {count} is not supported, the most is {MAX_RANK}")));
+    }
+    (0..count).map(|_| c.zigzag()).collect()
+}
+
+struct BodyReader<'r> {
+    reader: &'r Reader,
+    limits: Limits,
+    body: Body<Op, TypeId>,
+    values: Vec<Value>,
+}
+
+/// A block being read, and what comes after it.
+struct Frame {
+    block: Block,
+    ops: usize,
+    values: usize,
+    /// Regions of the same op that are still to come, last first.
+    regions: Vec<Region>,
+    op: Option<ir::Op>,
+}
+
+impl BodyReader<'_> {
+    fn run(&mut self, c: &mut Cursor<'_>, entry: Block) -> Result<()> {
+        let ops = c.count()?;
+        let mut stack = vec![Frame { block: entry, ops, values: self.values.len(), regions: Vec::new(), op: None }];
+        while let Some(frame) = stack.last_mut() {
+            if frame.ops > 0 {
+                frame.ops -= 1;
+                let block = frame.block;
+                let (op, regions) = self.op(c, block)?;
+                self.next_region(c, &mut stack, op, regions)?;
+                continue;
+            }
+            let frame = stack.pop().expect("a block is open");
+            let Some(op) = frame.op else { break };
+            self.values.truncate(frame.values);
+            self.next_region(c, &mut stack, op, frame.regions)?;
+        }
+        if c.at == c.end { Ok(()) } else { Err(c.error("a function body has bytes left over")) }
+    }
+
+    /// Begins the next region that has a block, or ends the op.
+    fn next_region(&mut self, c: &mut Cursor<'_>, stack: &mut Vec<Frame>, op: ir::Op, mut regions: Vec<Region>) -> Result<()> {
+        while let Some(region) = regions.pop() {
+            let blocks = c.count()?;
+            if blocks > 1 {
+                return Err(c.error("a region has more than one block"));
+            }
+            if blocks == 1 {
+                let frame = Frame { block: Block(0), ops: 0, values: self.values.len(), regions, op: Some(op) };
+                let opened = self.open(c, region, frame)?;
+                stack.push(opened);
+                return Ok(());
+            }
+        }
+        self.values.extend(&self.body.ops[op].results);
+        Ok(())
+    }
+
+    fn open(&mut self, c: &mut Cursor<'_>, region: Region, frame: Frame) -> Result<Frame> {
+        let block = self.body.new_block(region);
+        for _ in 0..c.count()? {
+            let ty = self.reader.type_id(c)?;
+            self.values.push(self.body.add_argument(block, ty));
+        }
+        Ok(Frame { block, ops: c.count()?, ..frame })
+    }
+
+    /// Reads an op; its regions are given last first.
+    fn op(&mut self, c: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
+        let number = c.varint()?;
+        let opcode = Opcode::from_number(number).filter(|opcode| opcode.info().since == Version::V13_1);
+        let opcode = opcode.ok_or_else(|| c.error(format!("unknown or unimplemented opcode: {number}")))?;
+        let info = opcode.info();
+        let loc = self.reader.loc(c)?;
+        let counted = matches!(info.layout, Layout::Counted | Layout::Segments | Layout::CountedResults);
+        let results = if counted { c.count()? } else { info.results.len() };
+        let results: Vec<TypeId> = (0..results).map(|_| self.reader.type_id(c)).collect::<Result<_>>()?;
+        let total = c.count()?;
+        let variable = info.fields.iter().filter(|field| field.shape.is_operand() && field.shape != Shape::Operand);
+        let lengths: Vec<usize> = variable.map(|_| c.count()).collect::<Result<_>>()?;
+        let mut operands = Vec::new();
+        for _ in 0..total {
+            operands.push(self.values[c.index(self.values.len(), "operand")?]);
+        }
+        let mut operands = operands.into_iter();
+        let mut lengths = lengths.into_iter();
+        let regions: Vec<Region> = (0..info.regions()).map(|_| self.body.new_region()).collect();
+        let mut unread = regions.iter();
+        let mut values = Vec::new();
+        for field in info.fields {
+            let few = || c.error(format!("'{}' has too few operands", info.mnemonic));
+            values.push(match field.shape {
+                Shape::Operand => FieldValue::Operand(operands.next().ok_or_else(few)?),
+                Shape::OptionalOperand => match lengths.next().unwrap_or(0) {
+                    0 => FieldValue::OptionalOperand(None),
+                    _ => FieldValue::OptionalOperand(Some(operands.next().ok_or_else(few)?)),
+                },
+                Shape::Operands => {
+                    let length = lengths.next().unwrap_or(0);
+                    let list: Box<[Value]> = operands.by_ref().take(length).collect();
+                    if list.len() != length {
+                        return Err(few());
+                    }
+                    FieldValue::Operands(list)
+                }
+                Shape::Region => FieldValue::Region(*unread.next().ok_or_else(few)?),
+                _ if field.since > Version::V13_1 => {
+                    Op::field_default(opcode, field.name).ok_or_else(|| c.error("a field has no default"))?
+                }
+                shape => self.attribute_field(c, shape)?,
+            });
+        }
+        if operands.next().is_some() {
+            return Err(c.error(format!("'{}' has too many operands", info.mnemonic)));
+        }
+        let mut values = values.into_iter();
+        let kind = Op::from_fields(opcode, &mut || values.next());
+        let kind = kind.ok_or_else(|| c.error(format!("'{}' has a field out of range", info.mnemonic)))?;
+        let op = self.body.append(into, kind, results, loc);
+        Ok((op, regions.into_iter().rev().collect()))
+    }
+
+    fn attribute_field(&self, c: &mut Cursor<'_>, shape: Shape) -> Result<FieldValue> {
+        let limits = self.limits;
+        Ok(match shape {
+            Shape::Flag => FieldValue::Flag(c.byte()? != 0),
+            Shape::Byte(_) => FieldValue::Enum(c.byte()? & 1),
+            Shape::Enum(_) => FieldValue::Enum(c.varint()?.min(255) as u8),
+            Shape::OptionalEnum(_) => FieldValue::OptionalEnum(c.varint()?.checked_sub(1).map(|number| number.min(255) as u8)),
+            Shape::Int32 | Shape::Int64 => FieldValue::Int(c.zigzag()?),
+            Shape::String | Shape::Symbol => FieldValue::String(StringId::from_index(c.index(limits.strings, "string")?)),
+            Shape::Constant => FieldValue::Constant(ConstantId::from_index(c.index(limits.constants, "constant")?)),
+            Shape::Attribute => {
+                if c.byte()? != tag::PREDICATE {
+                    return Err(c.error("expected a predicate"));
+                }
+                FieldValue::Attribute(self.reader.attribute(c, limits, 0)?)
+            }
+            Shape::Attributes => {
+                let count = c.count()?;
+                let values: Result<Vec<Attribute>> = (0..count).map(|_| self.reader.attribute(c, limits, 0)).collect();
+                FieldValue::Attributes(values?.into())
+            }
+            Shape::OptionalDictionary => match c.byte()? {
+                0 => FieldValue::OptionalDictionary(None),
+                _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.dictionary(c, limits, 0)?))),
+            },
+            Shape::Bools => FieldValue::Bools(Box::default()),
+            Shape::Ints => FieldValue::Ints(dims(c)?.into_iter().map(|value| value as i32).collect()),
+            Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::Region => {
+                return Err(c.error("a field has no payload of its own"));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_are_those_of_the_worked_examples() {
+        for (bytes, value) in [(&[0x0A][..], 5), (&[0x01, 0x02], 128), (&[0xFB, 0xFF, 0x0F], 131_071)] {
+            assert_eq!(Cursor { bytes, at: 0, end: bytes.len() }.varint().expect("a varint"), value);
+        }
+        assert!(Cursor { bytes: &[0x01, 0x00], at: 0, end: 2 }.varint().is_err(), "zero in two bytes is too long");
+    }
+}
