@@ -1,4 +1,23 @@
 //! `tile-sim`: executes PTX on a CPU.
+//!
+//! `decode` turns a parsed module into a program of one entry: names are slots, labels are indices, the function of an
+//! element-wise instruction is a closure. `machine` runs clusters of CTAs of warps in turns; `exec` does one instruction for the
+//! lanes of a warp that are at the same place. Asynchronous work (`pending`) is done when it is issued, or, with late delivery,
+//! when its issuer waits for it or nobody can go on without it.
+//!
+//! What is reported, always with line, warp and lanes:
+//!
+//! | code | the program |
+//! |---|---|
+//! | SIM002, SIM003 | does not fit the launch; uses what is not supported |
+//! | SIM010 to SIM013 | reaches outside memory, is misaligned, writes a parameter, copies too much |
+//! | SIM020 | decides by, or addresses with, what nothing has set |
+//! | SIM030 to SIM034 | lacks a proxy fence, or uses memory, registers or tensor memory that asynchronous work still has |
+//! | SIM035, SIM036 | reads or writes shared memory that no barrier orders |
+//! | SIM040, SIM041 | deadlocks; does not end |
+//! | SIM050 to SIM054 | uses a barrier, a collective or an mbarrier wrongly |
+//! | SIM060, SIM061 | traps; branches to nowhere |
+//! | SIM070 to SIM072, SIM080 to SIM083 | has a wrong tensor map or descriptor, uses tensor memory wrongly |
 
 mod barrier;
 mod decode;
