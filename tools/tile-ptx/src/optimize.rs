@@ -12,9 +12,10 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 use std::sync::Once;
 
-/// Run at O1 and above.
+/// Run at O1 and above: clean-up and address arithmetic, then the unrolling of short loops whose count is known.
 const PASSES: &str = "nvvm-reflect,always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
 loop(loop-rotate),loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,nary-reassociate,\
+instcombine<no-verify-fixpoint>,simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,\
 instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
 
 /// Run at O0: libdevice asks by a pass which target it is for, and has no functions to call.
