@@ -16,7 +16,6 @@ pub(crate) const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, 
 
 /// Memory that a program works on.
 pub(crate) struct Memory {
-    pub(crate) name: String,
     pub(crate) scalar: Scalar,
     pub(crate) elements: i64,
     pub(crate) pointer: Value,
@@ -104,7 +103,7 @@ impl Generator {
         let pointer = self.build.param(ty);
         self.params.push(Param::Ptr(name.into()));
         self.data.push((name.into(), data));
-        self.inputs.push(Memory { name: name.into(), scalar, elements, pointer });
+        self.inputs.push(Memory { scalar, elements, pointer });
     }
 
     /// Memory for what the program writes; a parameter like the others.
