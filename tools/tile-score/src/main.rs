@@ -25,13 +25,16 @@ const ABOUT: About = About {
 struct Options {
     /// The file to compare the input with
     #[arg(value_name = "OTHER")]
-    other: PathBuf,
+    other: Option<PathBuf>,
 }
 
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
+        let Some(other) = &options.other else {
+            return Err(Diagnostic::usage("SCO003", "two files are compared: tile-score FIRST SECOND"));
+        };
         let first = session.input()?;
-        let second = common::read_file(Some(&options.other))?;
+        let second = common::read_file(Some(other))?;
         let (first, second) = (Figures::of(&first.bytes, &first.name)?, Figures::of(&second.bytes, &second.name)?);
         write(session, &first, &second)
     })
