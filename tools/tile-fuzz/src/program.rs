@@ -188,7 +188,8 @@ impl Generator {
     /// Stores the newest tiles.
     fn epilogue(&mut self) {
         let stored = self.pool.len().min(3);
-        for (value, kind) in self.pool[self.pool.len() - stored..].to_vec() {
+        let latest = self.pool[self.pool.len() - stored..].to_vec();
+        for (value, kind) in latest {
             self.store(value, &kind);
         }
     }
