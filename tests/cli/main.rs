@@ -5,6 +5,7 @@ mod clients;
 mod conventions;
 mod driver;
 mod probes;
+mod producer;
 mod sweeps;
 
 use std::path::Path;
