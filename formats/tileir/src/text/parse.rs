@@ -17,7 +17,7 @@ use base::ir::{self, Block, Operation, Region, Value};
 use base::{Arena, Body, DebugInfo, Loc};
 use std::collections::HashMap;
 
-/// Reads what [`super::print`] wrote, with or without locations. `debug` gains the locations of the text.
+/// Reads what [`super::print()`] wrote, with or without locations. `debug` gains the locations of the text.
 pub fn parse(text: &str, name: &str, first_line: u32, debug: &mut DebugInfo) -> Result<Module> {
     let mut reader =
         ModuleReader { c: Cursor::new(text, name, first_line), tables: Tables::default(), debug: Debug::new(text, debug) };
