@@ -40,6 +40,9 @@ const A32: Fragment = Fragment { register: &[Row(3), Col(2)], lane: [Col(0), Col
 const B32: Fragment = Fragment { register: &[Row(2)], lane: [Row(0), Row(1), Col(0), Col(1), Col(2)] };
 const A8: Fragment = Fragment { register: &[Col(0), Col(1), Row(3), Col(4)], lane: [Col(2), Col(3), Row(0), Row(1), Row(2)] };
 const B8: Fragment = Fragment { register: &[Row(0), Row(1), Row(4)], lane: [Row(2), Row(3), Col(0), Col(1), Col(2)] };
+const A64: Fragment = Fragment { register: &[], lane: [Col(0), Col(1), Row(0), Row(1), Row(2)] };
+const B64: Fragment = Fragment { register: &[], lane: [Row(0), Row(1), Col(0), Col(1), Col(2)] };
+const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 
 fn always(_: Target) -> bool {
@@ -86,6 +89,18 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         a: &A32,
         b: &B32,
         c: &C16X8,
+    },
+    SyncAtom {
+        name: "m8n8k4.f64",
+        m: 8,
+        n: 8,
+        k: 4,
+        operands: &[Scalar::F64],
+        acc: Scalar::F64,
+        since: always,
+        a: &A64,
+        b: &B64,
+        c: &C8X8,
     },
     SyncAtom {
         name: "m16n8k32.s32",

@@ -13,7 +13,7 @@ const PIECE: u32 = 16;
 
 /// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from in pieces of 16 bytes.
 pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
-    let swizzles = (0..3).map(|turn| Swizzle { turn, skip: 0, piece: PIECE });
+    let swizzles = (0..4).flat_map(|skip| (0..3).map(move |turn| Swizzle { turn, skip, piece: PIECE }));
     cheapest(elem, shape, swizzles.map(|swizzle| (inner, swizzle)), accesses)
 }
 

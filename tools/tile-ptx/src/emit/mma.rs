@@ -80,7 +80,6 @@ impl<'c> Emitter<'c, '_> {
         let [a, b] = [a, b].map(|registers| self.words(registers));
         let elem = c[0].get_type();
         let sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
-        let letter = if elem == self.ir.f32().into() { "f" } else { "r" };
         let mut next = 0;
         let mut list = |count: usize| {
             let names: Vec<String> = (next..next + count).map(|i| format!("${i}")).collect();
@@ -88,10 +87,9 @@ impl<'c> Emitter<'c, '_> {
             format!("{{{}}}", names.join(", "))
         };
         let text = format!("{instruction} {}, {}, {}, {};", list(sums.len()), list(a.len()), list(b.len()), list(sums.len()));
-        let outputs = vec![format!("={letter}"); sums.len()];
-        let inputs =
-            std::iter::repeat_n("r".to_string(), a.len() + b.len()).chain(std::iter::repeat_n(letter.to_string(), sums.len()));
-        let constraints: Vec<String> = outputs.into_iter().chain(inputs).collect();
+        let outputs = sums.iter().map(|word| format!("={}", self.register_letter(*word)));
+        let inputs = a.iter().chain(&b).chain(&sums).map(|word| self.register_letter(*word).to_string());
+        let constraints: Vec<String> = outputs.chain(inputs).collect();
         let args: Vec<Val<'c>> = a.into_iter().chain(b).chain(sums.iter().copied()).collect();
         let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
         let results = self.ir.asm_many(&types, &text, &constraints.join(","), &args, false);
@@ -103,9 +101,19 @@ impl<'c> Emitter<'c, '_> {
         results.into_iter().flat_map(|word| self.ir.unpack(self.ir.bitcast(word, pair), 2)).collect()
     }
 
-    /// Elements packed into 32-bit words, the first lowest.
+    /// The constraint for what holds a word of an atom.
+    fn register_letter(&self, word: Val<'c>) -> &'static str {
+        match word {
+            Val::FloatValue(value) if value.get_type() == self.ir.context.f64_type() => "d",
+            Val::FloatValue(_) => "f",
+            _ => "r",
+        }
+    }
+
+    /// Elements packed into 32-bit words, the first lowest; those of 64 bits as they are.
     fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
         let bits = match registers[0] {
+            Val::FloatValue(value) if value.get_type() == self.ir.context.f64_type() => return registers.to_vec(),
             Val::FloatValue(value) if value.get_type() == self.ir.f32() => 32,
             Val::FloatValue(_) => 16,
             other => other.into_int_value().get_type().get_bit_width(),
