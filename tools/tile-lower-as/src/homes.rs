@@ -6,6 +6,7 @@
 use crate::access::{Accesses, default_layout};
 use crate::copies::Copies;
 use crate::products::Products;
+use crate::slices;
 use base::core_ops::Core;
 use base::ir::Op as OpId;
 use base::tile::Elem;
@@ -161,6 +162,12 @@ impl Homes {
                 let half = [*lhs, *rhs].into_iter().find_map(|operand| self.get(operand).cloned());
                 let half = half.unwrap_or_else(|| self.or_default(function, *lhs));
                 Some(cat_result(&half, &shape(*lhs), *dim as usize))
+            }
+            Op::Core(Core::Extract { x, indices }) if slices::is_constant(function, indices, &shape(*x), &shape(result)) => {
+                slices::extract_home(self, function, *x, result)
+            }
+            Op::Core(Core::Insert { x, into, indices }) if slices::is_constant(function, indices, &shape(result), &shape(*x)) => {
+                Some(slices::insert_home(self, function, *x, *into))
             }
             Op::Core(Core::Reinterpret { x }) => {
                 let (from, to) = (body.ty(*x).tile()?.0, body.ty(result).tile()?.0);

@@ -10,6 +10,7 @@ mod kernel_spec;
 mod legalize;
 mod products;
 mod remarks;
+mod slices;
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};

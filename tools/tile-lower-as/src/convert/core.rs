@@ -1,6 +1,7 @@
 //! The shared ops: scalars are carried over, tiles are made in the layout asked for.
 
 use super::Rewriter;
+use crate::slices;
 use base::Value;
 use base::core_ops::Core;
 use base::diag::Result;
@@ -12,6 +13,7 @@ impl Rewriter<'_> {
         match core {
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(op, core),
+            Core::Extract { .. } if self.homes.get(self.from.body.result(op)).is_none() => Ok(()),
             Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
             _ => self.simple(op, core),
         }
@@ -58,6 +60,7 @@ impl Rewriter<'_> {
                 let wanted = match core {
                     Core::Broadcast { .. } => layout.unbroadcast(&source, &shape),
                     Core::Permute { order, .. } => layout.unpermute(&shape, order),
+                    Core::Extract { .. } => slices::in_whole(layout, &source, &shape),
                     // Reshapes keep element numbers, and element-wise ops keep elements.
                     _ => layout.clone(),
                 };

@@ -1,7 +1,9 @@
-//! Ops that pick or place slices: concatenation and reinterpretation by registers, the others through shared memory.
+//! Ops that pick or place slices: concatenation, reinterpretation and slices at constant places by registers, other slices through
+//! shared memory.
 
 use super::Rewriter;
 use crate::homes::{cat_operand, reinterpret_operand};
+use crate::slices;
 use base::arith::{Binary, Overflow};
 use base::core_ops::Core;
 use base::diag::Result;
@@ -31,6 +33,18 @@ impl Rewriter<'_> {
                 let x = self.tile(*x, &operand)?;
                 self.emit_one(Core::Reinterpret { x }, ty, loc)
             }
+            Core::Extract { x, indices } if slices::is_constant(self.from, indices, &self.elem_shape(*x).1, &shape) => {
+                let whole = slices::in_whole(&home, &self.elem_shape(*x).1, &shape);
+                let x = self.tile(*x, &whole)?;
+                let indices = self.plain_all(indices)?;
+                self.emit_one(Core::Extract { x, indices }, ty, loc)
+            }
+            Core::Insert { x, into, indices } if slices::is_constant(self.from, indices, &shape, &self.elem_shape(*x).1) => {
+                let part = slices::of_whole(&home, &shape, &self.elem_shape(*x).1).expect("its home was chosen so");
+                let [x, into] = [self.tile(*x, &part)?, self.tile(*into, &home)?];
+                let indices = self.plain_all(indices)?;
+                self.emit_one(Core::Insert { x, into, indices }, ty, loc)
+            }
             Core::Extract { x, indices } => {
                 let source = self.elem_shape(*x).1;
                 let buffer = self.staged(*x, loc)?;
@@ -50,6 +64,10 @@ impl Rewriter<'_> {
         };
         self.remember_results(op, &[new]);
         Ok(())
+    }
+
+    fn plain_all(&mut self, values: &[Value]) -> Result<Vec<Value>> {
+        values.iter().map(|value| self.plain(*value)).collect()
     }
 
     /// A buffer that holds a tile.

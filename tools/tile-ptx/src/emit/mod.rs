@@ -184,7 +184,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Cat { lhs, rhs, dim } => self.cat(op, *lhs, *rhs, *dim, results[0])?,
             Core::Reinterpret { x } => self.reinterpret(*x, results[0]),
             // Slices at run time go through shared memory.
-            Core::Extract { .. } | Core::Insert { .. } => return Err(self.unsupported(op)),
+            Core::Extract { x, indices } => self.extract(op, *x, indices, results[0])?,
+            Core::Insert { x, into, indices } => self.insert(op, [*x, *into], indices, results[0])?,
             Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
             Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
             Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {

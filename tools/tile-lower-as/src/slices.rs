@@ -1,0 +1,82 @@
+//! Slices at constant places: where the bits that choose the slice are register bits, a slice is some of its tile's registers.
+
+use crate::homes::Homes;
+use base::Value;
+use base::core_ops::Core;
+use base::tile::Dense;
+use tileaa::{Function, Op};
+use tileas::Layout;
+use tileas::layout::Strides;
+
+/// Whether the indices of a slice are constants that lie within the tile.
+pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {
+    let constant = |value: Value| match function.body.defining_op(value).map(|op| &function.body.ops[op].kind) {
+        Some(Op::Core(Core::Constant { value: Dense::Splat(bits) })) => Some(*bits),
+        _ => None,
+    };
+    let within = |(dim, index): (usize, &Value)| constant(*index).is_some_and(|index| index < u64::from(whole[dim] / slice[dim]));
+    indices.iter().enumerate().all(within)
+}
+
+/// The layout of a slice of a tile with this layout, if each thread holds its part of every slice.
+pub(crate) fn of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
+    let (outer, inner) = (Strides::of(whole), Strides::of(slice));
+    let chosen = chosen_bits(whole, slice);
+    let spread = layout.lane.iter().chain(&layout.warp).any(|basis| basis & chosen != 0);
+    let mixed = layout.register.iter().any(|basis| basis & chosen != 0 && !basis.is_power_of_two());
+    if spread || mixed {
+        return None;
+    }
+    Some(layout.map(|basis| {
+        let basis = basis & !chosen;
+        (0..whole.len()).map(|dim| outer.coordinate(basis, dim) << inner.shift[dim]).sum()
+    }))
+}
+
+/// The layout of a tile of which each slice has this layout.
+pub(crate) fn in_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
+    let (outer, inner) = (Strides::of(whole), Strides::of(slice));
+    let mut all = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
+    let chosen = chosen_bits(whole, slice);
+    all.register.extend((0..u32::BITS).map(|bit| 1 << bit).filter(|basis| basis & chosen != 0));
+    all
+}
+
+/// The element-number bits that say which slice it is.
+fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
+    let (outer, inner) = (Strides::of(whole), Strides::of(slice));
+    (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
+}
+
+/// The home of a slice at a constant place; none when its tile has none either, and each use makes both.
+pub(crate) fn extract_home(homes: &Homes, function: &Function, x: Value, slice: Value) -> Option<Layout> {
+    let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
+    let home = homes.get(x)?;
+    Some(of_whole(home, whole, part).unwrap_or_else(|| homes.or_default(function, slice)))
+}
+
+/// The home of a tile into which a slice is put at a constant place.
+pub(crate) fn insert_home(homes: &Homes, function: &Function, x: Value, into: Value) -> Layout {
+    let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
+    let whole_home = homes.get(into).filter(|home| of_whole(home, whole, part).is_some()).cloned();
+    whole_home.unwrap_or_else(|| in_whole(&homes.or_default(function, x), whole, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_and_its_tile_have_each_others_layouts() {
+        let slice = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7], 2, 2);
+        let whole = in_whole(&slice, &[32, 64], &[16, 16]);
+        whole.covers(11).unwrap();
+        assert_eq!(of_whole(&whole, &[32, 64], &[16, 16]), Some(slice));
+    }
+
+    #[test]
+    fn slices_that_lanes_choose_are_not_in_registers() {
+        let whole = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
+        assert_eq!(of_whole(&whole, &[32, 32], &[32, 16]), None);
+    }
+}
