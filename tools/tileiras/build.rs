@@ -1,8 +1,12 @@
-//! Gives the driver a hash of all sources that decide what code is generated, for `--version`.
+//! Gives the driver a hash of all sources that decide what code is generated, for `--version`; the rest is as for all tools.
+
+#[path = "../build.rs"]
+mod link;
 
 use std::path::{Path, PathBuf};
 
 fn main() {
+    link::main();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
     for part in ["formats", "tools", "Cargo.toml", "Cargo.lock", "pipeline.toml"] {

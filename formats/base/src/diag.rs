@@ -36,6 +36,9 @@ pub enum Place {
         file: String,
         line: u32,
         column: u32,
+        /// The location as the reference writes it, with debug scopes and calls; empty for a plain one.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        in_full: String,
     },
     /// A line of a text form, with the line itself for the caret.
     Text {
@@ -102,7 +105,10 @@ impl Diagnostic {
     /// Points at the source position of `loc`, when it has one and no place was set before.
     pub fn at_loc(self: Box<Self>, debug: &crate::DebugInfo, loc: crate::Loc) -> Box<Self> {
         match debug.position(loc) {
-            Some((file, line, column)) if self.place.is_none() => self.at(Place::Source { file: file.into(), line, column }),
+            Some((file, line, column)) if self.place.is_none() => {
+                let in_full = debug.reference_text(loc).unwrap_or_default();
+                self.at(Place::Source { file: file.into(), line, column, in_full })
+            }
             _ => self,
         }
     }
@@ -140,7 +146,7 @@ impl Diagnostic {
     fn human(&self) -> String {
         let mut out = format!("{}[{}]: {}\n", self.severity_word(), self.code, self.message);
         match &self.place {
-            Some(Place::Source { file, line, column }) => {
+            Some(Place::Source { file, line, column, .. }) => {
                 let _ = writeln!(out, "  --> {file}:{line}:{column}");
             }
             Some(Place::Text { file, line, column, excerpt }) => {
@@ -164,7 +170,8 @@ impl Diagnostic {
     fn reference(&self) -> String {
         let word = self.severity_word();
         let mut out = match &self.place {
-            Some(Place::Source { file, line, column }) => format!("loc(\"{file}\":{line}:{column}): {word}: {}\n", self.message),
+            Some(Place::Source { in_full, .. }) if !in_full.is_empty() => format!("{in_full}: {word}: {}\n", self.message),
+            Some(Place::Source { file, line, column, .. }) => format!("loc(\"{file}\":{line}:{column}): {word}: {}\n", self.message),
             _ => format!("{word}: {}\n", self.message),
         };
         for note in &self.notes {

@@ -16,6 +16,7 @@ mod ir_places;
 mod ir_verify;
 pub mod laws;
 pub mod loc;
+mod loc_text;
 pub mod memory;
 pub mod ops;
 pub mod scalar;

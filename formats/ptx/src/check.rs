@@ -49,7 +49,7 @@ type Names = Vec<BTreeMap<String, Meaning>>;
 
 impl Checker {
     fn report(&mut self, line: Line, code: &str, message: String) {
-        let place = Place::Source { file: "ptx".into(), line: line.0, column: 0 };
+        let place = Place::Source { file: "ptx".into(), line: line.0, column: 0, in_full: String::new() };
         self.errors.push(*Diagnostic::invalid(code, message).at(place));
     }
     fn declare_global(&mut self, name: &str, line: Line, declared_only: bool) {

@@ -13,6 +13,14 @@ pub struct OptLevel {
     pub opt_level: Option<u8>,
 }
 
+/// `--check-bounds`: first needed by tile-lower-aa.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CheckBounds {
+    /// Assert before each access that it stays within the array it is meant for, where that is known
+    #[arg(long)]
+    pub check_bounds: bool,
+}
+
 /// `--gpu-name`: first needed by tile-lower-as.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GpuName {
@@ -60,6 +68,12 @@ impl OptLevel {
         self.record(envelope)?;
         let level = envelope.options.opt_level().to_string();
         envelope.options.set("opt-level", &level)
+    }
+}
+
+impl CheckBounds {
+    pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
+        set(envelope, "check-bounds", self.check_bounds.then_some("true"))
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) struct Source {
     pub(crate) chip: String,
     /// The kernels, in order.
     pub(crate) entries: Vec<String>,
+    /// The first kernel with hidden parameters, which are tensor maps that its caller does not know of.
+    pub(crate) with_tensor_maps: Option<String>,
 }
 
 impl Source {
@@ -38,8 +40,11 @@ impl Source {
                 format!("{name} is for {chip} in its .target line, but for {target} in its envelope"),
             ));
         }
-        let entries = code().filter_map(entry_name).map(str::to_string).collect();
-        Ok(Source { chip: chip.to_string(), entries, text: text.to_string(), envelope })
+        let entries: Vec<String> = code().filter_map(entry_name).map(str::to_string).collect();
+        let with_tensor_maps = text.split_once("\n\t.hidden").or_else(|| text.split_once("\n.hidden"));
+        let with_tensor_maps = with_tensor_maps.and_then(|(before, _)| before.lines().rev().find_map(|line| entry_name(line.trim_start())));
+        let with_tensor_maps = with_tensor_maps.map(str::to_string);
+        Ok(Source { chip: chip.to_string(), entries, with_tensor_maps, text: text.to_string(), envelope })
     }
 }
 
@@ -79,6 +84,9 @@ mod tests {
         let source = Source::read(text.as_bytes(), "x").unwrap();
         assert_eq!((source.chip.as_str(), source.entries), ("sm_90a", vec!["one".to_string(), "two".into()]));
         assert_eq!(source.envelope.target, Target::parse("sm_90"));
+        assert_eq!(source.with_tensor_maps, None);
+        let hidden = ".version 9.4\n.target sm_90a\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n";
+        assert_eq!(Source::read(hidden.as_bytes(), "x").unwrap().with_tensor_maps.as_deref(), Some("one"));
         assert!(Source::read(b"hello", "x").is_err());
         assert!(Source::read(b"//!tile sched 1 alloc\n.target sm_80\n", "x").is_err());
         assert!(Source::read(b"//!tile ptx 1 final\n//!tile target sm_90\n.target sm_80\n", "x").is_err());

@@ -1,10 +1,10 @@
 //! From `.tile` to `.aa`: [`mod@convert`] says what the program does to memory, op by op; [`PASSES`] fold and clean up from O1 on;
-//! [`RECORD`] writes down what is known of the values.
+//! [`RECORD`] writes down what is known of the values. [`CHECK_BOUNDS`] adds assertions, when asked.
 
 mod convert;
 mod passes;
 
-pub use passes::{PASSES, RECORD};
+pub use passes::{CHECK_BOUNDS, PASSES, RECORD};
 
 use base::diag::Result;
 use base::{Envelope, File};

@@ -1,9 +1,9 @@
 //! `tile-lower-aa`: makes memory explicit, then folds and cleans up.
 
 use base::File;
-use common::options::OptLevel;
+use common::options::{CheckBounds, OptLevel};
 use common::{About, Session};
-use tile_lower_aa::{PASSES, RECORD, convert};
+use tile_lower_aa::{CHECK_BOUNDS, PASSES, RECORD, convert};
 
 const ABOUT: About = About {
     name: "tile-lower-aa",
@@ -12,19 +12,31 @@ const ABOUT: About = About {
         ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "after tile-read, through a pipe"),
         ("tile-lower-aa -O0 k.tile --format=text", "the program as written, to read"),
     ],
-    passes: &["convert", "fold", "use-facts", "shrink", "refold", "duplicates", "hoist", "promise", "dead", "facts"],
+    passes: &["convert", "check-bounds", "fold", "use-facts", "shrink", "refold", "duplicates", "hoist", "promise", "dead", "facts"],
 };
 
-fn main() -> std::process::ExitCode {
-    common::filter::<OptLevel>(&ABOUT, lower)
+#[derive(clap::Args)]
+struct Extra {
+    #[command(flatten)]
+    level: OptLevel,
+    #[command(flatten)]
+    bounds: CheckBounds,
 }
 
-fn lower(session: &mut Session, level: &OptLevel) -> base::diag::Result<()> {
+fn main() -> std::process::ExitCode {
+    common::filter::<Extra>(&ABOUT, lower)
+}
+
+fn lower(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
     let input: File<tileir::Module> = session.read()?;
     let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());
-    level.record_or_default(&mut envelope)?;
+    extra.level.record_or_default(&mut envelope)?;
+    extra.bounds.record(&mut envelope)?;
     let optimise = envelope.options.opt_level() > 0;
     let mut file = session.step("convert", || convert(&input.payload, envelope))?;
+    if file.envelope.options.flag("check-bounds") {
+        session.run(CHECK_BOUNDS, &mut file)?;
+    }
     if optimise {
         session.run(PASSES, &mut file)?;
     }

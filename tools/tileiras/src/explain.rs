@@ -1,49 +1,95 @@
-//! What the error codes mean, for `--explain`.
+//! What the error codes mean, for `--explain`: a code's letters name the part that found the error, and some codes deserve more
+//! words. A test reads all sources and holds that no code is without an explanation.
 
-/// Families of codes by their letters, then single codes that deserve more words.
+/// Codes by their letters.
 const FAMILIES: &[(&str, &str)] = &[
+    ("AA", "The verifier of .aa refused a file: a stage wrote it wrong, or it was edited. The message names the op and what does not fit."),
+    ("AS", "The verifier of .as refused a file, or (AS9xx) tile-lower-as does not handle an op, type or target."),
+    ("BUG", "An internal error: a bug of the tool that says so, not of its input. The folder that is named holds the input, the file before the pass that failed, and the command to see it again."),
+    ("CHK", "The independent checker of tile-sched found a schedule that is wrong: a dependence, a resource, a barrier or a buffer that is not as it must be."),
     ("CLI", "The command line of a stage tool, or its files: what was named cannot be read, written or understood."),
-    (
-        "ENV",
-        "The envelope of a stage file: its format, version, hash or location table. The file is of another kind, was written by another version, or was cut or damaged on the way.",
-    ),
-    (
-        "OPT",
-        "An option that travels in the file: it was given before with another value, is needed and was not given, or does not go with another.",
-    ),
-    (
-        "TKT",
-        "A piece of the CUDA toolkit that is needed at run time was not found. scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too.",
-    ),
-    ("LNK", "tile-link: the PTX is not what it says, or ptxas failed. The notes are ptxas's own words."),
+    ("CUB", "A file that should be a cubin is none, or is cut."),
     ("DEP", "The depfile of -MD and -MF cannot be written."),
-    (
-        "BUG",
-        "An internal error: a bug of the tool that says so, not of its input. Where a folder is named, it holds the input and the command to see it again.",
-    ),
+    ("DMP", "tile-dump does not know the kind of this file."),
+    ("ENV", "The envelope of a stage file: its format, version, hash or location table. The file is of another kind, was written by another version, or was cut or damaged on the way."),
+    ("FUZ", "tile-fuzz cannot read or write one of its files, or was given no target."),
+    ("LAA", "tile-lower-aa has no form in .aa for something in the program."),
+    ("LCH", "A launch description for tile-run or tile-sim is wrong, or a buffer's file is missing or of another size."),
+    ("LNK", "tile-link: the PTX is not what it says, or ptxas failed. The notes are ptxas's own words."),
+    ("OPT", "An option that travels in the file: it was given before with another value, is needed and was not given, or does not go with another."),
+    ("PTX", "PTX text that cannot be parsed, or that names what is not there."),
+    ("PX", "tile-ptx: LLVM refused what was emitted, or (PX9xx) an op, type or target is not handled."),
+    ("RUN", "tile-run executed a program that does what is not defined, such as an access outside every buffer, or that it cannot execute."),
+    ("SC", "The verifier of .sched refused a file, or tile-sched has no schedule for a loop or no machine for a target."),
+    ("SCO", "tile-score was given files that cannot be compared."),
+    ("SIM", "tile-sim executed PTX that does what is not defined, such as an access outside every buffer or a race, or that it cannot execute."),
+    ("TI", "Tile IR bytecode or its text: the file is not what the format says, or the program breaks a rule of Tile IR."),
+    ("TKT", "A piece of the CUDA toolkit that is needed at run time was not found. scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too."),
+    ("TXT", "The text form of a stage file cannot be parsed; the line is shown."),
 ];
 
 const CODES: &[(&str, &str)] = &[
-    (
-        "OPT001",
-        "An option is given once, to the first stage that needs it, and travels in the file. A later stage takes it too, but only with the same value: another one would contradict what was already decided.",
-    ),
-    (
-        "ENV001",
-        "The file is of another format or version than the tool reads. Both sides are named; the tool that reads the file's format is the next one in the pipeline.",
-    ),
-    (
-        "ENV002",
-        "A binary stage file says how long it is and carries a hash of its content. One of the two does not match, so the file was cut or changed; write it again, or edit the RON or text form instead.",
-    ),
-    ("LNK013", "ptxas refused the PTX. `tileiras --emit=ptx` writes what it was given."),
+    ("AS900", "The op is right but has no lowering for this target yet. Another target, or another way to write it, may work."),
+    ("CLI001", "Standard input is a terminal and no file was named."),
     ("CLI004", "Stage files are binary unless --format says otherwise, and a terminal is no place for them."),
+    ("CLI005", "--stop-after and --print-after take the names of the tool's passes, which its --help lists."),
+    ("ENV001", "The file is of another format or version than the tool reads. Both sides are named; the tool that reads the file's format is the next one in the pipeline."),
+    ("ENV002", "A binary stage file says how long it is and carries a hash of its content. One of the two does not match, so the file was cut or changed; write it again, or edit the RON or text form instead."),
+    ("LNK012", "ptxas could not be run, or its temporary files could not be written. TMPDIR says where they go."),
+    ("LNK013", "ptxas refused the PTX. `tileiras --emit=ptx` writes what it was given."),
+    ("LNK022", "The kernel takes tensor maps in hidden parameters, which the host object has to fill. It says how in its envelope, but no code for that is written yet."),
+    ("OPT001", "An option is given once, to the first stage that needs it, and travels in the file. A later stage takes it too, but only with the same value: another one would contradict what was already decided."),
+    ("OPT002", "No target was named. The first tool that needs one is tile-lower-as; --gpu-name says which."),
+    ("OPT003", "Optimised programs have no full debug information; use --lineinfo, or -O0."),
+    ("PX902", "The target has no instruction for this type or operation; NVIDIA's tileiras refuses it with the same words."),
+    ("TI001", "The file does not start as Tile IR bytecode does, or its sections are cut. The offset says where."),
+    ("TI005", "The program uses what came with a later bytecode version than the one asked for."),
+    ("TKT001", "The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides alone; what it names does not have the file."),
 ];
 
 pub(crate) fn explain(code: &str) -> Option<String> {
-    let letters: String = code.chars().take_while(char::is_ascii_alphabetic).collect();
-    let family = FAMILIES.iter().find(|(name, _)| *name == letters).map(|(_, text)| *text);
+    let number = code.find(|c: char| c.is_ascii_digit())?;
+    let family = FAMILIES.iter().find(|(name, _)| *name == &code[..number]).map(|(_, text)| *text)?;
     let own = CODES.iter().find(|(name, _)| *name == code).map(|(_, text)| *text);
-    let text: Vec<&str> = own.into_iter().chain(family).collect();
-    (!text.is_empty()).then(|| format!("{code}: {}\n", text.join("\n\n")))
+    let text: Vec<&str> = own.into_iter().chain([family]).collect();
+    Some(format!("{code}: {}\n", text.join("\n\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Every quoted word of letters and digits that looks like a code, in all sources but this file.
+    fn codes(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                codes(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tileiras/src/explain.rs") {
+                let text = std::fs::read_to_string(path).unwrap();
+                found.extend(text.split('"').filter(|word| is_code(word)).map(str::to_string));
+            }
+        }
+    }
+
+    fn is_code(word: &str) -> bool {
+        let letters = word.bytes().take_while(u8::is_ascii_uppercase).count();
+        (2..=4).contains(&letters) && word.len() == letters + 3 && word[letters..].bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    #[test]
+    fn every_code_is_explained() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = BTreeSet::new();
+        for part in ["formats", "tools"] {
+            codes(&root.join(part), &mut found);
+        }
+        assert!(found.len() > 100, "{found:?}");
+        let missing: Vec<&String> = found.iter().filter(|code| explain(code).is_none()).collect();
+        assert!(missing.is_empty(), "{missing:?} have no explanation");
+        let stale: Vec<&str> = CODES.iter().map(|(code, _)| *code).filter(|code| !found.contains(*code)).collect();
+        assert!(stale.is_empty(), "{stale:?} are explained but not used");
+    }
 }

@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 11] = [
+const FORWARDED: [&str; 12] = [
+    "check-bounds",
     "lineinfo",
     "device-debug",
     "host-arch",

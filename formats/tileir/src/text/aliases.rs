@@ -76,7 +76,7 @@ impl<'a> Aliases<'a> {
     pub(super) fn assign(&mut self) {
         let kind = |item: Item| match item {
             Item::Loc(_) | Item::Place(..) => "loc",
-            Item::Scope(scope) => scope_kind(&self.debug.scopes[scope]),
+            Item::Scope(scope) => self.debug.scopes[scope].kind(),
         };
         self.order.sort_by_key(|(item, depth)| (*depth, kind(*item)));
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -215,13 +215,4 @@ fn scope_parts(scope: &ScopeData) -> impl Iterator<Item = Scope> + use<> {
         ScopeData::LexicalBlock { scope, file, .. } => [Some(*scope), Some(*file)],
     };
     parts.into_iter().flatten()
-}
-
-fn scope_kind(scope: &ScopeData) -> &'static str {
-    match scope {
-        ScopeData::File { .. } => "di_file",
-        ScopeData::CompileUnit { .. } => "di_compile_unit",
-        ScopeData::Subprogram { .. } => "di_subprogram",
-        ScopeData::LexicalBlock { .. } => "di_lexical_block",
-    }
 }

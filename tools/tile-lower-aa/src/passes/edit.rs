@@ -101,6 +101,14 @@ impl<'a> Edit<'a> {
         value
     }
 
+    /// Makes an op without a result that will stand before another, with its location.
+    pub(super) fn insert_effect(&mut self, before: OpId, kind: impl Into<Op>) {
+        let loc = self.function.body.ops[before].loc;
+        let op = self.function.body.new_op(kind.into(), [], loc);
+        self.before.entry(before).or_default().push(op);
+        self.changes += 1;
+    }
+
     pub(super) fn become_op(&mut self, op: OpId, kind: impl Into<Op>) {
         self.function.body.ops[op].kind = kind.into();
         self.changes += 1;

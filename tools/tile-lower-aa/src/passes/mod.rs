@@ -1,8 +1,10 @@
 //! The passes of tile-lower-aa after the conversion, in order. At O0 only the last runs, which writes down what is known.
 
+mod check_bounds;
 mod dead;
 mod duplicates;
 mod edit;
+mod extents;
 mod facts;
 mod fold;
 mod hoist;
@@ -27,6 +29,9 @@ pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "promise", run: |file| each(file, "promise", "CannotWrap", promise::run) },
     Pass { name: "dead", run: |file| each(file, "dead", "Removed", dead::run) },
 ];
+
+/// What `--check-bounds` adds to the program, before anything is folded.
+pub const CHECK_BOUNDS: &[Pass<File<Module>>] = &[Pass { name: "check-bounds", run: check_bounds::run }];
 
 /// Writes the table of facts, which nothing that changes ids may follow.
 pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record }];

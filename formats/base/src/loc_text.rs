@@ -1,0 +1,183 @@
+//! Locations as NVIDIA's tileiras writes them before a message: in full, with debug scopes, where its files have aliases.
+//!
+//! Clients read these lines. cuTile Python takes `loc("file":3:7): error:` apart, but cannot print the exception it makes of it;
+//! a location with a scope, which is what its own bytecode has, it leaves in the message.
+
+use crate::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
+
+/// More than this is no help to a reader; locations that share parts could grow without bound.
+const LONGEST: usize = 1 << 14;
+const DEEPEST: usize = 64;
+
+impl DebugInfo {
+    /// The location in full. None when it has no position, or is too large to be read.
+    pub fn reference_text(&self, loc: Loc) -> Option<String> {
+        self.position(loc)?;
+        let mut writer = Writer { debug: self, out: String::new() };
+        writer.loc(loc, true, 0)?;
+        Some(writer.out)
+    }
+}
+
+struct Writer<'a> {
+    debug: &'a DebugInfo,
+    out: String,
+}
+
+impl Writer<'_> {
+    /// Only the outermost builtin location is wrapped in `loc()`; a location of the dialect is an attribute and stands for itself.
+    fn loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
+        if depth > DEEPEST || self.out.len() > LONGEST {
+            return None;
+        }
+        let (open, close) = if outermost { ("loc(", ")") } else { ("", "") };
+        match &self.debug.locs[loc] {
+            LocData::Unknown => self.push(&[open, "unknown", close]),
+            LocData::Source { file, line, column, scope } => {
+                let (open, close) = if scope.is_some() { ("#cuda_tile.di_loc<loc(", ")") } else { (open, close) };
+                self.push(&[open]);
+                self.string(*file);
+                self.push(&[&format!(":{line}:{column}"), close]);
+                if let Some(scope) = scope {
+                    self.push(&[" in "]);
+                    self.scope(*scope, true, depth)?;
+                    self.push(&[">"]);
+                }
+            }
+            LocData::CallSite { callee, caller } => {
+                self.push(&[open, "callsite("]);
+                self.loc(*callee, false, depth + 1)?;
+                self.push(&[" at "]);
+                self.loc(*caller, false, depth + 1)?;
+                self.push(&[")", close]);
+            }
+            LocData::Fused(parts) => {
+                self.push(&[open, "fused["]);
+                for (index, part) in parts.iter().enumerate() {
+                    self.push(&[if index > 0 { ", " } else { "" }]);
+                    self.loc(*part, false, depth + 1)?;
+                }
+                self.push(&["]", close]);
+            }
+        }
+        Some(())
+    }
+
+    /// The kind of a scope is left out where the field says it.
+    fn scope(&mut self, scope: Scope, named: bool, depth: usize) -> Option<()> {
+        if depth > DEEPEST || self.out.len() > LONGEST {
+            return None;
+        }
+        let data = &self.debug.scopes[scope];
+        if named {
+            self.push(&["#cuda_tile.", data.kind()]);
+        }
+        self.push(&["<"]);
+        match data {
+            ScopeData::File { name, directory } => {
+                self.string(*name);
+                self.push(&[" in "]);
+                self.string(*directory);
+            }
+            ScopeData::CompileUnit { file } => {
+                self.push(&["file = "]);
+                self.scope(*file, false, depth + 1)?;
+            }
+            ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line } => {
+                self.push(&["file = "]);
+                self.scope(*file, false, depth + 1)?;
+                self.push(&[&format!(", line = {line}, name = ")]);
+                self.string(*name);
+                self.push(&[", linkageName = "]);
+                self.string(*linkage_name);
+                self.push(&[", compileUnit = "]);
+                self.scope(*compile_unit, false, depth + 1)?;
+                self.unless_zero("scopeLine", *scope_line);
+            }
+            ScopeData::LexicalBlock { scope, file, line, column } => {
+                self.push(&["scope = "]);
+                self.scope(*scope, true, depth + 1)?;
+                self.push(&[", file = "]);
+                self.scope(*file, false, depth + 1)?;
+                self.push(&[&format!(", line = {line}")]);
+                self.unless_zero("column", *column);
+            }
+        }
+        self.push(&[">"]);
+        Some(())
+    }
+
+    fn push(&mut self, parts: &[&str]) {
+        self.out.extend(parts.iter().copied());
+    }
+
+    fn unless_zero(&mut self, name: &str, value: u32) {
+        if value != 0 {
+            self.push(&[&format!(", {name} = {value}")]);
+        }
+    }
+
+    fn string(&mut self, name: Name) {
+        self.out.push('"');
+        for byte in self.debug.names[name].bytes() {
+            match byte {
+                b'\\' => self.out.push_str("\\\\"),
+                b' '..=b'~' if byte != b'"' => self.out.push(byte as char),
+                _ => self.out.push_str(&format!("\\{byte:02X}")),
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+impl ScopeData {
+    /// The name of this kind of scope in the dialect.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ScopeData::File { .. } => "di_file",
+            ScopeData::CompileUnit { .. } => "di_compile_unit",
+            ScopeData::Subprogram { .. } => "di_subprogram",
+            ScopeData::LexicalBlock { .. } => "di_lexical_block",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> (DebugInfo, Loc, Loc) {
+        let mut debug = DebugInfo::default();
+        let mut name = |text: &str| debug.names.push(text.into());
+        let (path, file, folder, short, linkage) = (name("/d/f.py"), name("f.py"), name("/d"), name("k"), name("k@1"));
+        let file = debug.scopes.push(ScopeData::File { name: file, directory: folder });
+        let unit = debug.scopes.push(ScopeData::CompileUnit { file });
+        let function = ScopeData::Subprogram { file, line: 3, name: short, linkage_name: linkage, compile_unit: unit, scope_line: 4 };
+        let function = debug.scopes.push(function);
+        let plain = debug.locs.push(LocData::Source { file: path, line: 1, column: 2, scope: None });
+        let scoped = debug.locs.push(LocData::Source { file: path, line: 5, column: 6, scope: Some(function) });
+        (debug, plain, scoped)
+    }
+
+    /// The forms that NVIDIA's tileiras 13.4 was seen to write.
+    #[test]
+    fn locations_are_written_as_the_reference_does() {
+        let (mut debug, plain, scoped) = example();
+        assert_eq!(debug.reference_text(plain).unwrap(), "loc(\"/d/f.py\":1:2)");
+        let in_k = "#cuda_tile.di_loc<loc(\"/d/f.py\":5:6) in #cuda_tile.di_subprogram<file = <\"f.py\" in \"/d\">, line = 3, \
+                    name = \"k\", linkageName = \"k@1\", compileUnit = <file = <\"f.py\" in \"/d\">>, scopeLine = 4>>";
+        assert_eq!(debug.reference_text(scoped).unwrap(), in_k);
+        let call = debug.locs.push(LocData::CallSite { callee: scoped, caller: plain });
+        assert_eq!(debug.reference_text(call).unwrap(), format!("loc(callsite({in_k} at \"/d/f.py\":1:2))"));
+        assert_eq!(debug.reference_text(Loc::UNKNOWN), None);
+    }
+
+    #[test]
+    fn a_location_that_grows_without_bound_is_not_written() {
+        let (mut debug, mut loc, _) = example();
+        for _ in 0..40 {
+            loc = debug.locs.push(LocData::CallSite { callee: loc, caller: loc });
+        }
+        assert_eq!(debug.reference_text(loc), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! `--check-bounds`: before every access that could leave the array it is meant for, an assertion that it does not.
+//!
+//! An access through a view cannot leave it, since elements outside are masked; it is checked only along dimensions where the
+//! program promised to stay inside. An access through pointers is checked against the array that its pointers were derived
+//! from, when that is a parameter whose extent is known ([`super::extents`]). What is not checked is logged, with the reason.
+
+use super::edit::Edit;
+use super::extents::{Arrays, Number};
+use base::Value;
+use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
+use base::core_ops::Core;
+use base::diag::Result;
+use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::Op as OpId;
+use base::tile::{Dense, Elem, Shape, View, ViewKind};
+use base::{File, Scalar};
+use tileaa::{Module, Op, Type};
+
+pub(super) fn run(file: &mut File<Module>) -> Result<()> {
+    for function in &mut file.payload.functions {
+        let arrays = Arrays::of(function);
+        let mut checker = Checker { edit: Edit::new(function), arrays, log: Vec::new() };
+        for op in checker.edit.order() {
+            checker.access(op);
+        }
+        let Checker { edit, log, .. } = checker;
+        let name = edit.function.name.clone();
+        edit.finish();
+        file.envelope.log.extend(log.into_iter().map(|entry| LogEntry { function: name.clone(), ..entry }));
+    }
+    Ok(())
+}
+
+struct Checker<'a> {
+    edit: Edit<'a>,
+    arrays: Arrays,
+    log: Vec<LogEntry>,
+}
+
+impl Checker<'_> {
+    fn access(&mut self, op: OpId) {
+        match self.edit.kind(op) {
+            Op::Load { ptr, mask, .. } => self.pointers(op, "load", ptr, mask),
+            Op::Store { ptr, mask, .. } => self.pointers(op, "store", ptr, mask),
+            Op::AtomicRmw { ptr, mask, .. } | Op::AtomicCas { ptr, mask, .. } => self.pointers(op, "atomic access", ptr, mask),
+            Op::LoadView { view, index, in_bounds, .. } => self.view(op, "load", view, &index, &in_bounds),
+            Op::StoreView { view, index, in_bounds, .. } => self.view(op, "store", view, &index, &in_bounds),
+            _ => {}
+        }
+    }
+
+    fn pointers(&mut self, op: OpId, what: &str, ptr: Value, mask: Option<Value>) {
+        let Some(root) = self.arrays.root(ptr) else {
+            return self.log(op, Outcome::Missed, format!("{what} is not checked: it is not known from which parameter its pointers come"));
+        };
+        let parameter = self.edit.function.params().iter().position(|param| *param == root).unwrap_or(0);
+        let extents = self.arrays.extents(root).to_vec();
+        if extents.is_empty() {
+            return self.log(op, Outcome::Missed, format!("{what} is not checked: nothing says how large the array of parameter {parameter} is"));
+        }
+        let (elem, shape) = self.edit.ty(ptr).tile().map(|(elem, shape)| (elem, shape.clone())).expect("verified: a tile of pointers");
+        let Elem::Ptr { pointee, .. } = elem else { return };
+        let mut at = At { edit: &mut self.edit, op };
+        // The largest of what views of the array show of it.
+        let mut bytes: Option<Value> = None;
+        for extent in &extents {
+            let one = at.bytes(&extent.sizes, &extent.strides, extent.element);
+            bytes = Some(bytes.map_or(one, |other| at.binary(Binary::MaxI { signedness: Signedness::Signed }, other, one)));
+        }
+        let bytes = bytes.expect("there is an extent");
+        let last = at.constant(-i64::from(pointee.bits().div_ceil(8)));
+        let last = at.add(bytes, last);
+        let addresses = at.addresses(ptr, &shape);
+        let base = at.addresses(root, &Shape::new());
+        let base = at.broadcast(base, &shape);
+        let offset = at.binary(Binary::SubI { overflow: Overflow::None }, addresses, base);
+        let last = at.broadcast(last, &shape);
+        let inside = at.between(offset, last, &shape);
+        let inside = match mask {
+            Some(mask) => {
+                let all = at.splat(Scalar::I1, 1, &shape);
+                let off = at.binary(Binary::Xor, mask, all);
+                at.binary(Binary::Or, inside, off)
+            }
+            None => inside,
+        };
+        at.assert(inside, format!("{what} outside the array of parameter {parameter}"));
+        self.log(op, Outcome::Passed, format!("{what} is checked against the array of parameter {parameter}"));
+    }
+
+    /// The dimensions along which the program promised to stay inside.
+    fn view(&mut self, op: OpId, what: &str, view: Value, index: &[Value], in_bounds: &[bool]) {
+        let Type::View(View { tile, dim_map, kind, .. }) = self.edit.ty(view).clone() else { return };
+        let sizes = self.arrays.view_sizes(&self.edit, view);
+        for t in (0..tile.len()).filter(|t| in_bounds.get(*t).copied().unwrap_or(false)) {
+            let Some(size) = sizes.as_ref().and_then(|sizes| sizes.get(dim_map[t] as usize)) else {
+                self.log(op, Outcome::Missed, format!("{what} is not checked along dimension {t}: its view is not made in sight"));
+                continue;
+            };
+            // Along the sparse dimension each row has an index of its own.
+            let sparse = kind == ViewKind::Gather { sparse_dim: t as u32 };
+            let covered = if sparse { 1 } else { i64::from(tile[t]) };
+            let shape = self.edit.ty(index[t]).tile().map_or(Shape::new(), |(_, shape)| shape.clone());
+            let mut at = At { edit: &mut self.edit, op };
+            let index = at.widen(index[t], &shape);
+            let step = at.splat(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
+            let origin = at.binary(Binary::MulI { overflow: Overflow::None }, index, step);
+            let (size, covered) = (at.number(*size), at.constant(-covered));
+            let last = at.add(size, covered);
+            let last = at.broadcast(last, &shape);
+            let inside = at.between(origin, last, &shape);
+            at.assert(inside, format!("{what} outside the array along dimension {}, where it was promised to stay inside", dim_map[t]));
+            self.log(op, Outcome::Passed, format!("{what} is checked along dimension {t}"));
+        }
+    }
+
+    fn log(&mut self, op: OpId, outcome: Outcome, message: String) {
+        let name = if outcome == Outcome::Passed { "BoundsChecked" } else { "BoundsNotChecked" };
+        let loc = self.edit.function.body.ops[op].loc;
+        self.log.push(LogEntry {
+            pass: "check-bounds".into(),
+            outcome,
+            name: name.into(),
+            category: Category::Memory,
+            message,
+            function: String::new(),
+            loc,
+        });
+    }
+}
+
+/// Makes ops that stand before one.
+struct At<'a, 'b> {
+    edit: &'a mut Edit<'b>,
+    op: OpId,
+}
+
+fn tile(scalar: Scalar, shape: &Shape) -> Type {
+    Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() }
+}
+
+impl At<'_, '_> {
+    fn splat(&mut self, scalar: Scalar, bits: u64, shape: &Shape) -> Value {
+        self.edit.insert(self.op, Core::Constant { value: Dense::Splat(bits) }, tile(scalar, shape))
+    }
+    fn constant(&mut self, number: i64) -> Value {
+        self.splat(Scalar::I64, number as u64, &Shape::new())
+    }
+    fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value) -> Value {
+        let ty = self.edit.ty(lhs).clone();
+        self.edit.insert(self.op, Core::Binary { kind, lhs, rhs }, ty)
+    }
+    fn add(&mut self, lhs: Value, rhs: Value) -> Value {
+        self.binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs)
+    }
+    fn broadcast(&mut self, x: Value, shape: &Shape) -> Value {
+        if shape.is_empty() {
+            return x;
+        }
+        self.edit.insert(self.op, Core::Broadcast { x }, tile(Scalar::I64, shape))
+    }
+    fn addresses(&mut self, x: Value, shape: &Shape) -> Value {
+        self.edit.insert(self.op, Core::PtrToInt { x }, tile(Scalar::I64, shape))
+    }
+    /// An integer as 64 bits; extents and indices are signed.
+    fn widen(&mut self, x: Value, shape: &Shape) -> Value {
+        match self.edit.ty(x).tile() {
+            Some((Elem::Scalar(Scalar::I64), _)) => x,
+            _ => {
+                let kind = Convert::ExtI { signedness: Signedness::Signed };
+                self.edit.insert(self.op, Core::Convert { kind, x }, tile(Scalar::I64, shape))
+            }
+        }
+    }
+    fn number(&mut self, number: Number) -> Value {
+        match number {
+            Number::Known(number) => self.constant(number as i64),
+            Number::Value(value) => self.widen(value, &Shape::new()),
+        }
+    }
+    fn compare(&mut self, predicate: Predicate, lhs: Value, rhs: Value, shape: &Shape) -> Value {
+        let kind = Compare::Int { predicate, signedness: Signedness::Signed };
+        self.edit.insert(self.op, Core::Compare { kind, lhs, rhs }, tile(Scalar::I1, shape))
+    }
+    /// `0 <= x <= last`.
+    fn between(&mut self, x: Value, last: Value, shape: &Shape) -> Value {
+        let zero = self.splat(Scalar::I64, 0, shape);
+        let above = self.compare(Predicate::GreaterThanOrEqual, x, zero, shape);
+        let below = self.compare(Predicate::LessThanOrEqual, x, last, shape);
+        self.binary(Binary::And, above, below)
+    }
+    /// How many bytes a strided array spans: none when an extent is zero, else up to its last element.
+    fn bytes(&mut self, sizes: &[Number], strides: &[Number], element: u64) -> Value {
+        let (one, zero) = (self.constant(1), self.constant(0));
+        let mut span = one;
+        let mut smallest = one;
+        for (size, stride) in sizes.iter().zip(strides) {
+            let (size, stride) = (self.number(*size), self.number(*stride));
+            let steps = self.binary(Binary::SubI { overflow: Overflow::None }, size, one);
+            let steps = self.binary(Binary::MulI { overflow: Overflow::None }, steps, stride);
+            span = self.add(span, steps);
+            smallest = self.binary(Binary::MinI { signedness: Signedness::Signed }, smallest, size);
+        }
+        let element = self.constant(element as i64);
+        let bytes = self.binary(Binary::MulI { overflow: Overflow::None }, span, element);
+        let empty = self.compare(Predicate::LessThanOrEqual, smallest, zero, &Shape::new());
+        self.edit.insert(self.op, Core::Select { cond: empty, yes: zero, no: bytes }, tile(Scalar::I64, &Shape::new()))
+    }
+    fn assert(&mut self, cond: Value, message: String) {
+        self.edit.insert_effect(self.op, Core::Assert { cond, message });
+    }
+}

@@ -1,0 +1,225 @@
+//! Which parameter each pointer was derived from, and how large the arrays of the parameters are.
+//!
+//! Two things tell: views that were made of a parameter itself, with extents that are parameters or constants; and names of
+//! kernels that follow cuTile Python's calling convention, which say that an array is its address, extents and strides.
+
+use super::edit::Edit;
+use base::Value;
+use base::core_ops::Core;
+use base::ir::Op as OpId;
+use base::tile::Elem;
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::{Function, Op, Type};
+
+/// A number that is known where the kernel begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Number {
+    Known(u64),
+    Value(Value),
+}
+
+/// A strided array: extents and strides in elements, and the size of an element in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Extent {
+    pub(super) sizes: Vec<Number>,
+    pub(super) strides: Vec<Number>,
+    pub(super) element: u64,
+}
+
+pub(super) struct Arrays {
+    roots: Vec<Option<Value>>,
+    extents: BTreeMap<Value, Vec<Extent>>,
+}
+
+impl Arrays {
+    pub(super) fn of(function: &Function) -> Arrays {
+        let mut extents: BTreeMap<Value, Vec<Extent>> = BTreeMap::new();
+        for (root, extent) in by_views(function) {
+            let known = extents.entry(root).or_default();
+            if !known.contains(&extent) {
+                known.push(extent);
+            }
+        }
+        // What the name says is the whole array; a view may be of a part.
+        extents.extend(by_name(function));
+        Arrays { roots: roots(function), extents }
+    }
+
+    /// The parameter that a pointer was derived from, when it can be but one.
+    pub(super) fn root(&self, pointer: Value) -> Option<Value> {
+        self.roots.get(pointer.0 as usize).copied().flatten()
+    }
+
+    /// What is known of the array of a parameter; the largest counts.
+    pub(super) fn extents(&self, root: Value) -> &[Extent] {
+        self.extents.get(&root).map_or(&[], Vec::as_slice)
+    }
+
+    /// The extents of what a view is a view of, when it is made in sight.
+    pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<Number>> {
+        let Core::MakeView { memref } = edit.made_by(view)? else { return None };
+        let Core::MakeMemRef { sizes, .. } = edit.made_by(memref)? else { return None };
+        let Type::MemRef(ty) = edit.ty(memref) else { return None };
+        Some(filled(&ty.sizes, &sizes))
+    }
+}
+
+/// The extents or strides of a type, with the operands where it leaves them open.
+fn filled(fixed: &[Option<u64>], open: &[Value]) -> Vec<Number> {
+    let mut open = open.iter();
+    fixed.iter().map_while(|number| number.map(Number::Known).or_else(|| open.next().copied().map(Number::Value))).collect()
+}
+
+/// Views that are made of parameters, not of an address within.
+fn by_views(function: &Function) -> Vec<(Value, Extent)> {
+    let body = &function.body;
+    let at_entry = |number: Number| match number {
+        Number::Known(_) => Some(number),
+        Number::Value(value) => {
+            let plain = plain(function, value);
+            function.params().contains(&plain).then_some(Number::Value(plain))
+        }
+    };
+    let mut found = Vec::new();
+    for op in body.walk(function.region) {
+        let Op::Core(Core::MakeMemRef { base, sizes, strides }) = &body.ops[op].kind else { continue };
+        let (base, Type::MemRef(ty)) = (plain(function, *base), body.ty(body.result(op))) else { continue };
+        let numbers = |fixed, open| filled(fixed, open).into_iter().map(at_entry).collect::<Option<Vec<_>>>();
+        if let (true, Some(sizes), Some(strides)) =
+            (function.params().contains(&base), numbers(&ty.sizes, sizes), numbers(&ty.strides, strides))
+        {
+            found.push((base, Extent { sizes, strides, element: u64::from(ty.elem.bits().div_ceil(8)) }));
+        }
+    }
+    found
+}
+
+/// A value without what is only said of it.
+fn plain(function: &Function, mut value: Value) -> Value {
+    while let Some(Op::Core(Core::Assume { value: of, .. } | Core::PtrCast { x: of })) =
+        function.body.defining_op(value).map(|op| &function.body.ops[op].kind)
+    {
+        value = *of;
+    }
+    value
+}
+
+/// cuTile Python's convention: `name_Kt1_A2f32…_Si32_I4…`: an array (`A`, with its rank) is an address, extents and strides, a
+/// scalar (`S`) is itself, and constants are not passed. A name that says anything else says nothing here.
+fn by_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
+    let none = BTreeMap::new();
+    let Some((_, signature)) = function.name.rsplit_once("_Kt1_") else { return none };
+    let mut params = function.params().iter().copied();
+    let mut found = BTreeMap::new();
+    for word in signature.split('_').filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase())) {
+        match word.as_bytes()[0] {
+            b'A' => {
+                let rank = word[1..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(usize::MAX);
+                let Some(pointer) = params.next() else { return none };
+                let numbers: Vec<Value> = params.by_ref().take(rank.saturating_mul(2)).collect();
+                let is_integer = |value: &Value| function.body.ty(*value).as_scalar().is_some_and(|scalar| scalar.is_int());
+                let Some((Elem::Ptr { pointee, .. }, [])) = function.body.ty(pointer).tile().map(|(e, shape)| (e, &shape[..])) else {
+                    return none;
+                };
+                if numbers.len() != rank * 2 || !numbers.iter().all(is_integer) {
+                    return none;
+                }
+                let of = |values: &[Value]| values.iter().map(|value| Number::Value(*value)).collect();
+                let (sizes, strides) = (of(&numbers[..rank]), of(&numbers[rank..]));
+                found.insert(pointer, vec![Extent { sizes, strides, element: u64::from(pointee.bits().div_ceil(8)) }]);
+            }
+            b'S' if params.next().is_some() => {}
+            b'I' | b'B' | b'F' => {}
+            _ => return none,
+        }
+    }
+    if params.next().is_some() { none } else { found }
+}
+
+/// For each value the parameter that its pointers come from. What a loop carries is taken to come from where it starts until an
+/// iteration brings something else.
+fn roots(function: &Function) -> Vec<Option<Value>> {
+    let carried = carried(function);
+    let mut mixed = BTreeSet::new();
+    loop {
+        let before = mixed.len();
+        let roots = roots_unless(function, &carried, &mut mixed);
+        if mixed.len() == before {
+            return roots;
+        }
+    }
+}
+
+/// For each `continue` what it gives new values to.
+fn carried(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
+    let body = &function.body;
+    let mut found = BTreeMap::new();
+    // Outer loops come first, so the innermost has the last word.
+    for op in body.walk(function.region) {
+        let (region, skipped) = match &body.ops[op].kind {
+            Op::Core(Core::For { body, .. }) => (*body, 1),
+            Op::Core(Core::Loop { body, .. }) => (*body, 0),
+            _ => continue,
+        };
+        let arguments = body.blocks[body.block_of(region)].args[skipped..].to_vec();
+        for inner in body.walk(region) {
+            if matches!(body.ops[inner].kind, Op::Core(Core::Continue { .. })) {
+                found.insert(inner, arguments.clone());
+            }
+        }
+    }
+    found
+}
+
+fn roots_unless(function: &Function, carried: &BTreeMap<OpId, Vec<Value>>, mixed: &mut BTreeSet<Value>) -> Vec<Option<Value>> {
+    let body = &function.body;
+    let mut roots: Vec<Option<Value>> = vec![None; body.values.len()];
+    let is_pointer = |value: Value| matches!(body.ty(value).tile(), Some((Elem::Ptr { .. }, _)));
+    for param in function.params().iter().filter(|param| is_pointer(**param)) {
+        roots[param.0 as usize] = Some(*param);
+    }
+    for op in body.walk(function.region) {
+        let node = &body.ops[op];
+        match &node.kind {
+            Op::Core(Core::For { init, body: region, .. }) => {
+                let arguments = &body.blocks[body.block_of(*region)].args[1..];
+                for ((argument, result), init) in arguments.iter().zip(&node.results).zip(init) {
+                    let root = roots[init.0 as usize].filter(|_| !mixed.contains(argument));
+                    (roots[argument.0 as usize], roots[result.0 as usize]) = (root, root);
+                }
+            }
+            Op::Core(Core::Loop { init, body: region }) => {
+                for (argument, init) in body.blocks[body.block_of(*region)].args.iter().zip(init) {
+                    roots[argument.0 as usize] = roots[init.0 as usize].filter(|_| !mixed.contains(argument));
+                }
+            }
+            Op::Core(Core::Continue { values }) => {
+                for (argument, value) in carried.get(&op).into_iter().flatten().zip(values) {
+                    if roots[argument.0 as usize].is_some_and(|root| roots[value.0 as usize] != Some(root)) {
+                        mixed.insert(*argument);
+                    }
+                }
+            }
+            Op::Core(Core::Select { yes, no, .. }) => {
+                if let [result] = node.results[..] {
+                    roots[result.0 as usize] = roots[yes.0 as usize].filter(|root| roots[no.0 as usize] == Some(*root));
+                }
+            }
+            Op::Core(
+                Core::Offset { ptr: from, .. }
+                | Core::PtrCast { x: from }
+                | Core::Assume { value: from, .. }
+                | Core::Broadcast { x: from }
+                | Core::Reshape { x: from }
+                | Core::Permute { x: from, .. }
+                | Core::Extract { x: from, .. },
+            ) => {
+                if let [result] = node.results[..] {
+                    roots[result.0 as usize] = roots[from.0 as usize];
+                }
+            }
+            _ => {}
+        }
+    }
+    roots
+}
