@@ -171,7 +171,9 @@ impl Diagnostic {
         let word = self.severity_word();
         let mut out = match &self.place {
             Some(Place::Source { in_full, .. }) if !in_full.is_empty() => format!("{in_full}: {word}: {}\n", self.message),
-            Some(Place::Source { file, line, column, .. }) => format!("loc(\"{file}\":{line}:{column}): {word}: {}\n", self.message),
+            Some(Place::Source { file, line, column, .. }) => {
+                format!("loc(\"{file}\":{line}:{column}): {word}: {}\n", self.message)
+            }
             _ => format!("{word}: {}\n", self.message),
         };
         for note in &self.notes {

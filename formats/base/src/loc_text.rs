@@ -152,7 +152,8 @@ mod tests {
         let (path, file, folder, short, linkage) = (name("/d/f.py"), name("f.py"), name("/d"), name("k"), name("k@1"));
         let file = debug.scopes.push(ScopeData::File { name: file, directory: folder });
         let unit = debug.scopes.push(ScopeData::CompileUnit { file });
-        let function = ScopeData::Subprogram { file, line: 3, name: short, linkage_name: linkage, compile_unit: unit, scope_line: 4 };
+        let function =
+            ScopeData::Subprogram { file, line: 3, name: short, linkage_name: linkage, compile_unit: unit, scope_line: 4 };
         let function = debug.scopes.push(function);
         let plain = debug.locs.push(LocData::Source { file: path, line: 1, column: 2, scope: None });
         let scoped = debug.locs.push(LocData::Source { file: path, line: 5, column: 6, scope: Some(function) });

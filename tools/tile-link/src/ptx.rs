@@ -42,7 +42,8 @@ impl Source {
         }
         let entries: Vec<String> = code().filter_map(entry_name).map(str::to_string).collect();
         let with_tensor_maps = text.split_once("\n\t.hidden").or_else(|| text.split_once("\n.hidden"));
-        let with_tensor_maps = with_tensor_maps.and_then(|(before, _)| before.lines().rev().find_map(|line| entry_name(line.trim_start())));
+        let with_tensor_maps =
+            with_tensor_maps.and_then(|(before, _)| before.lines().rev().find_map(|line| entry_name(line.trim_start())));
         let with_tensor_maps = with_tensor_maps.map(str::to_string);
         Ok(Source { chip: chip.to_string(), entries, with_tensor_maps, text: text.to_string(), envelope })
     }
@@ -85,7 +86,8 @@ mod tests {
         assert_eq!((source.chip.as_str(), source.entries), ("sm_90a", vec!["one".to_string(), "two".into()]));
         assert_eq!(source.envelope.target, Target::parse("sm_90"));
         assert_eq!(source.with_tensor_maps, None);
-        let hidden = ".version 9.4\n.target sm_90a\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n";
+        let hidden =
+            ".version 9.4\n.target sm_90a\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n";
         assert_eq!(Source::read(hidden.as_bytes(), "x").unwrap().with_tensor_maps.as_deref(), Some("one"));
         assert!(Source::read(b"hello", "x").is_err());
         assert!(Source::read(b"//!tile sched 1 alloc\n.target sm_80\n", "x").is_err());

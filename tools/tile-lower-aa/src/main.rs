@@ -12,7 +12,19 @@ const ABOUT: About = About {
         ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "after tile-read, through a pipe"),
         ("tile-lower-aa -O0 k.tile --format=text", "the program as written, to read"),
     ],
-    passes: &["convert", "check-bounds", "fold", "use-facts", "shrink", "refold", "duplicates", "hoist", "promise", "dead", "facts"],
+    passes: &[
+        "convert",
+        "check-bounds",
+        "fold",
+        "use-facts",
+        "shrink",
+        "refold",
+        "duplicates",
+        "hoist",
+        "promise",
+        "dead",
+        "facts",
+    ],
 };
 
 #[derive(clap::Args)]

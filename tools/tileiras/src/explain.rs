@@ -3,28 +3,52 @@
 
 /// Codes by their letters.
 const FAMILIES: &[(&str, &str)] = &[
-    ("AA", "The verifier of .aa refused a file: a stage wrote it wrong, or it was edited. The message names the op and what does not fit."),
+    (
+        "AA",
+        "The verifier of .aa refused a file: a stage wrote it wrong, or it was edited. The message names the op and what does not fit.",
+    ),
     ("AS", "The verifier of .as refused a file, or (AS9xx) tile-lower-as does not handle an op, type or target."),
-    ("BUG", "An internal error: a bug of the tool that says so, not of its input. The folder that is named holds the input, the file before the pass that failed, and the command to see it again."),
-    ("CHK", "The independent checker of tile-sched found a schedule that is wrong: a dependence, a resource, a barrier or a buffer that is not as it must be."),
+    (
+        "BUG",
+        "An internal error: a bug of the tool that says so, not of its input. The folder that is named holds the input, the file before the pass that failed, and the command to see it again.",
+    ),
+    (
+        "CHK",
+        "The independent checker of tile-sched found a schedule that is wrong: a dependence, a resource, a barrier or a buffer that is not as it must be.",
+    ),
     ("CLI", "The command line of a stage tool, or its files: what was named cannot be read, written or understood."),
     ("CUB", "A file that should be a cubin is none, or is cut."),
     ("DEP", "The depfile of -MD and -MF cannot be written."),
     ("DMP", "tile-dump does not know the kind of this file."),
-    ("ENV", "The envelope of a stage file: its format, version, hash or location table. The file is of another kind, was written by another version, or was cut or damaged on the way."),
+    (
+        "ENV",
+        "The envelope of a stage file: its format, version, hash or location table. The file is of another kind, was written by another version, or was cut or damaged on the way.",
+    ),
     ("FUZ", "tile-fuzz cannot read or write one of its files, or was given no target."),
     ("LAA", "tile-lower-aa has no form in .aa for something in the program."),
     ("LCH", "A launch description for tile-run or tile-sim is wrong, or a buffer's file is missing or of another size."),
     ("LNK", "tile-link: the PTX is not what it says, or ptxas failed. The notes are ptxas's own words."),
-    ("OPT", "An option that travels in the file: it was given before with another value, is needed and was not given, or does not go with another."),
+    (
+        "OPT",
+        "An option that travels in the file: it was given before with another value, is needed and was not given, or does not go with another.",
+    ),
     ("PTX", "PTX text that cannot be parsed, or that names what is not there."),
     ("PX", "tile-ptx: LLVM refused what was emitted, or (PX9xx) an op, type or target is not handled."),
-    ("RUN", "tile-run executed a program that does what is not defined, such as an access outside every buffer, or that it cannot execute."),
+    (
+        "RUN",
+        "tile-run executed a program that does what is not defined, such as an access outside every buffer, or that it cannot execute.",
+    ),
     ("SC", "The verifier of .sched refused a file, or tile-sched has no schedule for a loop or no machine for a target."),
     ("SCO", "tile-score was given files that cannot be compared."),
-    ("SIM", "tile-sim executed PTX that does what is not defined, such as an access outside every buffer or a race, or that it cannot execute."),
+    (
+        "SIM",
+        "tile-sim executed PTX that does what is not defined, such as an access outside every buffer or a race, or that it cannot execute.",
+    ),
     ("TI", "Tile IR bytecode or its text: the file is not what the format says, or the program breaks a rule of Tile IR."),
-    ("TKT", "A piece of the CUDA toolkit that is needed at run time was not found. scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too."),
+    (
+        "TKT",
+        "A piece of the CUDA toolkit that is needed at run time was not found. scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too.",
+    ),
     ("TXT", "The text form of a stage file cannot be parsed; the line is shown."),
 ];
 
@@ -33,12 +57,24 @@ const CODES: &[(&str, &str)] = &[
     ("CLI001", "Standard input is a terminal and no file was named."),
     ("CLI004", "Stage files are binary unless --format says otherwise, and a terminal is no place for them."),
     ("CLI005", "--stop-after and --print-after take the names of the tool's passes, which its --help lists."),
-    ("ENV001", "The file is of another format or version than the tool reads. Both sides are named; the tool that reads the file's format is the next one in the pipeline."),
-    ("ENV002", "A binary stage file says how long it is and carries a hash of its content. One of the two does not match, so the file was cut or changed; write it again, or edit the RON or text form instead."),
+    (
+        "ENV001",
+        "The file is of another format or version than the tool reads. Both sides are named; the tool that reads the file's format is the next one in the pipeline.",
+    ),
+    (
+        "ENV002",
+        "A binary stage file says how long it is and carries a hash of its content. One of the two does not match, so the file was cut or changed; write it again, or edit the RON or text form instead.",
+    ),
     ("LNK012", "ptxas could not be run, or its temporary files could not be written. TMPDIR says where they go."),
     ("LNK013", "ptxas refused the PTX. `tileiras --emit=ptx` writes what it was given."),
-    ("LNK022", "The kernel takes tensor maps in hidden parameters, which the host object has to fill. It says how in its envelope, but no code for that is written yet."),
-    ("OPT001", "An option is given once, to the first stage that needs it, and travels in the file. A later stage takes it too, but only with the same value: another one would contradict what was already decided."),
+    (
+        "LNK022",
+        "The kernel takes tensor maps in hidden parameters, which the host object has to fill. It says how in its envelope, but no code for that is written yet.",
+    ),
+    (
+        "OPT001",
+        "An option is given once, to the first stage that needs it, and travels in the file. A later stage takes it too, but only with the same value: another one would contradict what was already decided.",
+    ),
     ("OPT002", "No target was named. The first tool that needs one is tile-lower-as; --gpu-name says which."),
     ("OPT003", "Optimised programs have no full debug information; use --lineinfo, or -O0."),
     ("PX902", "The target has no instruction for this type or operation; NVIDIA's tileiras refuses it with the same words."),

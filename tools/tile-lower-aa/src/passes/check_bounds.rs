@@ -51,14 +51,23 @@ impl Checker<'_> {
 
     fn pointers(&mut self, op: OpId, what: &str, ptr: Value, mask: Option<Value>) {
         let Some(root) = self.arrays.root(ptr) else {
-            return self.log(op, Outcome::Missed, format!("{what} is not checked: it is not known from which parameter its pointers come"));
+            return self.log(
+                op,
+                Outcome::Missed,
+                format!("{what} is not checked: it is not known from which parameter its pointers come"),
+            );
         };
         let parameter = self.edit.function.params().iter().position(|param| *param == root).unwrap_or(0);
         let extents = self.arrays.extents(root).to_vec();
         if extents.is_empty() {
-            return self.log(op, Outcome::Missed, format!("{what} is not checked: nothing says how large the array of parameter {parameter} is"));
+            return self.log(
+                op,
+                Outcome::Missed,
+                format!("{what} is not checked: nothing says how large the array of parameter {parameter} is"),
+            );
         }
-        let (elem, shape) = self.edit.ty(ptr).tile().map(|(elem, shape)| (elem, shape.clone())).expect("verified: a tile of pointers");
+        let (elem, shape) =
+            self.edit.ty(ptr).tile().map(|(elem, shape)| (elem, shape.clone())).expect("verified: a tile of pointers");
         let Elem::Ptr { pointee, .. } = elem else { return };
         let mut at = At { edit: &mut self.edit, op };
         // The largest of what views of the array show of it.
@@ -109,7 +118,10 @@ impl Checker<'_> {
             let last = at.add(size, covered);
             let last = at.broadcast(last, &shape);
             let inside = at.between(origin, last, &shape);
-            at.assert(inside, format!("{what} outside the array along dimension {}, where it was promised to stay inside", dim_map[t]));
+            at.assert(
+                inside,
+                format!("{what} outside the array along dimension {}, where it was promised to stay inside", dim_map[t]),
+            );
             self.log(op, Outcome::Passed, format!("{what} is checked along dimension {t}"));
         }
     }

@@ -118,7 +118,8 @@ fn by_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
                 let Some(pointer) = params.next() else { return none };
                 let numbers: Vec<Value> = params.by_ref().take(rank.saturating_mul(2)).collect();
                 let is_integer = |value: &Value| function.body.ty(*value).as_scalar().is_some_and(|scalar| scalar.is_int());
-                let Some((Elem::Ptr { pointee, .. }, [])) = function.body.ty(pointer).tile().map(|(e, shape)| (e, &shape[..])) else {
+                let Some((Elem::Ptr { pointee, .. }, [])) = function.body.ty(pointer).tile().map(|(e, shape)| (e, &shape[..]))
+                else {
                     return none;
                 };
                 if numbers.len() != rank * 2 || !numbers.iter().all(is_integer) {
