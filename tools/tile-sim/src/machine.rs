@@ -6,6 +6,7 @@
 
 use crate::Races;
 use crate::barrier::{Barrier, ClusterBarrier};
+use crate::exec::wgmma::Group;
 use crate::exec::{Flow, Mbarrier};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP};
@@ -84,6 +85,8 @@ pub(crate) struct Cta {
     pub(crate) warps: Vec<Warp>,
     /// Per warp, when it last fenced between the generic and the async proxy.
     pub(crate) fenced: Vec<u32>,
+    /// What the warps of a group have multiplied together.
+    pub(crate) groups: BTreeMap<usize, Group>,
 }
 
 impl<'p> Machine<'p> {
@@ -190,6 +193,7 @@ impl<'p> Machine<'p> {
                 mbarriers: BTreeMap::new(),
                 tmem: Tmem::default(),
                 fenced: vec![0; warps.len()],
+                groups: BTreeMap::new(),
                 warps,
             }
         });
@@ -369,7 +373,13 @@ impl Cluster {
         }
     }
     fn is_done(&self) -> bool {
-        self.ctas.iter().all(|cta| cta.warps.iter().all(Warp::is_done))
+        self.ctas.iter().all(Cta::is_done)
+    }
+}
+
+impl Cta {
+    pub(crate) fn is_done(&self) -> bool {
+        self.warps.iter().all(Warp::is_done)
     }
 }
 

@@ -10,12 +10,14 @@
 //! | code | the program |
 //! |---|---|
 //! | SIM002, SIM003 | does not fit the launch; uses what is not supported |
-//! | SIM010 to SIM013 | reaches outside memory, is misaligned, writes a parameter, copies too much |
+//! | SIM010 to SIM014 | reaches outside memory, is misaligned, writes a parameter, copies too much, reaches a CTA that ended |
 //! | SIM020 | decides by, or addresses with, what nothing has set |
 //! | SIM030 to SIM034 | lacks a proxy fence, or uses memory, registers or tensor memory that asynchronous work still has |
 //! | SIM035, SIM036 | reads or writes shared memory that no barrier orders |
+//! | SIM037 | lacks a `wgmma.fence` between its use of registers and a product's |
+//! | SIM038 | touches tensor memory without the fences, barriers or commits that order it |
 //! | SIM040, SIM041 | deadlocks; does not end |
-//! | SIM050 to SIM054 | uses a barrier, a collective or an mbarrier wrongly |
+//! | SIM050 to SIM055 | uses a barrier, a collective or an mbarrier wrongly |
 //! | SIM060, SIM061 | traps; branches to nowhere |
 //! | SIM070 to SIM072, SIM080 to SIM083 | has a wrong tensor map or descriptor, uses tensor memory wrongly |
 
@@ -37,6 +39,7 @@ mod shared;
 mod slots;
 mod stats;
 mod tensor_map;
+mod tensor_order;
 mod tmem;
 mod warp;
 

@@ -7,28 +7,33 @@
 
 use crate::fault::{Fault, Result};
 use crate::program::Program;
+use crate::tensor_order::TensorOrder;
 use std::collections::BTreeMap;
 
 /// More warps than that are not followed.
 const WARP_LIMIT: usize = 64;
+/// Parts of what a warp knows of each other one.
+pub(crate) const KINDS: usize = 3;
 
-/// For each warp of the cluster, up to when its actions are known.
+/// For each warp of the cluster, up to when its actions are known: its accesses to shared memory, those to tensor memory
+/// (see `tensor_order`), and its products there.
 pub(crate) type Knowledge = Vec<u32>;
 
 #[derive(Default)]
 pub(crate) struct Order {
     warps_per_cta: usize,
     /// Warps of the cluster; 0 when nothing is followed.
-    count: usize,
-    know: Vec<u32>,
+    pub(crate) count: usize,
+    pub(crate) know: Vec<u32>,
     clock: u32,
     memory: Vec<Words>,
     /// What those who arrived at an mbarrier gave: in this phase, and in the phases done.
     mbarriers: BTreeMap<(usize, u32), (Knowledge, Knowledge)>,
     /// What those gave who executed atomic operations.
     atomics: Knowledge,
+    pub(crate) tensor: TensorOrder,
     /// Whether a missing order is only noted; then nothing is followed any more.
-    lenient: bool,
+    pub(crate) lenient: bool,
     pub(crate) found: Option<Box<Fault>>,
 }
 
@@ -74,7 +79,8 @@ impl Order {
         Order {
             warps_per_cta,
             count,
-            know: vec![0; count * count],
+            know: vec![0; count * KINDS * count],
+            tensor: TensorOrder::new(count, ctas),
             clock: 0,
             memory: memory.collect(),
             lenient,
@@ -82,10 +88,10 @@ impl Order {
         }
     }
 
-    fn id(&self, actor: Actor) -> usize {
+    pub(crate) fn id(&self, actor: Actor) -> usize {
         actor.cta * self.warps_per_cta + actor.warp
     }
-    fn name(&self, id: usize) -> String {
+    pub(crate) fn name(&self, id: usize) -> String {
         match self.memory.len() {
             1 => format!("warp {id}"),
             _ => format!("warp {} of CTA {}", id % self.warps_per_cta, id / self.warps_per_cta),
@@ -98,17 +104,29 @@ impl Order {
         }
         let id = self.id(actor);
         self.clock += 1;
-        self.know[id * self.count + id] = self.clock;
-        &mut self.know[id * self.count..(id + 1) * self.count]
+        let row = self.row(id);
+        self.know[row.start + id] = self.clock;
+        &mut self.know[row]
+    }
+    /// What a warp knows, in `know`.
+    pub(crate) fn row(&self, id: usize) -> std::ops::Range<usize> {
+        let width = KINDS * self.count;
+        id * width..(id + 1) * width
     }
     /// A warp gives what it knows.
     pub(crate) fn give(&mut self, actor: Actor, to: &mut Knowledge) {
-        to.resize(self.count, 0);
+        to.resize(KINDS * self.count, 0);
+        if self.lenient {
+            self.tensor_fence(actor, true);
+        }
         join(to, self.knowledge(actor));
     }
     /// A warp takes what others gave.
     pub(crate) fn take(&mut self, actor: Actor, from: &[u32]) {
         join(self.knowledge(actor), from);
+        if self.lenient {
+            self.tensor_fence(actor, false);
+        }
     }
 
     // The barriers of shared memory.
@@ -123,13 +141,22 @@ impl Order {
         if self.count > 0 {
             let id = self.id(actor);
             let given = &mut self.mbarriers.entry(place).or_default().0;
-            given.resize(self.count, 0);
+            given.resize(KINDS * self.count, 0);
             given[id] = time.max(given[id]);
+        }
+    }
+    /// The products that a warp committed when it had committed so often are done.
+    pub(crate) fn arrive_products(&mut self, actor: Actor, commit: u32, place: (usize, u32)) {
+        if self.count > 0 {
+            let at = 2 * self.count + self.id(actor);
+            let given = &mut self.mbarriers.entry(place).or_default().0;
+            given.resize(KINDS * self.count, 0);
+            given[at] = commit.max(given[at]);
         }
     }
     pub(crate) fn phase_done(&mut self, place: (usize, u32)) {
         if let Some((given, done)) = self.mbarriers.get_mut(&place) {
-            done.resize(self.count, 0);
+            done.resize(KINDS * self.count, 0);
             join(done, given);
         }
     }
@@ -140,7 +167,7 @@ impl Order {
         }
     }
 
-    fn report(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
+    pub(crate) fn report(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
         if !self.lenient {
             return Err(fault);
         }
@@ -167,7 +194,7 @@ impl Order {
         let memory = &mut self.memory[cta];
         for word in words {
             let writer = memory.writers[word];
-            if writer.time > self.know[id * self.count + usize::from(writer.warp)]
+            if writer.time > self.know[id * KINDS * self.count + usize::from(writer.warp)]
                 && usize::from(writer.warp) != id
                 && !writer.mixed
             {
@@ -189,7 +216,8 @@ impl Order {
         }
         let id = self.id(actor);
         self.clock += 1;
-        let known = &self.know[id * self.count..(id + 1) * self.count];
+        let row = self.row(id);
+        let known = &self.know[row.start..row.start + self.count];
         let memory = &mut self.memory[cta];
         for word in words {
             let reads = &memory.reads[word * self.count..(word + 1) * self.count];

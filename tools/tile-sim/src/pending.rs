@@ -27,7 +27,11 @@ pub(crate) enum Action {
     Product(Box<Product>),
     Fill(Fill),
     /// Arrivals when the tensor work before is done.
-    Commit(Vec<(usize, u32)>),
+    Commit {
+        barriers: Vec<(usize, u32)>,
+        /// The number of the commit among those of its warp.
+        number: u32,
+    },
 }
 
 impl Machine<'_> {
@@ -56,7 +60,10 @@ impl Machine<'_> {
             Action::Store(store) => self.store_box(cluster, store),
             Action::Product(product) => self.do_product(cluster, &product, actor),
             Action::Fill(fill) => self.do_fill(cluster, &fill, actor),
-            Action::Commit(barriers) => barriers.into_iter().try_for_each(|barrier| cluster.arrive(barrier, 1, actor)),
+            Action::Commit { barriers, number } => barriers.into_iter().try_for_each(|barrier| {
+                cluster.order.arrive_products(actor, number, barrier);
+                cluster.arrive(barrier, 1, actor)
+            }),
         };
         result.map_err(|fault| fault.line(actor.line).note("while asynchronous work was done"))
     }

@@ -330,6 +330,10 @@ pub(crate) enum Op {
     TensorWait {
         loads: bool,
     },
+    /// `tcgen05.fence` before or after threads meet.
+    TensorFence {
+        before: bool,
+    },
     TensorCopy {
         shape: CopyShape,
         pair: bool,

@@ -22,7 +22,7 @@ struct Granule {
     /// Asynchronous writes that are under way.
     arriving: u8,
     /// Asynchronous reads that are under way.
-    leaving: u8,
+    leaving: u16,
 }
 
 impl Shared {
@@ -158,6 +158,27 @@ impl Shared {
         Ok(&self.data[address as usize..(address + length) as usize])
     }
 
+    /// The begin of a write by the async proxy: what threads wrote before has to be fenced, and nobody may read meanwhile.
+    pub(crate) fn begin_async(&self, address: u32, length: u32, issuer: usize, fenced: &[u32]) -> Result<()> {
+        self.check(address, length)?;
+        let fence = |warp: usize| fenced.get(warp).copied().unwrap_or(0);
+        for granule in &self.granules[Self::granules_of(address, length)] {
+            if granule.generic_write > fence(granule.warp.into()) && granule.generic_write > fence(issuer) {
+                let message = format!(
+                    "the async proxy writes shared memory at {address:#x}, which warp {} wrote without fence.proxy.async",
+                    granule.warp
+                );
+                return Err(Fault::new("SIM030", message));
+            }
+            if granule.arriving > 0 || granule.leaving > 0 {
+                let what = if granule.arriving > 0 { "copy to" } else { "read of" };
+                let message =
+                    format!("a copy to shared memory at {address:#x} begins while an asynchronous {what} it is under way");
+                return Err(Fault::new("SIM032", message));
+            }
+        }
+        Ok(())
+    }
     /// Notes the begin or the end of an asynchronous write to a range.
     pub(crate) fn arriving(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
         self.check(address, length)?;

@@ -89,6 +89,7 @@ impl Op {
             | Op::ProxyFence
             | Op::TensorRelinquish
             | Op::TensorWait { .. }
+            | Op::TensorFence { .. }
             | Op::Branch { .. }
             | Op::Exit
             | Op::Trap

@@ -9,6 +9,8 @@ const LEAST: u32 = 32;
 
 pub(crate) struct Tmem {
     words: Vec<u32>,
+    /// Which words something has set.
+    defined: Vec<bool>,
     /// Which allocation, numbered from 1, a column belongs to.
     owner: Vec<u32>,
     allocations: u32,
@@ -21,8 +23,16 @@ pub(crate) struct Tmem {
 
 impl Default for Tmem {
     fn default() -> Self {
-        let (words, owner) = (Vec::new(), vec![0; COLUMNS]);
-        Tmem { words, owner, allocations: 0, relinquished: false, product: vec![0; COLUMNS], storing: vec![[0; 4]; COLUMNS] }
+        let owner = vec![0; COLUMNS];
+        Tmem {
+            words: Vec::new(),
+            defined: Vec::new(),
+            owner,
+            allocations: 0,
+            relinquished: false,
+            product: vec![0; COLUMNS],
+            storing: vec![[0; 4]; COLUMNS],
+        }
     }
 }
 
@@ -39,11 +49,13 @@ impl Tmem {
             return Err(Fault::new("SIM080", "tensor memory is allocated after the permit was relinquished"));
         }
         self.words.resize(LANES * COLUMNS, 0);
+        self.defined.resize(LANES * COLUMNS, false);
         let size = columns as usize;
         let start = (0..COLUMNS).step_by(size).find(|&start| self.owner[start..start + size].iter().all(|&owner| owner == 0));
         let Some(start) = start else { return Ok(None) };
         self.allocations += 1;
         self.owner[start..start + size].fill(self.allocations);
+        self.defined.chunks_exact_mut(COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
         Ok(Some(start as u32))
     }
     pub(crate) fn free(&mut self, address: u32, columns: u32) -> Result<()> {
@@ -81,9 +93,14 @@ impl Tmem {
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
         Ok(self.words[lane * COLUMNS + self.column(column)?])
     }
+    /// Whether a word was set since its column was allocated.
+    pub(crate) fn is_defined(&self, lane: usize, column: u32) -> bool {
+        self.defined.get(lane * COLUMNS + column as usize).copied().unwrap_or(false)
+    }
     pub(crate) fn write(&mut self, lane: usize, column: u32, value: u32) -> Result<()> {
         let column = self.column(column)?;
         self.words[lane * COLUMNS + column] = value;
+        self.defined[lane * COLUMNS + column] = true;
         Ok(())
     }
 }

@@ -43,6 +43,11 @@ pub(crate) enum Wait {
     Asynchronous {
         what: &'static str,
     },
+    /// These warps of the group have not issued so many products.
+    Group {
+        missing: Vec<usize>,
+        products: u64,
+    },
 }
 
 impl std::fmt::Display for Wait {
@@ -53,6 +58,9 @@ impl std::fmt::Display for Wait {
             Wait::ClusterBarrier => write!(f, "the cluster barrier"),
             Wait::Mbarrier { address, parity, state } => write!(f, "phase {parity} of the mbarrier at {address:#x} ({state})"),
             Wait::Asynchronous { what } => write!(f, "{what}"),
+            Wait::Group { missing, products } => {
+                write!(f, "warps {missing:?} of its group to take part in product {products} (wgmma)")
+            }
         }
     }
 }
@@ -73,6 +81,10 @@ pub(crate) struct Warp {
     /// Registers that belong to asynchronous work, and how many.
     in_flight: Vec<bool>,
     in_flight_count: usize,
+    /// Registers computed or loaded since the last `wgmma.fence`; all that hold no constant are before the first. A copy is only
+    /// another name: compilers move copies and constants over fences.
+    unfenced: Vec<bool>,
+    pub(crate) has_fenced: bool,
     /// Bulk groups that were committed.
     pub(crate) bulk_groups: u32,
 }
@@ -84,11 +96,13 @@ impl Warp {
             regs: vec![[0; WARP]; program.slots as usize],
             undefined: vec![ALL; program.slots as usize],
             in_flight: vec![false; program.slots as usize],
+            unfenced: vec![true; program.slots as usize],
             ..Warp::default()
         };
         for &(slot, value) in &program.constants {
             warp.regs[slot as usize] = [value; WARP];
             warp.undefined[slot as usize] = 0;
+            warp.unfenced[slot as usize] = false;
         }
         for &(slot, kind) in &program.specials {
             warp.regs[slot as usize] = special(kind);
@@ -167,6 +181,19 @@ impl Warp {
         self.in_flight_count = self.in_flight_count + usize::from(now) - usize::from(before);
     }
 
+    /// `wgmma.fence`: products may use the registers written so far.
+    pub(crate) fn fence_registers(&mut self) {
+        self.unfenced.fill(false);
+        self.has_fenced = true;
+    }
+    pub(crate) fn is_unfenced(&self, slot: Slot) -> bool {
+        self.unfenced[slot as usize]
+    }
+    /// Says whether a register's value is one that needs a fence.
+    pub(crate) fn set_unfenced(&mut self, slot: Slot, unfenced: bool) {
+        self.unfenced[slot as usize] = unfenced;
+    }
+
     #[inline]
     pub(crate) fn read(&self, slot: Slot) -> &Lanes {
         &self.regs[slot as usize]
@@ -194,5 +221,6 @@ impl Warp {
     pub(crate) fn mark(&mut self, slot: Slot, mask: u32, undefined: u32) {
         let state = &mut self.undefined[slot as usize];
         *state = *state & !mask | undefined & mask;
+        self.unfenced[slot as usize] = true;
     }
 }

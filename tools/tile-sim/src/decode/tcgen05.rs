@@ -32,7 +32,8 @@ impl Builder<'_> {
             words(&["wait::ld", "wait::st"])?;
             Op::TensorWait { loads: has("wait::ld") }
         } else if has("fence::before_thread_sync") || has("fence::after_thread_sync") {
-            Op::Nothing
+            words(&["fence::before_thread_sync", "fence::after_thread_sync"])?;
+            Op::TensorFence { before: has("fence::before_thread_sync") }
         } else if has("commit") {
             words(&["commit", "mbarrier::arrive::one", "multicast::cluster"])?;
             let multicast = if has("multicast::cluster") { Some(self.source(instruction, 1, 16)?) } else { None };

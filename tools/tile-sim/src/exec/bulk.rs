@@ -152,9 +152,11 @@ impl Machine<'_> {
         for &barrier in &barriers {
             cluster.mbarrier(barrier)?;
         }
-        if self.options.delivery == Delivery::Late {
-            for &(cta, address) in &to {
-                cluster.ctas[cta].shared.arriving(address, bytes, true)?;
+        for &(cta, address) in &to {
+            let state = &mut cluster.ctas[cta];
+            state.shared.begin_async(address, bytes, warp.index, &state.fenced)?;
+            if self.options.delivery == Delivery::Late {
+                state.shared.arriving(address, bytes, true)?;
             }
         }
         let mut times = Vec::new();

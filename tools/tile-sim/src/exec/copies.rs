@@ -12,6 +12,7 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
         Op::Move { dst, src } => {
             let (values, undefined) = (*warp.read(*src), warp.undefined[*src as usize]);
             warp.set(*dst, mask, &values, undefined);
+            warp.set_unfenced(*dst, warp.is_unfenced(*src));
         }
         Op::Pack { dst, src, bits } => {
             let mut out: Lanes = [0; WARP];
@@ -25,6 +26,7 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
                 }
             }
             warp.set(*dst, mask, &out, undefined);
+            warp.set_unfenced(*dst, src.iter().any(|&slot| warp.is_unfenced(slot)));
         }
         Op::Unpack { dst, src, bits } => {
             let (values, undefined) = (*warp.read(*src), warp.undefined[*src as usize]);
@@ -32,6 +34,7 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
             for (index, &slot) in dst.iter().enumerate() {
                 let out = values.map(|value| value >> (index as u32 * bits) & part);
                 warp.set(slot, mask, &out, undefined);
+                warp.set_unfenced(slot, warp.is_unfenced(*src));
             }
         }
         _ => unreachable!("only copies come here"),

@@ -4,7 +4,7 @@ use super::defined;
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, lanes_of};
-use crate::machine::{Cluster, Machine};
+use crate::machine::{Cluster, Cta, Machine};
 use crate::program::{Address, AtomOp, Element, Slot, Space};
 use crate::warp::Warp;
 use base::Scalar;
@@ -30,6 +30,9 @@ pub(crate) fn shared_place(cluster: &Cluster, cta: usize, address: u32) -> Resul
     let offset = address & ((1 << CLUSTER_SHIFT) - 1);
     match (address >> CLUSTER_SHIFT) as usize {
         0 => Ok((cta, offset)),
+        rank if rank - 1 != cta && cluster.ctas.get(rank - 1).is_some_and(Cta::is_done) => {
+            Err(Fault::new("SIM014", format!("shared address {address:#x} is in CTA {} of the cluster, which has ended", rank - 1)))
+        }
         rank if rank <= cluster.ctas.len() => Ok((rank - 1, offset)),
         _ => Err(Fault::new("SIM010", format!("shared address {address:#x} is in no CTA of the cluster"))),
     }

@@ -136,15 +136,16 @@ impl Machine<'_> {
                 let pc = warp.splits[split].pc;
                 return self.wgmma(cluster, cta, warp, mask, pc, op);
             }
-            Op::WgmmaFence => {}
+            Op::WgmmaFence => warp.fence_registers(),
             Op::WgmmaCommit => self.wgmma_commit(warp),
-            Op::WgmmaWait { left } => self.wgmma_wait(cluster, cta, warp, *left)?,
+            Op::WgmmaWait { left } => return self.wgmma_wait(cluster, cta, warp, *left),
             Op::TensorAllocate { .. }
             | Op::TensorFree { .. }
             | Op::TensorRelinquish
             | Op::TensorLoad { .. }
             | Op::TensorStore { .. }
             | Op::TensorWait { .. }
+            | Op::TensorFence { .. }
             | Op::TensorCopy { .. }
             | Op::TensorCommit { .. }
             | Op::TensorProduct(_) => {

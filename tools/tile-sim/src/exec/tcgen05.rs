@@ -13,9 +13,12 @@ use crate::order::{Actor, Order};
 use crate::pending::{Action, Pending};
 use crate::product::{Accumulator, Kind, multiply};
 use crate::program::{Address, CopyShape, Op, Slot, Space, TensorKind, TensorProduct};
+use crate::tensor_order::Touch;
 use crate::tmem::Shape;
 use crate::warp::{Wait, Warp};
 use base::Scalar;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A product, with the values it took when it was issued.
 #[derive(Clone, Debug)]
@@ -189,7 +192,8 @@ impl Machine<'_> {
             Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
             Op::TensorLoad { .. } | Op::TensorStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
             Op::TensorWait { loads: false } => self.tensor_wait(cluster, cta, warp)?,
-            Op::TensorWait { loads: true } => {}
+            Op::TensorWait { loads: true } => cluster.order.tensor_loaded(self.actor(cta, warp)),
+            Op::TensorFence { before } => cluster.order.tensor_fence(self.actor(cta, warp), *before),
             Op::TensorProduct(op) => {
                 for lane in lanes_of(mask) {
                     self.tensor_product(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
@@ -201,7 +205,15 @@ impl Machine<'_> {
                 for lane in lanes_of(mask) {
                     let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
                     let fill = Fill { cta, warp: warp.index, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
-                    self.submit(cluster, Pending { actor: self.actor(cta, warp), action: Action::Fill(fill) })?;
+                    if fill.ctas().end > cluster.ctas.len() {
+                        return Err(Fault::new("SIM082", "a copy of a pair without a second CTA").lanes(1 << lane));
+                    }
+                    let actor = self.actor(cta, warp);
+                    fill.touch(&mut cluster.order, actor)?;
+                    if self.options.delivery == Delivery::Late {
+                        fill.reserve(cluster, true)?;
+                    }
+                    self.submit(cluster, Pending { actor, action: Action::Fill(fill) })?;
                 }
             }
             Op::TensorCommit { address, multicast } => {
@@ -219,7 +231,10 @@ impl Machine<'_> {
                             lanes_of(ranks).map(|rank| (rank, place.1)).collect()
                         }
                     };
-                    self.submit(cluster, Pending { actor: self.actor(cta, warp), action: Action::Commit(barriers) })?;
+                    let actor = self.actor(cta, warp);
+                    cluster.order.tensor_fence(actor, true);
+                    let number = cluster.order.tensor_commit(actor);
+                    self.submit(cluster, Pending { actor, action: Action::Commit { barriers, number } })?;
                 }
             }
             _ => return Err(Fault::unsupported("this instruction is decoded but not executed")),
@@ -246,6 +261,7 @@ impl Machine<'_> {
             return Ok(Flow::Wait(Wait::Asynchronous { what: "free columns of tensor memory" }));
         };
         cluster.order.write(self.actor(cta, warp), cta, at[0] as u32, 4)?;
+        cluster.order.tensor_allocated(cta, start..start + columns);
         state.shared.write(at[0] as u32, &start.to_le_bytes(), warp.index)?;
         Ok(Flow::Next)
     }
@@ -286,6 +302,15 @@ impl Machine<'_> {
             }
             Ok(())
         })?;
+        let mut columns = BTreeSet::new();
+        for_each_cell(op, &access, |_, _, _, column| {
+            columns.insert(column);
+            Ok(())
+        })?;
+        let (actor, touch) = (self.actor(cta, warp), if load { Touch::Load } else { Touch::Store });
+        for column in columns {
+            cluster.order.tensor_touch(actor, cta, first / 32..first / 32 + 1, column..column + 1, touch)?;
+        }
         // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them.
         if load || self.options.delivery == Delivery::Early {
             return self.do_access(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
@@ -319,13 +344,15 @@ impl Machine<'_> {
         match op {
             Op::TensorLoad { dst, packed, .. } => {
                 let mut out = vec![[0u64; WARP]; dst.len()];
+                let mut undefined = vec![0; dst.len()];
                 for_each_cell(op, access, |register, thread, (lane, half), column| {
                     let word = u64::from(cta.tmem.read(lane, column)?);
+                    undefined[register] |= u32::from(!cta.tmem.is_defined(lane, column)) << thread;
                     out[register][thread] |= if *packed { (word & 0xffff) << (16 * half) } else { word };
                     Ok(())
                 })?;
-                for (values, &slot) in out.iter().zip(dst) {
-                    warp.set(slot, ALL, values, 0);
+                for ((values, &slot), &undefined) in out.iter().zip(dst).zip(&undefined) {
+                    warp.set(slot, ALL, values, undefined);
                 }
             }
             Op::TensorStore { packed, .. } => for_each_cell(op, access, |register, thread, (lane, half), column| {
@@ -376,10 +403,12 @@ impl Machine<'_> {
         if op.pair && (cluster.ctas.len() < 2 || !cta.is_multiple_of(2)) {
             return Err(Fault::new("SIM082", "a product of a pair of CTAs is issued by the first of the two"));
         }
+        let actor = self.actor(cta, warp);
+        product.touch(&mut cluster.order, actor)?;
         if self.options.delivery == Delivery::Late {
             product.reserve(cluster, true)?;
         }
-        self.submit(cluster, Pending { actor: self.actor(cta, warp), action: Action::Product(Box::new(product)) })
+        self.submit(cluster, Pending { actor, action: Action::Product(Box::new(product)) })
     }
 
     pub(crate) fn do_product(&mut self, cluster: &mut Cluster, product: &Product, actor: Actor) -> Result<()> {
@@ -387,10 +416,10 @@ impl Machine<'_> {
             product.reserve(cluster, false)?;
         }
         let form = product.form;
-        let ctas = if product.pair { vec![product.cta, product.cta + 1] } else { vec![product.cta] };
+        let ctas = product.ctas();
         let (rows, columns) = (form.m / ctas.len(), form.n / ctas.len());
         let mut b = vec![0.0; form.k * form.n];
-        for (half, &cta) in ctas.iter().enumerate() {
+        for (half, cta) in ctas.clone().enumerate() {
             let start = half * columns;
             let source = Source { cta: &cluster.ctas[cta], index: cta, order: &mut cluster.order, actor };
             product.read_shared(source, product.b, form.b, (columns, form.transpose_b), |column, k, value| {
@@ -407,19 +436,19 @@ impl Machine<'_> {
                 }
             }
         }
-        for &cta in &ctas {
+        for cta in ctas {
             product.rows_of(cluster, cta, actor, rows, &b)?;
         }
         Ok(())
     }
 
     pub(crate) fn do_fill(&mut self, cluster: &mut Cluster, fill: &Fill, actor: Actor) -> Result<()> {
-        let ctas = if fill.pair { vec![fill.cta, fill.cta + 1] } else { vec![fill.cta] };
+        if self.options.delivery == Delivery::Late {
+            fill.reserve(cluster, false)?;
+        }
         let descriptor = Descriptor::tcgen05(fill.from)?;
-        for cta in ctas {
-            let Some(state) = cluster.ctas.get_mut(cta) else {
-                return Err(Fault::new("SIM082", "a copy of a pair without a second CTA"));
-            };
+        for cta in fill.ctas() {
+            let state = &mut cluster.ctas[cta];
             let (rows, bytes) = fill.shape.size();
             for row in 0..rows {
                 for offset in (0..bytes).step_by(16) {
@@ -433,6 +462,30 @@ impl Machine<'_> {
                             state.tmem.write((fill.to >> 16) as usize + lane, column, value)?;
                         }
                     }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Fill {
+    fn ctas(&self) -> Range<usize> {
+        self.cta..self.cta + if self.pair { 2 } else { 1 }
+    }
+    fn touch(&self, order: &mut Order, actor: Actor) -> Result<()> {
+        let first = self.to & 0xffff;
+        let columns = first..first + self.shape.size().1 / 4;
+        self.ctas().try_for_each(|cta| order.tensor_touch(actor, cta, 0..4, columns.clone(), Touch::ProductWrite))
+    }
+    /// Notes the begin or the end of its reading of shared memory.
+    fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
+        let descriptor = Descriptor::tcgen05(self.from)?;
+        let (rows, bytes) = self.shape.size();
+        for cta in &mut cluster.ctas[self.ctas()] {
+            for row in 0..rows as u32 {
+                for offset in (0..bytes).step_by(16) {
+                    cta.shared.leaving(descriptor.chunk(Major::K, row, offset), 16, begin)?;
                 }
             }
         }
@@ -465,8 +518,47 @@ impl CopyShape {
 }
 
 impl Product {
+    fn ctas(&self) -> Range<usize> {
+        self.cta..self.cta + if self.pair { 2 } else { 1 }
+    }
+    /// What it reads and writes in tensor memory, for the order of accesses.
+    fn touch(&self, order: &mut Order, actor: Actor) -> Result<()> {
+        let columns = |address: u32, count: usize| (address & 0xffff)..(address & 0xffff) + count as u32;
+        let (d, a) = self.columns();
+        for cta in self.ctas() {
+            let mut touch = |columns, touch| order.tensor_touch(actor, cta, 0..4, columns, touch);
+            touch(a.clone(), Touch::ProductRead)?;
+            if let Some((scale_a, scale_b)) = self.scales {
+                touch(columns(scale_a, (self.form.m / self.ctas().len()).div_ceil(32)), Touch::ProductRead)?;
+                if cta == self.cta {
+                    touch(columns(scale_b, self.form.n.div_ceil(32)), Touch::ProductRead)?;
+                }
+            }
+            touch(d.clone(), Touch::ProductWrite)?;
+        }
+        Ok(())
+    }
+    /// The shared memory that it reads in each of its CTAs, in pieces of 16 bytes.
+    fn chunks(&self) -> Result<Vec<u32>> {
+        let count = self.ctas().len();
+        let mut chunks = Vec::new();
+        let mut add = |descriptor, elements: Elements, (mn, transposed): (usize, bool)| -> Result<()> {
+            let descriptor = Descriptor::tcgen05(descriptor)?;
+            let major = if transposed { Major::Mn } else { Major::K };
+            let (rows, along) = if transposed { (self.form.k, mn) } else { (mn, self.form.k) };
+            for row in 0..rows as u32 {
+                chunks.extend((0..along.div_ceil(elements.per)).map(|at| descriptor.chunk(major, row, 16 * at as u32)));
+            }
+            Ok(())
+        };
+        if let Operand::Shared(a) = self.a {
+            add(a, self.form.a, (self.form.m / count, self.form.transpose_a))?;
+        }
+        add(self.b, self.form.b, (self.form.n / count, self.form.transpose_b))?;
+        Ok(chunks)
+    }
     /// The columns that are written, and those that an operand in tensor memory takes.
-    fn columns(&self) -> impl Iterator<Item = u32> + use<> {
+    fn columns(&self) -> (Range<u32>, Range<u32>) {
         // A pair with 128 rows has half of the columns in the other half of the lanes.
         let folded = self.pair && self.form.m == 128;
         let d = (self.d & 0xffff, if folded { self.form.n / 2 } else { self.form.n } as u32);
@@ -474,12 +566,16 @@ impl Product {
             Operand::Tensor(address) => (address & 0xffff, self.form.k as u32 * self.form.a.width / 32),
             Operand::Shared(_) => (0, 0),
         };
-        (d.0..d.0 + d.1).chain(a.0..a.0 + a.1)
+        (d.0..d.0 + d.1, a.0..a.0 + a.1)
     }
     fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
-        let ctas = if self.pair { self.cta..self.cta + 2 } else { self.cta..self.cta + 1 };
-        for cta in &mut cluster.ctas[ctas] {
-            for column in self.columns() {
+        let chunks = self.chunks()?;
+        let (d, a) = self.columns();
+        for cta in &mut cluster.ctas[self.ctas()] {
+            for &chunk in &chunks {
+                cta.shared.leaving(chunk, 16, begin)?;
+            }
+            for column in d.clone().chain(a.clone()) {
                 let column = cta.tmem.column(column)?;
                 if begin && cta.tmem.is_storing(None, column) {
                     return Err(Fault::new(
@@ -579,6 +675,10 @@ impl Product {
             for row in 0..rows {
                 for column in 0..n {
                     let (lane, at) = self.lane(row, column, self.d, rows);
+                    if !cta.tmem.is_defined(lane, at) {
+                        let message = format!("a product adds to column {at} of tensor memory, lane {lane}, that nothing has set");
+                        return Err(Fault::new("SIM020", message));
+                    }
                     sums[row * n + column] = form.d.value(cta.tmem.read(lane, at)?.into()) * factor;
                 }
             }

@@ -13,7 +13,8 @@ use crate::lanes::{ALL, Lanes, WARP};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::product::{Accumulator, multiply};
 use crate::program::{Op, Program, Slot, WgmmaA, WgmmaOp};
-use crate::warp::Warp;
+use crate::warp::{Wait, Warp};
+use std::collections::VecDeque;
 
 /// Rows of a warp.
 const M: usize = 16;
@@ -38,7 +39,35 @@ enum Step {
 #[derive(Default)]
 pub(crate) struct Products {
     open: Vec<Step>,
-    groups: std::collections::VecDeque<Vec<Step>>,
+    groups: VecDeque<Vec<Step>>,
+    /// Products so far.
+    issued: u64,
+}
+
+/// The products of a warp group, which its four warps have to issue alike.
+#[derive(Default)]
+pub(crate) struct Group {
+    /// Where in the program they are, from the `first` on, and how many each warp has issued.
+    places: VecDeque<u32>,
+    first: u64,
+    issued: [u64; 4],
+}
+
+impl Group {
+    /// A warp issues its next product; gives the place of another warp's when that is not the same.
+    fn issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
+        let index = self.issued[warp % 4] - self.first;
+        self.issued[warp % 4] += 1;
+        let other = self.places.get(index as usize).copied();
+        if other.is_none() {
+            self.places.push_back(pc);
+        }
+        while self.issued.iter().all(|&issued| issued > self.first) {
+            self.places.pop_front();
+            self.first += 1;
+        }
+        other.filter(|&other| other != pc)
+    }
 }
 
 impl Products {
@@ -96,6 +125,19 @@ impl Machine<'_> {
                 false => Err(Fault::new("SIM052", format!("{what} differs among the lanes of a warp"))),
             }
         };
+        if !warp.has_fenced {
+            return Err(Fault::new("SIM037", "a product without a wgmma.fence before it"));
+        }
+        if let Some(slot) = op.registers().iter().find(|&&slot| warp.is_unfenced(slot)) {
+            let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
+            return Err(Fault::new("SIM037", format!("a product takes {what} that were written after the last wgmma.fence")));
+        }
+        let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
+        if let Some(other) = group.issue(warp.index, pc) {
+            let line = self.program.code[other as usize].line;
+            let message = format!("the warps of a group make different products; another one is in line {line}");
+            return Err(Fault::new("SIM055", message));
+        }
         let a = match &op.a {
             WgmmaA::Shared(slot) => same(warp, *slot, "a matrix descriptor")?,
             WgmmaA::Registers(_) => 0,
@@ -103,9 +145,11 @@ impl Machine<'_> {
         let b = same(warp, op.b, "a matrix descriptor")?;
         let accumulate = same(warp, op.accumulate, "the choice to accumulate")? != 0;
         let issued = Issued { pc, a, b, accumulate };
-        if self.options.delivery == Delivery::Early {
-            self.product(cluster, cta, warp, op, &issued)?;
+        match self.options.delivery {
+            Delivery::Early => self.product(cluster, cta, warp, op, &issued)?,
+            Delivery::Late => reserve(cluster, cta, warp.index, op, &issued, true)?,
         }
+        warp.products.issued += 1;
         let step = [Step::Product(issued)];
         mark(self.program, warp, &step, true);
         warp.products.open.extend(step);
@@ -117,8 +161,11 @@ impl Machine<'_> {
         warp.products.groups.push_back(group);
     }
 
-    pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<()> {
+    pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<Flow> {
         let program = self.program;
+        if let Some(wait) = missing_warps(cluster, cta, warp, left) {
+            return Ok(Flow::Wait(wait));
+        }
         let mut done = Vec::new();
         while warp.products.groups.len() > left as usize {
             done.extend(warp.products.groups.pop_front().unwrap_or_default());
@@ -130,19 +177,25 @@ impl Machine<'_> {
         }
         warp.products = products;
         if self.options.delivery == Delivery::Early {
-            return Ok(());
+            return Ok(Flow::Next);
         }
         for step in &done {
             match step {
                 Step::Product(issued) => {
-                    self.product(cluster, cta, warp, product_at(program, issued.pc), issued).map_err(|fault| {
+                    let op = product_at(program, issued.pc);
+                    reserve(cluster, cta, warp.index, op, issued, false)?;
+                    self.product(cluster, cta, warp, op, issued).map_err(|fault| {
                         fault.line(program.code[issued.pc as usize].line).note("while the product was made, at the wait for it")
                     })?;
                 }
-                Step::Copy { pc, mask } => copy(warp, *mask, &program.code[*pc as usize].op),
+                Step::Copy { pc, mask } => {
+                    let op = &program.code[*pc as usize].op;
+                    copy(warp, *mask, op);
+                    destinations(op).iter().for_each(|&slot| warp.set_unfenced(slot, false));
+                }
             }
         }
-        Ok(())
+        Ok(Flow::Next)
     }
 
     /// The sixteen rows of this warp.
@@ -220,9 +273,45 @@ impl Machine<'_> {
                 }
             }
             warp.set(slot, ALL, &out, 0);
+            warp.set_unfenced(slot, false);
         }
         Ok(())
     }
+}
+
+/// What a wait has to wait for: products are made by all four warps of the group.
+fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32) -> Option<Wait> {
+    let products = |steps: &Vec<Step>| steps.iter().filter(|step| matches!(step, Step::Product(_))).count() as u64;
+    let kept = warp.products.groups.iter().rev().take(left as usize).chain([&warp.products.open]);
+    let due = warp.products.issued - kept.map(products).sum::<u64>();
+    let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
+    let first = warp.index / 4 * 4;
+    let missing: Vec<usize> = (0..4).filter(|&other| group.issued[other] < due).map(|other| first + other).collect();
+    (!missing.is_empty()).then_some(Wait::Group { missing, products: due })
+}
+
+/// Notes the begin or the end of a product's reading of shared memory.
+fn reserve(cluster: &mut Cluster, cta: usize, warp: usize, op: &WgmmaOp, issued: &Issued, begin: bool) -> Result<()> {
+    let shared = &mut cluster.ctas[cta].shared;
+    let bytes = op.element;
+    let mut matrix = |descriptor: u64, transposed: bool, first: u32, count: u32| -> Result<()> {
+        let descriptor = Descriptor::wgmma(descriptor)?;
+        let (k, per) = (op.k as u32, 16 / bytes);
+        let (major, rows, along) = match transposed {
+            false => (Major::K, first..first + count, (0, k)),
+            true => (Major::Mn, 0..k, (first * bytes, count)),
+        };
+        for row in rows {
+            for at in 0..along.1.div_ceil(per) {
+                shared.leaving(descriptor.chunk(major, row, along.0 + 16 * at), 16, begin)?;
+            }
+        }
+        Ok(())
+    };
+    if let WgmmaA::Shared(_) = op.a {
+        matrix(issued.a, op.transpose_a, (warp % 4 * M) as u32, M as u32)?;
+    }
+    matrix(issued.b, op.transpose_b, 0, op.n as u32)
 }
 
 /// The elements of accumulator register `index` of a lane.

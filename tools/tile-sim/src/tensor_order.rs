@@ -1,0 +1,185 @@
+//! Which accesses to tensor memory are ordered.
+//!
+//! What a warp does there is known to another one when the first has fenced (`tcgen05.fence::before_thread_sync`), the two have
+//! met at a barrier, and the other has fenced too (`::after_thread_sync`). What a product writes, and that it has read, is known
+//! when a barrier was waited for that a commit after it arrived at; until then it is even the issuing warp's own loads that may
+//! not touch it. Products and copies that one warp issues follow one another anyhow. Time is counted in fences and commits. A cell
+//! is a column of the 32 lanes that one warp of four reaches.
+
+use crate::fault::{Fault, Result};
+use crate::order::{Actor, Order};
+use crate::tmem::{COLUMNS, LANES};
+use std::ops::Range;
+
+const GROUPS: usize = LANES / 32;
+
+#[derive(Default)]
+pub(crate) struct TensorOrder {
+    cells: Vec<Vec<Cell>>,
+    /// For each warp: its fences so far, its commits, and what it knew when it last fenced.
+    fences: Vec<u32>,
+    commits: Vec<u32>,
+    seen: Vec<Vec<u32>>,
+    /// Loads of each warp that no `tcgen05.wait::ld` has covered.
+    loads: Vec<Vec<(usize, usize)>>,
+}
+
+#[derive(Clone, Default)]
+struct Cell {
+    write: Option<Access>,
+    reads: Vec<Access>,
+}
+
+/// An access: it is known to those who know so many fences of the warp, or so many commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Access {
+    warp: usize,
+    line: u32,
+    fences: u32,
+    /// 0 for loads and stores, which are not committed.
+    commits: u32,
+}
+
+/// What touches tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Load,
+    Store,
+    /// Products and copies, which are pipelined.
+    ProductRead,
+    ProductWrite,
+}
+
+impl TensorOrder {
+    pub(crate) fn new(count: usize, ctas: usize) -> TensorOrder {
+        TensorOrder {
+            cells: vec![Vec::new(); ctas],
+            fences: vec![0; count],
+            commits: vec![0; count],
+            seen: vec![vec![0; count]; count],
+            loads: vec![Vec::new(); count],
+        }
+    }
+}
+
+impl Order {
+    /// Columns begin a new life.
+    pub(crate) fn tensor_allocated(&mut self, cta: usize, columns: Range<u32>) {
+        if self.count == 0 {
+            return;
+        }
+        let cells = &mut self.tensor.cells[cta];
+        cells.resize(COLUMNS * GROUPS, Cell::default());
+        cells[columns.start as usize * GROUPS..columns.end as usize * GROUPS].fill(Cell::default());
+    }
+
+    pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
+        if self.count == 0 {
+            return;
+        }
+        let (id, row) = (self.id(actor), self.row(self.id(actor)));
+        if before {
+            self.tensor.fences[id] += 1;
+            self.know[row.start + self.count + id] = self.tensor.fences[id];
+        } else {
+            let known = &self.know[row.start + self.count..row.start + 2 * self.count];
+            self.tensor.seen[id].copy_from_slice(known);
+        }
+    }
+    /// A commit; says its number.
+    pub(crate) fn tensor_commit(&mut self, actor: Actor) -> u32 {
+        if self.count == 0 {
+            return 0;
+        }
+        let id = self.id(actor);
+        self.tensor.commits[id] += 1;
+        self.tensor.commits[id]
+    }
+    /// A warp has waited for its loads.
+    pub(crate) fn tensor_loaded(&mut self, actor: Actor) {
+        if self.count == 0 {
+            return;
+        }
+        let id = self.id(actor);
+        let fences = self.tensor.fences[id] + 1;
+        for (cta, cell) in std::mem::take(&mut self.tensor.loads[id]) {
+            if let Some(cell) = self.tensor.cells[cta].get_mut(cell) {
+                cell.reads.iter_mut().filter(|read| read.warp == id && read.commits == 0).for_each(|read| read.fences = fences);
+            }
+        }
+    }
+
+    /// Whether a warp that touches a cell knows of an access before.
+    fn knows(&self, id: usize, touch: Touch, access: &Access) -> bool {
+        let committed = || access.commits > 0 && self.know[self.row(id).start + 2 * self.count + access.warp] >= access.commits;
+        let pipelined = matches!(touch, Touch::ProductRead | Touch::ProductWrite);
+        if access.commits > 0 && !pipelined {
+            return committed();
+        }
+        access.warp == id || self.tensor.seen[id][access.warp] >= access.fences || committed()
+    }
+
+    /// A warp, or a product that it issues, touches columns of some groups of lanes.
+    pub(crate) fn tensor_touch(
+        &mut self,
+        actor: Actor,
+        cta: usize,
+        groups: Range<usize>,
+        columns: Range<u32>,
+        touch: Touch,
+    ) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let id = self.id(actor);
+        let writes = matches!(touch, Touch::Store | Touch::ProductWrite);
+        let committed = matches!(touch, Touch::ProductRead | Touch::ProductWrite);
+        let now = Access {
+            warp: id,
+            line: actor.line,
+            // A load is over when it was waited for; NVIDIA's compiler does not always.
+            fences: if touch == Touch::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
+            commits: if committed { self.tensor.commits[id] + 1 } else { 0 },
+        };
+        for column in columns {
+            for group in groups.clone() {
+                let index = column as usize * GROUPS + group;
+                let Some(cell) = self.tensor.cells[cta].get(index) else { continue };
+                let before = cell.write.iter().chain(cell.reads.iter().filter(|_| writes));
+                if let Some(&access) = before.into_iter().find(|access| !self.knows(id, touch, access)) {
+                    return self.unordered_tensor(actor, touch, column, access);
+                }
+                let cell = &mut self.tensor.cells[cta][index];
+                if writes {
+                    cell.reads.clear();
+                    cell.write = Some(now);
+                } else {
+                    cell.reads.retain(|read| read.warp != id || (read.commits > 0) != committed);
+                    cell.reads.push(now);
+                    if touch == Touch::Load {
+                        self.tensor.loads[id].push((cta, index));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unordered_tensor(&mut self, actor: Actor, touch: Touch, column: u32, access: Access) -> Result<()> {
+        let what = match touch {
+            Touch::Load => "reads",
+            Touch::Store => "writes",
+            Touch::ProductRead => "has a product or copy read",
+            Touch::ProductWrite => "has a product or copy write",
+        };
+        let (id, other) = (self.id(actor), self.name(access.warp));
+        let lacks = match (access.commits > 0, access.fences) {
+            (true, _) => "a wait for a barrier that tcgen05.commit arrives at",
+            (_, u32::MAX) => "tcgen05.wait::ld before it",
+            _ => "tcgen05.fence::before_thread_sync, a barrier and tcgen05.fence::after_thread_sync",
+        };
+        let message = format!("{} {what} column {column} of tensor memory, which {other} used before", self.name(id));
+        let fault = Fault::new("SIM038", message).note(format!("it was used in line {}; what lacks is {lacks}", access.line));
+        self.report(fault, actor)
+    }
+}

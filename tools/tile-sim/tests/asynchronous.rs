@@ -1,0 +1,249 @@
+//! The rules of asynchronous work and of the proxies, by programs that keep them and the same with the fault, with delivery as
+//! early and as late as allowed.
+
+mod support;
+
+use support::{kernel, rule, run, word};
+
+#[test]
+fn asynchronous_copies_are_waited_for() {
+    let body = "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd3, %rd1, %rd2;\n\
+        cp.async.ca.shared.global [%r4], [%rd3], 16;\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 %r5, [%r4];\n\
+        st.global.b32 [%rd3+512], %r5;";
+    let ptx = kernel("sm_80", 32, 512, body);
+    assert_eq!(word(&run(&ptx, &["--delivery", "late"]), 132), 4);
+    rule("SIM031", &ptx, "wait_group 0", "wait_group 1", &["--delivery", "late"]);
+    rule("SIM031", &ptx, "cp.async.commit_group;\n", "", &["--delivery", "late"]);
+}
+
+/// One thread copies 256 bytes in, all wait, each adds one, one thread copies them out.
+const BULK: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
+    mov.b32 %r9, 256;\n@%p1 bra W;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
+    cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1], 256, [smem+512];\n\
+    W:\nmov.b32 %r4, 0;\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n\
+    shl.b32 %r5, %r1, 2;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\nadd.s32 %r8, %r7, 1;\nst.shared.b32 [%r6], %r8;\n\
+    fence.proxy.async.shared::cta;\nbar.sync 0;\n@%p1 bra E;\n\
+    cp.async.bulk.global.shared::cta.bulk_group [%rd1], [smem], 256;\ncp.async.bulk.commit_group;\n\
+    cp.async.bulk.wait_group.read 0;\nst.shared.b32 [smem], %r3;\nE:";
+
+#[test]
+fn bulk_copies() {
+    let ptx = kernel("sm_90a", 64, 1024, BULK);
+    for delivery in ["early", "late"] {
+        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 63), 64);
+        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+    }
+    let wait = "mbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n";
+    rule("SIM035|SIM036", &ptx, wait, "", &["--delivery", "early"]);
+    // A wait may give up, so it needs its loop.
+    rule("SIM031|SIM035", &ptx, "@!%p2 bra W;\n", "", &["--delivery", "late"]);
+    rule("SIM032", &ptx, "cp.async.bulk.wait_group.read 0;\n", "", &["--delivery", "late"]);
+    rule("SIM040", &ptx, "%r9, 256", "%r9, 272", &[]);
+    rule("SIM071", &ptx, "[%rd1], 256, [smem", "[%rd1], 250, [smem", &[]);
+}
+
+/// A slot is filled twice; the second copy has to wait until the first was read.
+#[test]
+fn a_slot_is_released_before_it_is_used_again() {
+    let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nmov.b32 %r10, 32;\n\
+        @%p1 bra I;\nmbarrier.init.shared.b64 [smem+512], %r3;\nmbarrier.init.shared.b64 [smem+520], %r10;\nmbarrier.init.shared.b64 [smem+528], %r3;\nI:\nbar.sync 0;\n\
+        mov.b32 %r9, 128;\nmov.b32 %r4, 0;\nsetp.lt.u32 %p3, %r1, 32;\n@%p3 bra C;\n\
+        setp.ne.b32 %p4, %r1, 32;\n@%p4 bra E;\n\
+        mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
+        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1], 128, [smem+512];\n\
+        P:\nmbarrier.try_wait.parity.shared.b64 %p5, [smem+512], %r4;\n@!%p5 bra P;\n\
+        Q:\nmbarrier.try_wait.parity.shared.b64 %p6, [smem+520], %r4;\n@!%p6 bra Q;\n\
+        mbarrier.arrive.expect_tx.shared.b64 _, [smem+528], %r9;\n\
+        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1+128], 128, [smem+528];\nbra E;\n\
+        C:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra C;\n\
+        shl.b32 %r5, %r1, 2;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\nmbarrier.arrive.shared.b64 _, [smem+520];\n\
+        D:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+528], %r4;\n@!%p2 bra D;\nld.shared.b32 %r8, [%r6];\n\
+        add.s32 %r8, %r8, %r7;\ncvt.u64.u32 %rd2, %r5;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3+512], %r8;\nE:";
+    let ptx = kernel("sm_90a", 64, 1024, body);
+    for delivery in ["early", "late"] {
+        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 128 + 5), 5 + 37);
+        let code = if delivery == "late" { "SIM031|SIM036" } else { "SIM035|SIM036" };
+        rule(
+            code,
+            &ptx,
+            "Q:\nmbarrier.try_wait.parity.shared.b64 %p6, [smem+520], %r4;\n@!%p6 bra Q;\n",
+            "",
+            &["--delivery", delivery],
+        );
+    }
+}
+
+#[test]
+fn accumulators_are_left_alone_until_the_wait() {
+    let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
+    let registers = registers.join(", ");
+    let zero: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
+    let body = format!(
+        "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\nmov.b32 %r5, 0x3c003c00;\nst.shared.v4.b32 [%r4], {{%r5, %r5, %r5, %r5}};\n\
+         fence.proxy.async.shared::cta;\nbar.sync 0;\n{zero}\
+         shr.u32 %r6, %r2, 4;\ncvt.u64.u32 %rd2, %r6;\nor.b64 %rd3, %rd2, 0x0000001000080000;\n\
+         wgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd3, %rd3, 1, 1, 1, 0, 0;\n\
+         wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nst.global.b32 [%rd1], %r100;"
+    );
+    let ptx = kernel("sm_90a", 128, 2048, &body);
+    for delivery in ["early", "late"] {
+        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 0), 17f32.to_bits());
+        rule("SIM033", &ptx, "wgmma.wait_group.sync.aligned 0;\n", "", &["--delivery", delivery]);
+        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+        rule("SIM035", &ptx, "bar.sync 0;\n", "", &["--delivery", delivery]);
+    }
+}
+
+/// A product of ones in tensor memory, 128 by 32 by 16, and back.
+const TENSOR: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+8192], %r3;\n\
+    shl.b32 %r4, %r1, 5;\nadd.s32 %r5, %r2, %r4;\nmov.b32 %r6, 0x3c003c00;\n\
+    st.shared.v4.b32 [%r5], {%r6, %r6, %r6, %r6};\nst.shared.v4.b32 [%r5+16], {%r6, %r6, %r6, %r6};\n\
+    fence.proxy.async.shared::cta;\nmov.b32 %r7, 32;\nsetp.ge.u32 %p2, %r1, 32;\n@%p2 bra A;\n\
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem+8200], %r7;\n\
+    tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nA:\nbar.sync 0;\nld.shared.b32 %r8, [smem+8200];\n\
+    shr.u32 %r9, %r2, 4;\ncvt.u64.u32 %rd2, %r9;\nor.b64 %rd3, %rd2, 0x0000401000080000;\nmov.b32 %r10, 0x8080010;\n\
+    setp.ne.b32 %p3, %r3, 1;\n@%p1 bra B;\n\
+    tcgen05.mma.cta_group::1.kind::f16 [%r8], %rd3, %rd3, %r10, %p3;\n\
+    tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+8192];\nB:\nmov.b32 %r11, 0;\n\
+    W:\nmbarrier.try_wait.parity.shared.b64 %p4, [smem+8192], %r11;\n@!%p4 bra W;\n\
+    and.b32 %r12, %r1, 96;\nshl.b32 %r13, %r12, 16;\nadd.s32 %r14, %r13, %r8;\n\
+    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r15}, [%r14+31];\ntcgen05.wait::ld.sync.aligned;\n\
+    shl.b32 %r16, %r1, 2;\ncvt.u64.u32 %rd4, %r16;\nadd.s64 %rd5, %rd1, %rd4;\nst.global.b32 [%rd5], %r15;\n\
+    bar.sync 0;\n@%p2 bra E;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\nE:";
+
+#[test]
+fn tensor_memory() {
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR);
+    for delivery in ["early", "late"] {
+        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 127), 16f32.to_bits());
+        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+    }
+    rule("SIM034", &ptx, "@!%p4 bra W;\n", "", &["--delivery", "late"]).errors.contains("under way");
+    rule("SIM040", &ptx, "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+8192];\n", "", &[]);
+    rule("SIM081", &ptx, "%r1, 96", "%r1, 32", &[]);
+    rule("SIM081", &ptx, "[%r14+31]", "[%r14+32]", &[]);
+    rule("SIM083", &ptx, "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\n", "", &[]);
+    rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
+}
+
+/// What threads wrote is fenced before the copy engine writes over it.
+#[test]
+fn a_write_before_an_asynchronous_write() {
+    let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nst.shared.b32 [%r2], %r3;\n\
+        @!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nfence.proxy.async.shared::cta;\nbar.sync 0;\nmov.b32 %r9, 256;\n@%p1 bra W;\n\
+        mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
+        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1], 256, [smem+512];\n\
+        W:\nmov.b32 %r4, 0;\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;";
+    let ptx = kernel("sm_90a", 32, 1024, body);
+    for delivery in ["early", "late"] {
+        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+    }
+}
+
+/// A product of ones by a warp group: 17 in each accumulator, which began at one.
+fn warp_group() -> String {
+    let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
+    let registers = registers.join(", ");
+    let ones: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
+    let product = format!("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd3, %rd3, 1, 1, 1, 0, 0;\n");
+    let body = format!(
+        "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\nmov.b32 %r5, 0x3c003c00;\nst.shared.v4.b32 [%r4], {{%r5, %r5, %r5, %r5}};\n\
+         fence.proxy.async.shared::cta;\nbar.sync 0;\n{ones}\
+         shr.u32 %r6, %r2, 4;\ncvt.u64.u32 %rd2, %r6;\nor.b64 %rd3, %rd2, 0x0000001000080000;\nsetp.ge.u32 %p1, %r1, 128;\n\
+         @%p1 bra SKIP;\nwgmma.fence.sync.aligned;\n{product}bra DONE;\nSKIP:\nwgmma.fence.sync.aligned;\n{product}DONE:\n\
+         wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nbar.sync 1;\nst.shared.b32 [%r4], %r5;\nst.global.b32 [%rd1], %r100;"
+    );
+    kernel("sm_90a", 128, 2048, &body)
+}
+
+#[test]
+fn registers_of_products_are_fenced() {
+    let ptx = warp_group();
+    for delivery in ["early", "late"] {
+        let options = ["--delivery", delivery];
+        assert_eq!(word(&run(&ptx, &options), 0), 17f32.to_bits());
+        rule("SIM037", &ptx, "bra SKIP;\nwgmma.fence.sync.aligned;\n", "bra SKIP;\n", &options);
+        let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
+        rule("SIM037", &ptx, fence, &format!("{fence}add.s32 %r102, %r102, 0;\n"), &options);
+    }
+}
+
+#[test]
+fn all_warps_of_a_group_make_the_same_products() {
+    let ptx = warp_group();
+    rule("SIM055", &ptx, "%r1, 128;", "%r1, 96;", &[]);
+    let gone = "mov.u32 %r9, 96;\nsetp.ge.u32 %p1, %r1, %r9;\n@%p1 ret;\n@%p1 bra SKIP;";
+    let broken = rule("SIM040", &ptx, "@%p1 bra SKIP;", gone, &[]);
+    assert!(broken.errors.contains("waits for warps [3] of its group"), "{}", broken.errors);
+}
+
+/// A product's operands are read until the wait for it.
+#[test]
+fn operands_of_products_are_left_alone_until_the_wait() {
+    let late = ["--delivery", "late"];
+    let wait = "wgmma.wait_group.sync.aligned 0;\nbar.sync 1;\nst.shared.b32 [%r4], %r5;\n";
+    let swapped = "st.shared.b32 [%r4], %r5;\nwgmma.wait_group.sync.aligned 0;\nbar.sync 1;\n";
+    rule("SIM032", &warp_group(), wait, swapped, &late);
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR).replace("@!%p4 bra W;\n", "@!%p4 bra W;\nst.shared.b32 [%r5], %r6;\n");
+    let (write, wait) = ("st.shared.b32 [%r5], %r6;\n", "B:\nmov.b32 %r11, 0;\n");
+    assert_eq!(run(&ptx, &late).code, 0, "{}", run(&ptx, &late).errors);
+    let early_write = ptx.replace(write, "").replace(wait, &format!("{wait}{write}"));
+    for (delivery, races, codes) in [("late", "ignore", ["SIM032"; 2]), ("early", "error", ["SIM035", "SIM036"])] {
+        let broken = run(&early_write, &["--delivery", delivery, "--races", races]);
+        assert!(codes.iter().any(|code| broken.errors.contains(code)), "{}", broken.errors);
+    }
+}
+
+#[test]
+fn tensor_memory_that_nothing_set() {
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR);
+    rule("SIM020", &ptx, "setp.ne.b32 %p3, %r3, 1;", "setp.eq.b32 %p3, %r3, 1;", &[]);
+    // The second column is allocated, but no product wrote it.
+    let ptx = ptx
+        .replace("mov.b32 %r7, 32;", "mov.b32 %r7, 64;")
+        .replace("add.s64 %rd5, %rd1, %rd4;", "mov.b64 %rd5, %rd1;\nsetp.eq.b32 %p5, %r15, 0;\n@%p5 trap;");
+    rule("SIM020", &ptx, "[%r14+31]", "[%r14+32]", &[]);
+}
+
+/// Warps 0 and 4 reach the same lanes: one stores, the other loads, then the first stores again.
+const HANDED_OVER: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
+    @%p1 bra A;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], %r7;\n\
+    tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nA:\nbar.sync 0;\nld.shared.b32 %r8, [smem];\n\
+    @%p1 bra B;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r1};\ntcgen05.wait::st.sync.aligned;\n\
+    tcgen05.fence::before_thread_sync;\nB:\nbar.sync 1;\nsetp.ge.u32 %p4, %r1, 160;\n@%p2 bra C;\n@%p4 bra C;\n\
+    tcgen05.fence::after_thread_sync;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%r9}, [%r8];\ntcgen05.wait::ld.sync.aligned;\n\
+    st.global.b32 [%rd1], %r9;\ntcgen05.fence::before_thread_sync;\nC:\nbar.sync 2;\n@%p1 bra E;\n\
+    tcgen05.fence::after_thread_sync;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r7};\ntcgen05.wait::st.sync.aligned;\n\
+    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\nE:";
+
+#[test]
+fn tensor_memory_is_fenced_between_warps() {
+    let ptx = kernel("sm_100a", 256, 64, HANDED_OVER);
+    let second = |text: &str| {
+        let at = ptx.find("C:\nbar.sync 2").unwrap();
+        let from = if text.contains("before") { ptx[..at].rfind(text) } else { ptx[at..].find(text).map(|found| at + found) };
+        let from = from.unwrap();
+        format!("{}{}", &ptx[..from], &ptx[from + text.len()..])
+    };
+    for delivery in ["early", "late"] {
+        let options = ["--delivery", delivery];
+        rule("SIM038", &ptx, "tcgen05.fence::before_thread_sync;\n", "", &options);
+        rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &options);
+        rule("SIM038", &ptx, "bar.sync 1;\n", "", &options);
+        rule("SIM038", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
+        for fence in ["tcgen05.fence::before_thread_sync;\n", "tcgen05.fence::after_thread_sync;\n"] {
+            let broken = run(&second(fence), &options);
+            assert!(broken.errors.contains("[SIM038]"), "{}", broken.errors);
+        }
+    }
+    rule("SIM034", &ptx, "tcgen05.wait::st.sync.aligned;\n", "", &["--delivery", "late"]);
+}
+
+#[test]
+fn products_in_tensor_memory_are_committed() {
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR);
+    let wait = "W:\nmbarrier.try_wait.parity.shared.b64 %p4, [smem+8192], %r11;\n@!%p4 bra W;\n";
+    rule("SIM038", &ptx, wait, "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n", &[]);
+    rule("SIM034", &ptx, wait, "", &["--delivery", "late", "--races", "ignore"]);
+}

@@ -1,0 +1,103 @@
+//! Kernels written in a test, and what `tile-sim` makes of them.
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) errors: String,
+    pub(crate) printed: String,
+    /// The only buffer, `out`.
+    pub(crate) out: Vec<u8>,
+    /// What `--stats stats.json` wrote.
+    pub(crate) stats: String,
+}
+
+/// A launch: PTX of one kernel that has one visible parameter, the address of the buffer `out`.
+pub(crate) struct Case<'a> {
+    pub(crate) ptx: &'a str,
+    pub(crate) grid: [u32; 3],
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) options: &'a [&'a str],
+    /// Other files beside the kernel.
+    pub(crate) files: &'a [(&'a str, Vec<u8>)],
+}
+
+/// Where the buffer is.
+pub(crate) const ADDRESS: u64 = 65536;
+
+/// A kernel of `threads` threads with one parameter, the address of a buffer.
+pub(crate) fn kernel(target: &str, threads: u32, shared: u32, body: &str) -> String {
+    format!(
+        ".version 9.0\n.target {target}\n.address_size 64\n.visible .global .align 4 .b8 unused[4];\n\
+         .visible .entry k(.param .u64 k_param_0)\n.reqntid {threads}\n{{\n\
+         .reg .pred %p<20>;\n.reg .b16 %rs<20>;\n.reg .b32 %r<300>;\n.reg .b64 %rd<40>;\n\
+         .shared .align 1024 .b8 smem[{shared}];\n\
+         ld.param.b64 %rd1, [k_param_0];\nmov.u32 %r1, %tid.x;\nmov.b32 %r2, smem;\n{body}\nret;\n}}\n"
+    )
+}
+
+/// 0, 1, 2, … as words.
+pub(crate) fn words(count: u32) -> Vec<u8> {
+    (0..count).flat_map(u32::to_le_bytes).collect()
+}
+
+impl Case<'_> {
+    pub(crate) fn run(&self) -> Outcome {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder: PathBuf = std::env::temp_dir().join(format!("tile-sim-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("out.bin"), &self.buffer).unwrap();
+        let launch = format!(
+            r#"{{"entry": null, "grid": {:?}, "params": [{{"ptr": "out"}}], "outputs": ["out"],
+            "buffers": [{{"name": "out", "file": "out.bin", "align": 256, "address": {ADDRESS}}}]}}"#,
+            self.grid
+        );
+        std::fs::write(folder.join("launch.json"), launch).unwrap();
+        std::fs::write(folder.join("k.ptx"), self.ptx).unwrap();
+        for (name, bytes) in self.files {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_tile-sim"))
+            .current_dir(&folder)
+            .args(["k.ptx", "--launch", "launch.json", "--out-dir", "result"])
+            .args(self.options)
+            .output()
+            .unwrap();
+        let outcome = Outcome {
+            code: output.status.code().unwrap_or(-1),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+            printed: String::from_utf8_lossy(&output.stdout).into_owned(),
+            out: std::fs::read(folder.join("result/out.bin")).unwrap_or_default(),
+            stats: std::fs::read_to_string(folder.join("stats.json")).unwrap_or_default(),
+        };
+        std::fs::remove_dir_all(&folder).unwrap();
+        outcome
+    }
+}
+
+/// Runs one block on a buffer of 1024 bytes that holds 0, 1, 2, … as words.
+pub(crate) fn run(ptx: &str, options: &[&str]) -> Outcome {
+    let races: &[&str] = if options.contains(&"--races") { &[] } else { &["--races", "error"] };
+    let options = [races, options].concat();
+    Case { ptx, grid: [1, 1, 1], buffer: words(256), options: &options, files: &[] }.run()
+}
+
+/// The program runs; with `good` replaced by `bad` it is refused with a code (or one of several, where the order of warps decides).
+pub(crate) fn rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
+    let kept = run(ptx, options);
+    assert_eq!(kept.code, 0, "the corrected program for {code}: {}", kept.errors);
+    assert!(ptx.contains(good), "'{good}' is not in the program");
+    let broken = run(&ptx.replacen(good, bad, 1), options);
+    assert_eq!(broken.code, 1, "{code}: {}", broken.errors);
+    let found = code.split('|').any(|code| broken.errors.contains(&format!("[{code}]")));
+    assert!(found, "{code}: {}", broken.errors);
+    broken
+}
+
+pub(crate) fn word(outcome: &Outcome, index: usize) -> u32 {
+    u32::from_le_bytes(outcome.out[4 * index..4 * index + 4].try_into().unwrap())
+}
