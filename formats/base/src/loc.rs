@@ -5,6 +5,7 @@
 
 use crate::Arena;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 crate::entity! {
     /// A location. Id 0 is always [`LocData::Unknown`].
@@ -65,12 +66,24 @@ impl Default for DebugInfo {
 impl DebugInfo {
     /// The innermost source position of a location, if it has one.
     pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
-        // A callee or a fused part always has a smaller id than what refers to it, so this ends; the verifier holds that.
-        match self.locs.get(loc)? {
-            LocData::Unknown => None,
-            LocData::Source { file, line, column, .. } => Some((&self.names[*file], *line, *column)),
-            LocData::CallSite { callee, .. } => self.position(*callee),
-            LocData::Fused(parts) => parts.iter().find_map(|part| self.position(*part)),
+        // A file chooses how deep locations refer to each other and how often they share parts: no recursion, and each part once.
+        let (mut loc, mut parts, mut seen) = (loc, Vec::new(), BTreeSet::new());
+        loop {
+            match self.locs.get(loc)? {
+                LocData::Unknown => {}
+                LocData::Source { file, line, column, .. } => return Some((&self.names[*file], *line, *column)),
+                LocData::CallSite { callee, .. } => {
+                    loc = *callee;
+                    continue;
+                }
+                LocData::Fused(fused) => parts.extend(fused.iter().rev().copied()),
+            }
+            loc = loop {
+                let part = parts.pop()?;
+                if seen.insert(part) {
+                    break part;
+                }
+            };
         }
     }
 
@@ -124,5 +137,28 @@ impl DebugInfo {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_found_however_locations_are_nested() {
+        let mut debug = DebugInfo::default();
+        let file = debug.names.push("k.py".into());
+        // Every level doubles the paths to the bottom, which knows nothing.
+        let mut hollow = Loc::UNKNOWN;
+        for _ in 0..64 {
+            hollow = debug.locs.push(LocData::Fused(vec![hollow, hollow]));
+        }
+        assert_eq!(debug.position(hollow), None);
+        let mut deep = debug.locs.push(LocData::Source { file, line: 7, column: 3, scope: None });
+        for _ in 0..1_000_000 {
+            deep = debug.locs.push(LocData::CallSite { callee: deep, caller: Loc::UNKNOWN });
+        }
+        let both = debug.locs.push(LocData::Fused(vec![hollow, deep]));
+        assert_eq!(debug.position(both), Some(("k.py", 7, 3)));
     }
 }
