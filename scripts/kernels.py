@@ -200,6 +200,9 @@ def cases():
     yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
     v, w = normal(64), normal(64)
     yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
+    # Operands that take more than their share of shared memory.
+    g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
+    yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
 
 
 def signature(case):

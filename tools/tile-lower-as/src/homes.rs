@@ -21,6 +21,7 @@ struct Context<'a> {
     accesses: &'a Accesses,
     products: &'a Products,
     copies: &'a Copies,
+    operands_only: Vec<bool>,
 }
 
 pub(crate) struct Homes {
@@ -31,7 +32,8 @@ pub(crate) struct Homes {
 impl Homes {
     pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, copies: &Copies, warp_bits: usize) -> Homes {
         let mut homes = Homes { layouts: vec![None; function.body.values.len()], warp_bits };
-        homes.region(&Context { function, accesses, products, copies }, function.region);
+        let operands_only = slices::operands_only(function);
+        homes.region(&Context { function, accesses, products, copies, operands_only }, function.region);
         homes
     }
 
@@ -133,7 +135,7 @@ impl Homes {
     }
 
     fn result_home(&self, context: &Context<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
-        let Context { function, accesses, products, copies } = context;
+        let Context { function, accesses, products, copies, .. } = context;
         let body = &function.body;
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
@@ -164,7 +166,7 @@ impl Homes {
                 Some(cat_result(&half, &shape(*lhs), *dim as usize))
             }
             Op::Core(Core::Extract { x, indices }) if slices::is_constant(function, indices, &shape(*x), &shape(result)) => {
-                slices::extract_home(self, function, *x, result)
+                slices::extract_home(self, function, *x, result, context.operands_only[result.0 as usize])
             }
             Op::Core(Core::Insert { x, into, indices }) if slices::is_constant(function, indices, &shape(result), &shape(*x)) => {
                 Some(slices::insert_home(self, function, *x, *into))
@@ -198,7 +200,7 @@ pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout 
 }
 
 /// The layout of a concatenation of two tiles with this layout: which half is one more register bit.
-fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
+pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::of(shape);
     let top = strides.shift[dim] + strides.bits[dim];
     let mut layout = half.map(|basis| basis & ((1 << top) - 1) | basis >> top << (top + 1));

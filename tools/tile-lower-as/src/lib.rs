@@ -11,6 +11,7 @@ mod legalize;
 mod products;
 mod remarks;
 mod slices;
+mod split;
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
@@ -29,7 +30,7 @@ pub fn lower(input: &File<tileaa::Module>, producer: &str) -> Result<File<tileas
 
 fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, envelope: &mut Envelope) -> Result<tileas::Function> {
     let target = envelope.target()?;
-    let function = &legalize::run(function, target);
+    let function = &split::run(legalize::run(function, target), target);
     let attrs = kernel_spec::resolve(function, target);
     let warp_bits = attrs.warps().trailing_zeros() as usize;
     let accesses = access::Accesses::of(function, warp_bits);

@@ -3,6 +3,7 @@
 use crate::homes::Homes;
 use base::Value;
 use base::core_ops::Core;
+use base::ir::Operation;
 use base::tile::Dense;
 use tileaa::{Function, Op};
 use tileas::Layout;
@@ -48,11 +49,25 @@ fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
-/// The home of a slice at a constant place; none when its tile has none either, and each use makes both.
-pub(crate) fn extract_home(homes: &Homes, function: &Function, x: Value, slice: Value) -> Option<Layout> {
+/// The home of a slice at a constant place. It has none when its tile has none either, or when it would have to be moved and all
+/// its uses are `operands` of products: then each use makes it, from the tile in the layout that fits.
+pub(crate) fn extract_home(homes: &Homes, function: &Function, x: Value, slice: Value, operands: bool) -> Option<Layout> {
     let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     let home = homes.get(x)?;
-    Some(of_whole(home, whole, part).unwrap_or_else(|| homes.or_default(function, slice)))
+    of_whole(home, whole, part).or_else(|| (!operands).then(|| homes.or_default(function, slice)))
+}
+
+/// The values that nothing but products use, as an operand.
+pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
+    let body = &function.body;
+    let mut only = vec![true; body.values.len()];
+    for op in body.walk(function.region) {
+        let product = matches!(body.ops[op].kind, Op::Mma { .. });
+        for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
+            only[value.0 as usize] &= product && place < 2;
+        }
+    }
+    only
 }
 
 /// The home of a tile into which a slice is put at a constant place.

@@ -1,11 +1,17 @@
-//! Moves a tile from one layout to another: by renaming registers where that is enough, else through shared memory.
+//! Moves a tile from one layout to another: by renaming registers where that is enough, else through shared memory, in parts when
+//! it is large.
 
 use super::Rewriter;
-use crate::banks;
-use base::tile::{Elem, Shape};
-use base::{Loc, Value};
+use crate::homes::cat_result;
+use crate::{banks, slices};
+use base::core_ops::Core;
+use base::tile::{Dense, Elem, Shape};
+use base::{Loc, Scalar, Value};
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, BufferSpace, CopyAtom, Layout, Op, Route, Type};
+
+/// A conversion takes at most one of so many shares of the shared memory.
+const MOST_OF_SHARED_MEMORY: u32 = 2;
 
 impl Rewriter<'_> {
     pub(super) fn relayout(&mut self, value: Value, to: &Layout, loc: Loc) -> Value {
@@ -18,11 +24,45 @@ impl Rewriter<'_> {
         if to.renaming(&from, |element| element).is_some() {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
         }
+        if let Some(dim) = self.halved(elem, &shape, &from, to) {
+            return self.by_halves(value, to, dim, loc);
+        }
         let inner = [&from, to].map(|layout| innermost(layout, &shape));
         let buffer = banks::exchange(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
         self.shared_load(buffer, ty, to, loc)
+    }
+
+    /// For a tile too large to pass through shared memory at once: the dimension whose halves each thread has in both layouts.
+    fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<usize> {
+        let bytes = (base::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
+        let most = self.envelope.target().map_or(u32::MAX, |target| target.shared_memory()) / MOST_OF_SHARED_MEMORY;
+        let in_registers = |dim: &usize| {
+            let half = half_of(shape, *dim);
+            shape[*dim] > 1 && [from, to].into_iter().all(|layout| slices::of_whole(layout, shape, &half).is_some())
+        };
+        (bytes > most).then(|| (0..shape.len()).find(in_registers)).flatten()
+    }
+
+    fn by_halves(&mut self, value: Value, to: &Layout, dim: usize, loc: Loc) -> Value {
+        let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
+        let from = self.module.layouts[layout].clone();
+        let half = half_of(&shape, dim);
+        let of_half = |layout| slices::of_whole(layout, &shape, &half).expect("the dimension was chosen so");
+        let (from, half_to) = (of_half(&from), of_half(to));
+        let halves = [0, 1].map(|number| {
+            let index = |d| Dense::Splat(if d == dim { number } else { 0 });
+            let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
+            let indices = (0..shape.len()).map(|d| self.emit_one(Core::Constant { value: index(d) }, i32.clone(), loc)).collect();
+            let ty = self.tile_type(elem, &half, from.clone());
+            let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
+            self.relayout(part, &half_to, loc)
+        });
+        let whole = cat_result(&half_to, &half, dim);
+        let ty = self.tile_type(elem, &shape, whole);
+        let cat = self.emit_one(Core::Cat { lhs: halves[0], rhs: halves[1], dim: dim as u32 }, ty, loc);
+        self.relayout(cat, to, loc)
     }
 
     /// A buffer that holds a tile row by row.
@@ -41,6 +81,12 @@ impl Rewriter<'_> {
         let atom = banks::read_atom(&self.attrs.buffers[buffer], layout);
         self.emit_one(Op::SharedLoad { buffer, atom }, ty, loc)
     }
+}
+
+fn half_of(shape: &Shape, dim: usize) -> Shape {
+    let mut half = shape.clone();
+    half[dim] /= 2;
+    half
 }
 
 /// The dimension along which a layout has neighbours.

@@ -1,0 +1,322 @@
+//! Splits a product along K when an operand is loaded as a tile that would take too much of the shared memory it passes through.
+//!
+//! Requires: `.aa`. Establishes: as before; the parts of such an operand are loads of their own, each beside the product that uses
+//! it and one ahead of the one before, so that two of them share the memory at a time. The sum is made in the same order.
+
+use crate::products::extents;
+use base::arith::{Binary, Overflow, Signedness};
+use base::core_ops::Core;
+use base::ir::{Op as OpId, Operation};
+use base::memory::MemoryOrdering;
+use base::tile::{Dense, Shape, ViewKind};
+use base::{Block, Loc, Target, Value};
+use std::collections::BTreeMap;
+use tileaa::facts::Facts;
+use tileaa::{Function, Op, Type};
+use tileas::layout::Strides;
+
+/// An operand takes at most one of so many equal shares of the shared memory: two parts, and whatever else there is.
+const SHARES: u32 = 3;
+/// The extent along K of a part in bits, at least: one step of any atom.
+const SHORTEST: u32 = 256;
+
+pub(crate) fn run(mut function: Function, target: Target) -> Function {
+    let splits = Planner::new(&function, target).plan();
+    if splits.is_empty() {
+        return function;
+    }
+    for split in &splits {
+        Rewriter { function: &mut function, split, loc: Loc::UNKNOWN, made: Vec::new() }.run();
+    }
+    base::text::compact(&function)
+}
+
+struct Split {
+    product: OpId,
+    block: Block,
+    parts: u32,
+    lhs: Source,
+    rhs: Source,
+}
+
+/// Where the parts of an operand come from.
+enum Source {
+    /// Slices of the whole, along this dimension.
+    Whole(usize),
+    Loads(Loaded),
+}
+
+/// An operand that one load gives, through ops that rearrange or convert it.
+#[derive(Clone)]
+struct Loaded {
+    load: OpId,
+    /// The load's dimension that K is the upper part of.
+    dim: usize,
+    /// The ops from the load to the product, and the dimension in the result of each.
+    chain: Vec<(OpId, usize)>,
+    /// The greatest index that still has parts whose numbers are in the index's range; none when no index is greater.
+    limit: Option<i64>,
+}
+
+struct Planner<'a> {
+    function: &'a Function,
+    facts: Facts<'a>,
+    uses: Vec<u32>,
+    blocks: Vec<Option<Block>>,
+    limit: u32,
+}
+
+impl<'a> Planner<'a> {
+    fn new(function: &'a Function, target: Target) -> Self {
+        let body = &function.body;
+        Planner {
+            function,
+            facts: Facts::of(function),
+            uses: body.use_counts(function.region),
+            blocks: body.op_blocks(),
+            limit: target.shared_memory() / SHARES,
+        }
+    }
+
+    fn plan(&self) -> Vec<Split> {
+        self.function.body.walk(self.function.region).into_iter().filter_map(|op| self.product(op)).collect()
+    }
+
+    fn product(&self, product: OpId) -> Option<Split> {
+        let body = &self.function.body;
+        let Op::Mma { lhs, rhs, .. } = body.ops[product].kind else { return None };
+        let block = self.blocks[product.0 as usize]?;
+        let (k_of_lhs, k_of_rhs) = (self.shape(lhs).len() - 1, self.shape(rhs).len() - 2);
+        let needed = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.limit).next_power_of_two());
+        let parts = needed[0].max(needed[1]);
+        let [.., k] = extents(self.shape(lhs), self.shape(rhs));
+        let bits = [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
+        if parts == 1 || k / parts * bits < SHORTEST {
+            return None;
+        }
+        let side = |operand, dim| self.loaded(operand, dim, product, block, parts);
+        let sides = [side(lhs, k_of_lhs), side(rhs, k_of_rhs)];
+        // What is too large must become small; the other side is split the same way where it can be.
+        if sides.iter().zip(needed).any(|(side, needed)| needed > 1 && side.is_none()) {
+            return None;
+        }
+        let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
+        let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));
+        Some(Split { product, block, parts, lhs, rhs })
+    }
+
+    /// Follows an operand back to its load.
+    fn loaded(&self, operand: Value, mut dim: usize, product: OpId, block: Block, parts: u32) -> Option<Loaded> {
+        let body = &self.function.body;
+        let (mut value, mut chain) = (operand, Vec::new());
+        loop {
+            let op = body.defining_op(value)?;
+            if self.uses[value.0 as usize] != 1 || self.blocks[op.0 as usize] != Some(block) {
+                return None;
+            }
+            let before = match &body.ops[op].kind {
+                Op::LoadView { .. } => break,
+                Op::Core(Core::Permute { x, order }) => (*x, order[dim] as usize),
+                Op::Core(Core::Convert { x, .. }) => (*x, dim),
+                Op::Core(Core::Reshape { x }) => (*x, self.dim_before_reshape(*x, value, dim, parts)?),
+                _ => return None,
+            };
+            chain.push((op, dim));
+            (value, dim) = before;
+        }
+        let load = body.defining_op(value)?;
+        chain.reverse();
+        let limit = self.index_limit(load, dim, parts);
+        (self.can_split(load) && self.can_move(load, product, block)).then_some(Loaded { load, dim, chain, limit })
+    }
+
+    /// The dimension of a reshape's operand that ends in the same bits of the element number.
+    fn dim_before_reshape(&self, x: Value, result: Value, dim: usize, parts: u32) -> Option<usize> {
+        let (from, to) = (Strides::of(self.shape(x)), Strides::of(self.shape(result)));
+        let end = to.dim_bits(dim).end;
+        (0..from.bits.len()).find(|&d| from.dim_bits(d).end == end && from.bits[d] >= parts.trailing_zeros())
+    }
+
+    /// Whether a load's view can be one of smaller tiles.
+    fn can_split(&self, load: OpId) -> bool {
+        let body = &self.function.body;
+        let Op::LoadView { view, order, .. } = &body.ops[load].kind else { return false };
+        let Type::View(ty) = body.ty(*view) else { return false };
+        let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
+        ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && made
+    }
+
+    /// Tiles of greater numbers lie outside of any memory, and so does this one.
+    fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
+        let Op::LoadView { index, .. } = &self.function.body.ops[load].kind else { return None };
+        let (low, high) = self.facts.range(index[dim]);
+        let most = i64::MAX >> (64 - self.bits(index[dim])) >> parts.trailing_zeros();
+        (low < -most || high >= most).then(|| most - 1)
+    }
+
+    /// Whether nothing between a load and the product waits for the load.
+    fn can_move(&self, load: OpId, product: OpId, block: Block) -> bool {
+        let body = &self.function.body;
+        let token = body.ops[load].results[1];
+        let between = body.blocks[block].ops.iter().skip_while(|op| **op != load).take_while(|op| **op != product);
+        let waits = |op: OpId| body.ops[op].kind.operands().contains(&token);
+        !between.copied().any(|op| waits(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(waits))
+    }
+
+    fn bytes(&self, value: Value) -> u32 {
+        // What passes through shared memory is what was loaded, but that is only known to be this much.
+        let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
+        (base::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
+    }
+    fn bits(&self, value: Value) -> u32 {
+        self.function.body.ty(value).tile().map_or(32, |(elem, _)| elem.bits())
+    }
+    fn shape(&self, value: Value) -> &Shape {
+        self.function.body.ty(value).tile().expect("operands are tiles").1
+    }
+}
+
+struct Rewriter<'a> {
+    function: &'a mut Function,
+    split: &'a Split,
+    loc: Loc,
+    /// The ops that take the product's place.
+    made: Vec<OpId>,
+}
+
+impl Rewriter<'_> {
+    fn run(mut self) {
+        let Split { product, block, parts, lhs, rhs } = self.split;
+        let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.function.body.ops[*product].kind else {
+            unreachable!("only products are split")
+        };
+        let views: BTreeMap<OpId, Value> = [lhs, rhs].into_iter().filter_map(|side| self.smaller_view(side)).collect();
+        let mut tokens: BTreeMap<OpId, Vec<Value>> = BTreeMap::new();
+        let mut part = |this: &mut Self, part: u32| {
+            [(lhs, a), (rhs, b)].map(|(source, whole)| match source {
+                Source::Whole(dim) => this.slice(whole, *dim, part),
+                Source::Loads(loaded) => {
+                    let (value, token) = this.load(loaded, views[&loaded.load], part);
+                    tokens.entry(loaded.load).or_default().push(token);
+                    value
+                }
+            })
+        };
+        let mut sum = acc;
+        let mut next = part(&mut self, 0);
+        for i in 0..*parts {
+            let [lhs, rhs] = next;
+            if i + 1 < *parts {
+                next = part(&mut self, i + 1);
+            }
+            self.loc = self.function.body.ops[*product].loc;
+            let ty = self.function.body.ty(sum).clone();
+            sum = self.make(Op::Mma { lhs, rhs, acc: sum, signed_lhs, signed_rhs, fast_acc }, [ty])[0];
+        }
+        for (load, tokens) in tokens {
+            let joined = self.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
+            self.function.body.replace_uses(self.function.body.ops[load].results[1], joined);
+        }
+        self.function.body.replace_uses(self.function.body.result(*product), sum);
+        let gone: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*product]).collect();
+        let ops = &mut self.function.body.blocks[*block].ops;
+        let at = ops.iter().position(|op| op == product).expect("the product is in its block");
+        ops.splice(at..=at, self.made);
+        ops.retain(|op| !gone.contains(op));
+    }
+
+    /// A view of the same memory by tiles that are a part of a load's; it stands beside the load's own.
+    fn smaller_view(&mut self, source: &Source) -> Option<(OpId, Value)> {
+        let Source::Loads(Loaded { load, dim, .. }) = source else { return None };
+        let body = &mut self.function.body;
+        let Op::LoadView { view, .. } = body.ops[*load].kind else { unreachable!("planned as a load") };
+        let made = body.defining_op(view).expect("planned as a made view");
+        let (kind, loc) = (body.ops[made].kind.clone(), body.ops[made].loc);
+        let Type::View(mut ty) = body.ty(view).clone() else { unreachable!("planned as a view") };
+        ty.tile[*dim] /= self.split.parts;
+        let new = body.new_op(kind, [Type::View(ty)], loc);
+        let block = body.op_blocks()[made.0 as usize].expect("the view is made in a block");
+        let ops = &mut body.blocks[block].ops;
+        let at = ops.iter().position(|op| *op == made).expect("the view is made in its block");
+        ops.insert(at + 1, new);
+        Some((*load, body.result(new)))
+    }
+
+    /// One part of a load, and what becomes of it on the way to the product. Results: the operand's part, the token.
+    fn load(&mut self, loaded: &Loaded, new_view: Value, part: u32) -> (Value, Value) {
+        let node = self.function.body.ops[loaded.load].clone();
+        self.loc = node.loc;
+        let Op::LoadView { index, token, order, in_bounds, hints, .. } = node.kind else { unreachable!("planned as a load") };
+        let mut new_index = index.clone();
+        new_index[loaded.dim] = self.part_index(index[loaded.dim], loaded.limit, part);
+        let types = [self.smaller(node.results[0], loaded.dim), Type::Token];
+        let new = Op::LoadView { view: new_view, index: new_index, token, order, in_bounds, hints };
+        let results = self.make(new, types);
+        let mut value = results[0];
+        for &(op, dim) in &loaded.chain {
+            let node = self.function.body.ops[op].clone();
+            self.loc = node.loc;
+            let mut kind = node.kind;
+            kind.for_each_operand_mut(&mut |operand| *operand = value);
+            let ty = self.smaller(node.results[0], dim);
+            value = self.make(kind, [ty])[0];
+        }
+        (value, results[1])
+    }
+
+    /// The number of a part among the smaller tiles.
+    fn part_index(&mut self, mut index: Value, limit: Option<i64>, part: u32) -> Value {
+        if let Some(limit) = limit {
+            index = self.with_number(Binary::MinI { signedness: Signedness::Signed }, index, limit as u64);
+            index = self.with_number(Binary::MaxI { signedness: Signedness::Signed }, index, u64::MAX);
+        }
+        let overflow = Overflow::NoSignedWrap;
+        let first = self.with_number(Binary::MulI { overflow }, index, self.split.parts.into());
+        self.with_number(Binary::AddI { overflow }, first, part.into())
+    }
+
+    fn with_number(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
+        let ty = self.function.body.ty(lhs).clone();
+        let rhs = self.number(number, &ty);
+        self.make(Op::Core(Core::Binary { kind, lhs, rhs }), [ty])[0]
+    }
+
+    fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
+        self.loc = self.function.body.ops[self.split.product].loc;
+        let dims = self.function.body.ty(whole).tile().expect("operands are tiles").1.len();
+        let index = Type::Tile { elem: base::tile::Elem::Scalar(base::Scalar::I32), shape: Shape::new() };
+        let indices = (0..dims).map(|d| self.number(if d == dim { part.into() } else { 0 }, &index)).collect();
+        let ty = self.smaller(whole, dim);
+        self.make(Op::Core(Core::Extract { x: whole, indices }), [ty])[0]
+    }
+
+    fn number(&mut self, number: u64, ty: &Type) -> Value {
+        let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
+        let value = Dense::Splat(number & (u64::MAX >> (64 - bits)));
+        self.make(Op::Core(Core::Constant { value }), [ty.clone()])[0]
+    }
+
+    /// The type of a part of a tile.
+    fn smaller(&self, value: Value, dim: usize) -> Type {
+        let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
+        let mut shape = shape.clone();
+        shape[dim] /= self.split.parts;
+        Type::Tile { elem, shape }
+    }
+
+    fn make(&mut self, kind: Op, results: impl IntoIterator<Item = Type>) -> Vec<Value> {
+        let op = self.function.body.new_op(kind, results, self.loc);
+        self.made.push(op);
+        self.function.body.ops[op].results.to_vec()
+    }
+}
+
+impl Source {
+    /// The ops that the parts replace.
+    fn ops(&self) -> Vec<OpId> {
+        match self {
+            Source::Whole(_) => Vec::new(),
+            Source::Loads(Loaded { load, chain, .. }) => std::iter::once(*load).chain(chain.iter().map(|(op, _)| *op)).collect(),
+        }
+    }
+}
