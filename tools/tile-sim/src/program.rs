@@ -289,6 +289,8 @@ pub(crate) enum Op {
     LoadMatrix {
         shape: MatrixShape,
         transposed: bool,
+        /// Bits of an element in memory: 16, 8, or fewer that are widened to 8.
+        bits: u32,
         dst: Box<[Slot]>,
         address: Address,
     },
@@ -360,6 +362,7 @@ pub(crate) enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatrixShape {
     M8n8,
+    M8n16,
     M16n16,
     M16n8,
 }

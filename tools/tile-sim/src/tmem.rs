@@ -133,7 +133,7 @@ impl Shape {
         match self {
             Shape::S32x32 => (thread, first),
             Shape::S16x32x2 => (thread % 16, first + if thread < 16 { 0 } else { split }),
-            Shape::S16x64 => (thread / 4 + 8 * (thread / 2 % 2), first + (thread % 2) as u32),
+            Shape::S16x64 => (thread / 4 + 8 * (thread % 2), first + (thread / 2 % 2) as u32),
             Shape::S16x128 => (thread / 4 + 8 * register, first + (thread % 4) as u32),
             Shape::S16x256 => (thread / 4 + 8 * (register / 2), first + (2 * (thread % 4) + register % 2) as u32),
         }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn figures_of_the_isa() {
         assert_eq!(Shape::S32x32.place(7, 3, 0), (7, 3));
-        assert_eq!([0, 1, 2, 3, 4].map(|thread| Shape::S16x64.place(thread, 0, 0)), [(0, 0), (0, 1), (8, 0), (8, 1), (1, 0)]);
+        assert_eq!([0, 1, 2, 3, 4].map(|thread| Shape::S16x64.place(thread, 0, 0)), [(0, 0), (8, 0), (0, 1), (8, 1), (1, 0)]);
         assert_eq!([0, 1, 2].map(|index| Shape::S16x128.place(6, index, 0)), [(1, 2), (9, 2), (1, 6)]);
         assert_eq!([0, 1, 2, 3, 4].map(|index| Shape::S16x256.place(6, index, 0)), [(1, 4), (1, 5), (9, 4), (9, 5), (1, 12)]);
         assert_eq!((Shape::S16x32x2.place(3, 2, 32), Shape::S16x32x2.place(19, 2, 32)), ((3, 2), (3, 34)));

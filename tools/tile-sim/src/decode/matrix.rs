@@ -60,13 +60,18 @@ impl Builder<'_> {
                 if dst.len() != self.matrix_count(instruction) * registers || shape == MatrixShape::M16n8 {
                     return Err(unsupported(instruction, "these registers"));
                 }
-                Op::LoadMatrix { shape, transposed: instruction.has("trans"), dst, address: self.address(instruction, 1)? }
+                let bits = match (instruction.has("b6x16_p32"), instruction.has("b4x16_p64")) {
+                    (true, _) => 6,
+                    (_, true) => 4,
+                    _ => instruction.types().next().map_or(16, Type::bits),
+                };
+                Op::LoadMatrix { shape, transposed: instruction.has("trans"), bits, dst, address: self.address(instruction, 1)? }
             }
             "stmatrix" => {
                 let shape = self.matrix_shape(instruction)?;
                 let from = self.operand(instruction, 1)?;
                 let src = self.values(from, 32)?;
-                if src.len() != self.matrix_count(instruction) || shape == MatrixShape::M16n16 {
+                if src.len() != self.matrix_count(instruction) || matches!(shape, MatrixShape::M16n16 | MatrixShape::M8n16) {
                     return Err(unsupported(instruction, "these registers"));
                 }
                 Op::StoreMatrix { shape, transposed: instruction.has("trans"), src, address: self.address(instruction, 0)? }
@@ -81,8 +86,15 @@ impl Builder<'_> {
     }
 
     fn matrix_shape(&self, instruction: &Instruction) -> Result<MatrixShape> {
-        only(instruction, &["sync", "aligned", "m8n8", "m16n16", "m16n8", "x1", "x2", "x4", "trans"])?;
-        let bytes = instruction.types().next() == Some(Type::B8);
+        let known =
+            ["sync", "aligned", "m8n8", "m8n16", "m16n16", "m16n8", "x1", "x2", "x4", "trans", "b8x16", "b6x16_p32", "b4x16_p64"];
+        only(instruction, &known)?;
+        let widened = instruction.has("b8x16") && (instruction.has("b6x16_p32") || instruction.has("b4x16_p64"));
+        let bytes = widened || instruction.types().next() == Some(Type::B8);
+        if instruction.has("m8n16") {
+            let plain = widened && !instruction.has("trans");
+            return if plain { Ok(MatrixShape::M8n16) } else { Err(unsupported(instruction, "this shape")) };
+        }
         match (instruction.has("m8n8"), instruction.has("m16n16"), instruction.has("m16n8")) {
             (true, _, _) if !bytes => Ok(MatrixShape::M8n8),
             (_, true, _) if bytes && instruction.has("trans") => Ok(MatrixShape::M16n16),

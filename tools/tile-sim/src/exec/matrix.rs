@@ -23,7 +23,7 @@ pub(super) fn whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
 impl MatrixShape {
     /// Rows that are addressed, each of 16 bytes, and registers per matrix.
     fn rows(self) -> usize {
-        if self == MatrixShape::M8n8 { 8 } else { 16 }
+        if matches!(self, MatrixShape::M8n8 | MatrixShape::M8n16) { 8 } else { 16 }
     }
     fn registers(self) -> usize {
         if self == MatrixShape::M16n16 { 2 } else { 1 }
@@ -35,6 +35,7 @@ impl MatrixShape {
     fn place(self, lane: usize, register: usize, part: usize, transposed: bool) -> (usize, usize) {
         match self {
             MatrixShape::M8n8 => fragment::matrix8(lane, part, transposed),
+            MatrixShape::M8n16 => (lane / 4, 4 * (lane % 4) + part),
             MatrixShape::M16n16 => fragment::matrix16(lane, register, part),
             MatrixShape::M16n8 => fragment::matrix16x8(lane, part),
         }
@@ -53,6 +54,7 @@ impl Machine<'_> {
         mask: u32,
         shape: MatrixShape,
         transposed: bool,
+        width: u32,
         dst: &[Slot],
         address: Address,
     ) -> Result<Flow> {
@@ -78,6 +80,9 @@ impl Machine<'_> {
                 let shared = &cluster.ctas[cta].shared;
                 let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 rows[row].copy_from_slice(data);
+                if width < 8 {
+                    rows[row] = widen(data, width);
+                }
                 undefined[row] = shared.is_undefined(offset, 16);
             }
             for register in 0..shape.registers() {
@@ -140,6 +145,12 @@ impl Machine<'_> {
         }
         Ok(Flow::Next)
     }
+}
+
+/// Sixteen elements of fewer than eight bits, which lie at the start of a row, each in a byte of its own.
+fn widen(row: &[u8], width: u32) -> [u8; 16] {
+    let all = row.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
+    std::array::from_fn(|index| (all >> (index as u32 * width)) as u8 & ((1 << width) - 1))
 }
 
 /// Transposes an 8x8 matrix of 16-bit elements within the warp.

@@ -124,8 +124,8 @@ impl Machine<'_> {
             Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op)?,
             Op::BulkCommit => warp.bulk_groups += 1,
             Op::BulkWait { left, read } => self.bulk_wait(cluster, cta, warp, *left, *read)?,
-            Op::LoadMatrix { shape, transposed, dst, address } => {
-                return self.load_matrix(cluster, cta, warp, mask, *shape, *transposed, dst, *address);
+            Op::LoadMatrix { shape, transposed, bits, dst, address } => {
+                return self.load_matrix(cluster, cta, warp, mask, *shape, *transposed, *bits, dst, *address);
             }
             Op::StoreMatrix { shape, transposed, src, address } => {
                 return self.store_matrix(cluster, cta, warp, mask, *shape, *transposed, src, *address);

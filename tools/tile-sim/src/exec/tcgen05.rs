@@ -720,10 +720,13 @@ fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usiz
     for register in 0..count {
         for thread in 0..WARP {
             for half in 0..if packed { 2 } else { 1 } {
+                let (lane, column) = shape.place(thread, register, if packed { 0 } else { split });
                 // Packed registers hold two neighbouring columns.
-                let index = if packed { 2 * register + half } else { register };
-                let (lane, column) = shape.place(thread, index, split);
-                f(register, thread, (first + lane, half as u32), start + column)?;
+                let column = match packed {
+                    true => 2 * column + half + if shape == Shape::S16x32x2 && thread >= 16 { split } else { 0 },
+                    false => column,
+                };
+                f(register, thread, (first + lane, half), start + column)?;
             }
         }
     }

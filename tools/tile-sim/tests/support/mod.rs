@@ -1,5 +1,7 @@
 //! Kernels written in a test, and what `tile-sim` makes of them.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "no test uses all of it")]
+
+pub(crate) mod registers;
 
 use std::path::PathBuf;
 use std::process::Command;

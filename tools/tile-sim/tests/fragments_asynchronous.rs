@@ -1,0 +1,297 @@
+//! The same for `wgmma`, with its matrices in shared memory, and for `tcgen05.ld` and `.st`.
+
+mod support;
+
+use support::kernel;
+use support::registers::*;
+
+/// A matrix in shared memory: where the byte of element (row, k) is, and the descriptor's leading and stride offsets and swizzle.
+struct Layout {
+    name: &'static str,
+    /// Of the dimension that is not summed over.
+    major_rows: bool,
+    swizzle: u64,
+    leading: u64,
+    stride: u64,
+    /// Row, byte along the sum when that is contiguous; otherwise byte along the rows, index of the sum.
+    place: fn(usize, usize) -> usize,
+}
+
+/// 16 bytes at a time are exchanged by the number of the row of 128 bytes.
+const fn exchange(address: usize, mask: usize) -> usize {
+    address ^ ((address >> 7 & mask) << 4)
+}
+
+const LAYOUTS: &[Layout] = &[
+    // Eight rows of 16 bytes are together; the second 16 bytes are 2048 further, the next eight rows 128.
+    Layout {
+        name: "rows, no swizzle",
+        major_rows: false,
+        swizzle: 0,
+        leading: 2048,
+        stride: 128,
+        place: |row, byte| row / 8 * 128 + row % 8 * 16 + byte / 16 * 2048 + byte % 16,
+    },
+    Layout {
+        name: "rows of 32 bytes",
+        major_rows: false,
+        swizzle: 3,
+        leading: 16,
+        stride: 256,
+        place: |row, byte| exchange(row * 32 + byte, 1),
+    },
+    Layout {
+        name: "rows of 64 bytes",
+        major_rows: false,
+        swizzle: 2,
+        leading: 16,
+        stride: 512,
+        place: |row, byte| exchange(row * 64 + byte, 3),
+    },
+    Layout {
+        name: "rows of 128 bytes",
+        major_rows: false,
+        swizzle: 1,
+        leading: 16,
+        stride: 1024,
+        place: |row, byte| exchange(row * 128 + byte, 7),
+    },
+    // The other way: 128 bytes along the rows, eight of the sum together; then blocks of 128 bytes are 2048 apart.
+    Layout {
+        name: "columns of 128 bytes",
+        major_rows: true,
+        swizzle: 1,
+        leading: 2048,
+        stride: 1024,
+        place: |byte, k| exchange(byte / 128 * 2048 + k / 8 * 1024 + k % 8 * 128 + byte % 128, 7),
+    },
+];
+
+/// A and B of `wgmma`, in an image of shared memory: A at 0, B at half of it.
+fn image(ty: Type, n: usize, k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>) {
+    let size = ty.bits / 8;
+    let mut bytes = vec![0u8; 2 * HALF];
+    let mut put = |start: usize, rows: usize, salt: usize| -> Vec<Vec<i64>> {
+        let mut matrix = vec![vec![0; k]; rows];
+        for (row, numbers) in matrix.iter_mut().enumerate() {
+            for (at, number) in numbers.iter_mut().enumerate() {
+                *number = ty.number(row, at, salt);
+                let place = if layout.major_rows { (layout.place)(row * size, at) } else { (layout.place)(row, at * size) };
+                bytes[start + place..][..size].copy_from_slice(&ty.encode(*number).to_le_bytes()[..size]);
+            }
+        }
+        matrix
+    };
+    let (a, b) = (put(0, 64, 1), put(HALF, n, 2));
+    (words_of(&bytes), a, b)
+}
+
+const HALF: usize = 32768;
+
+/// Element `i` of an accumulator of a warp: its row among the warp's 16, and its column.
+fn accumulator_place(lane: usize, i: usize) -> (usize, usize) {
+    (lane / 4 + if i % 4 < 2 { 0 } else { 8 }, i / 4 * 8 + lane % 4 * 2 + (i & 1))
+}
+
+/// The registers of A of a warp: the layouts of `mma` with sixteen rows.
+fn left_place(ty: Type, lane: usize, i: usize) -> (usize, usize) {
+    let (g, t) = (lane / 4, lane % 4);
+    let per = 32 / ty.bits;
+    let register = i / per;
+    (g + 8 * (register % 2), register / 2 * 4 * per + t * per + i % per)
+}
+
+fn descriptor(register: &str, address: &str, layout: &Layout) -> String {
+    let constant = (layout.leading >> 4) << 16 | (layout.stride >> 4) << 32 | layout.swizzle << 62;
+    format!("shr.u32 %r20, {address}, 4;\ncvt.u64.u32 {register}, %r20;\nor.b64 {register}, {register}, {constant:#x};\n")
+}
+
+fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_registers: bool) {
+    let k = 256 / ty.bits;
+    let (image, a, b) = image(ty, n, k, layout);
+    let count = 64 * n * d.1 / 32 / 128;
+    let transposed = u8::from(layout.major_rows);
+    let flags = match (ty.bits, left_in_registers) {
+        (16, true) => format!(", 1, 1, {transposed}"),
+        (16, false) => format!(", 1, 1, {transposed}, {transposed}"),
+        _ if d.0 == "s32" => String::new(),
+        _ => ", 1, 1".into(),
+    };
+    let left = if left_in_registers { list(30, 4) } else { "%rd20".into() };
+    let name = format!("wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{1}.{1}", d.0, ty.name);
+    // A thread's registers of A come after the image; they are in the order of the fragment.
+    let body = format!(
+        "{}add.s32 %r21, %r2, {HALF};\n{}{}shl.b32 %r22, %r1, 4;\ncvt.u64.u32 %rd2, %r22;\nadd.s64 %rd2, %rd2, %rd1;\n\
+         add.s64 %rd2, %rd2, {};\n{}mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\n\
+         add.s64 %rd3, %rd3, {};\nwgmma.fence.sync.aligned;\n{name} {}, {left}, %rd21, 0{flags};\n\
+         wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n{}",
+        to_shared(128, 2 * HALF),
+        descriptor("%rd20", "%r2", layout),
+        descriptor("%rd21", "%r21", layout),
+        2 * HALF,
+        loads(30, 4, 0),
+        4 * count,
+        2 * HALF + 128 * 16,
+        list(100, count),
+        stores(100, count),
+    );
+    let mut input = image;
+    for warp in 0..4 {
+        let mut registers = Registers::new(4);
+        for lane in 0..32 {
+            for i in 0..16 * k / 32 {
+                let (row, at) = left_place(ty, lane, i);
+                registers.set(lane, 0, i, ty.bits, ty.encode(a[16 * warp + row][at]));
+            }
+        }
+        input.extend(registers.words);
+    }
+    let out = outputs(&kernel("sm_90a", 128, 2 * HALF as u32, &body), &input, 128 * count, 1);
+    for warp in 0..4 {
+        for lane in 0..32 {
+            for i in 0..16 * n / 32 {
+                let (row, column) = accumulator_place(lane, i);
+                let expected: i64 = (0..k).map(|at| a[16 * warp + row][at] * b[column][at]).sum();
+                let got = Registers::get(&out[warp * 32 * count..], count, lane, i, d.1);
+                let place = format!("{name}, {}: row {}, column {column}", layout.name, 16 * warp + row);
+                assert_eq!(got, accumulator(d.0, expected), "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wgmma_types_and_widths() {
+    let forms = [
+        (F16, ("f32", 32)),
+        (F16, ("f16", 16)),
+        (BF16, ("f32", 32)),
+        (TF32, ("f32", 32)),
+        (E4M3, ("f32", 32)),
+        (E5M2, ("f16", 16)),
+        (S8, ("s32", 32)),
+        (U8, ("s32", 32)),
+    ];
+    for (ty, d) in forms {
+        for (n, left_in_registers) in [(8, false), (24, true), (64, false), (128, true)] {
+            wgmma(ty, n, d, &LAYOUTS[0], left_in_registers);
+        }
+    }
+    wgmma(BF16, 256, ("f32", 32), &LAYOUTS[3], false);
+}
+
+#[test]
+fn wgmma_layouts_of_shared_memory() {
+    for layout in LAYOUTS {
+        wgmma(F16, 128, ("f32", 32), layout, false);
+        wgmma(BF16, 64, ("f32", 32), layout, true);
+        if !layout.major_rows {
+            wgmma(TF32, 16, ("f32", 32), layout, false);
+            wgmma(S8, 32, ("s32", 32), layout, false);
+        }
+    }
+}
+
+/// A form of `tcgen05.ld` and `.st`: registers of one repetition, repetitions, and for thread and register the lane of tensor
+/// memory (from the first) and the column.
+struct Access {
+    name: &'static str,
+    registers: usize,
+    first_lane: usize,
+    place: fn(usize, usize) -> (usize, usize),
+}
+
+const ACCESSES: &[Access] = &[
+    Access { name: "32x32b.x1", registers: 1, first_lane: 0, place: |t, r| (t, r) },
+    Access { name: "32x32b.x16", registers: 16, first_lane: 0, place: |t, r| (t, r) },
+    Access { name: "32x32b.x32", registers: 32, first_lane: 0, place: |t, r| (t, r) },
+    Access { name: "16x64b.x1", registers: 1, first_lane: 0, place: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
+    Access { name: "16x64b.x8", registers: 8, first_lane: 16, place: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
+    Access { name: "16x128b.x1", registers: 2, first_lane: 0, place: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
+    Access { name: "16x128b.x4", registers: 8, first_lane: 16, place: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
+    Access {
+        name: "16x256b.x1",
+        registers: 4,
+        first_lane: 0,
+        place: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
+    },
+    Access {
+        name: "16x256b.x4",
+        registers: 16,
+        first_lane: 16,
+        place: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
+    },
+    Access { name: "16x32bx2.x4", registers: 4, first_lane: 0, place: |t, r| (t % 16, r + t / 16 * 16) },
+];
+
+/// A kernel of one warp that allocates 32 columns, stores in one form, loads in another and writes what it got.
+fn through_tensor_memory(store: (&str, usize), load: (&str, usize), first_lane: (usize, usize), input: &[u32]) -> Vec<u32> {
+    let split = |form: &str| if form.contains("x2.") { ", 16" } else { "" };
+    let body = format!(
+        "mov.b32 %r7, 32;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], %r7;\nbar.sync 0;\nld.shared.b32 %r8, [smem];\n\
+         {}{}mov.b32 %r9, 0;\ntcgen05.st.sync.aligned.32x32b.x32.b32 [%r8], {{{}}};\ntcgen05.wait::st.sync.aligned;\n\
+         add.s32 %r10, %r8, {};\ntcgen05.st.sync.aligned.{} [%r10]{}, {};\ntcgen05.wait::st.sync.aligned;\n\
+         add.s32 %r10, %r8, {};\ntcgen05.ld.sync.aligned.{} {}, [%r10]{};\ntcgen05.wait::ld.sync.aligned;\n{}\
+         tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\n",
+        prologue(32, store.1, load.1),
+        loads(100, store.1, 0),
+        vec!["%r9"; 32].join(", "),
+        first_lane.0 << 16,
+        store.0,
+        split(store.0),
+        list(100, store.1),
+        first_lane.1 << 16,
+        load.0,
+        list(200, load.1),
+        split(load.0),
+        stores(200, load.1),
+    );
+    outputs(&kernel("sm_100a", 32, 64, &body), input, 32 * load.1, 1)
+}
+
+/// Every form loads what the form of a thread a lane stored, and stores what that loads.
+#[test]
+fn tensor_memory_accesses() {
+    let cell = |lane: usize, column: usize| (lane * 100 + column + 7) as u32;
+    for access in ACCESSES {
+        let all: Vec<u32> = (0..32).flat_map(|lane| (0..32).map(move |column| cell(lane, column))).collect();
+        let form = format!("{}.b32", access.name);
+        let out = through_tensor_memory(("32x32b.x32.b32", 32), (&form, access.registers), (0, access.first_lane), &all);
+        for (at, &got) in out.iter().enumerate() {
+            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            assert_eq!(got, cell(access.first_lane + lane, column), "ld.{}: register {at}", access.name);
+        }
+        let input: Vec<u32> = (0..32 * access.registers as u32).map(|n| n + 1).collect();
+        let out = through_tensor_memory((&form, access.registers), ("32x32b.x32.b32", 32), (access.first_lane, 0), &input);
+        let mut expected = vec![0; 1024];
+        for (at, &value) in input.iter().enumerate() {
+            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            expected[(access.first_lane + lane) * 32 + column] = value;
+        }
+        assert_eq!(out, expected, "st.{}", access.name);
+    }
+}
+
+/// Packed forms have the lower halves of two neighbouring columns in a register.
+#[test]
+fn packed_tensor_memory_accesses() {
+    for access in ACCESSES.iter().filter(|access| access.registers <= 8 && !access.name.contains("x2.")) {
+        let cell = |lane: usize, column: usize| (lane * 100 + column + 7) as u32;
+        let all: Vec<u32> = (0..32).flat_map(|lane| (0..32).map(move |column| cell(lane, column) | 0xabcd_0000)).collect();
+        let form = format!("{}.pack::16b.b32", access.name);
+        let out = through_tensor_memory(("32x32b.x32.b32", 32), (&form, access.registers), (0, access.first_lane), &all);
+        for (at, &got) in out.iter().enumerate() {
+            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            let part = |half| cell(access.first_lane + lane, 2 * column + half);
+            assert_eq!(got, part(0) | part(1) << 16, "ld.{form}: register {at}");
+        }
+        let input: Vec<u32> = (0..32 * access.registers as u32).map(|n| n + 1 | (n + 0x4000) << 16).collect();
+        let form = format!("{}.unpack::16b.b32", access.name);
+        let out = through_tensor_memory((&form, access.registers), ("32x32b.x32.b32", 32), (access.first_lane, 0), &input);
+        for (at, &value) in input.iter().enumerate() {
+            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            let place = (access.first_lane + lane) * 32 + 2 * column;
+            assert_eq!([out[place], out[place + 1]], [value & 0xffff, value >> 16], "st.{form}: register {at}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Fragments in registers: small whole numbers in every type, put into the registers of 32 lanes and read back.
+
+use super::Case;
+
+pub(crate) type Place = fn(usize, usize) -> (usize, usize);
+
+/// What an operand of `mma` consists of: how its small whole numbers are written, and the bits of an element in a register.
+#[derive(Clone, Copy)]
+pub(crate) struct Type {
+    pub(crate) name: &'static str,
+    pub(crate) bits: usize,
+    /// The bits of 0, 1, 2, 3; a sign bit for negative numbers, or none.
+    pub(crate) numbers: [u64; 4],
+    pub(crate) sign: u64,
+}
+
+pub(crate) const F16: Type = Type { name: "f16", bits: 16, numbers: [0, 0x3c00, 0x4000, 0x4200], sign: 0x8000 };
+pub(crate) const BF16: Type = Type { name: "bf16", bits: 16, numbers: [0, 0x3f80, 0x4000, 0x4040], sign: 0x8000 };
+pub(crate) const TF32: Type =
+    Type { name: "tf32", bits: 32, numbers: [0, 0x3f80_0000, 0x4000_0000, 0x4040_0000], sign: 0x8000_0000 };
+pub(crate) const F64: Type = Type { name: "f64", bits: 64, numbers: [0, 0x3ff << 52, 0x400 << 52, 0x4008 << 48], sign: 1 << 63 };
+pub(crate) const E4M3: Type = Type { name: "e4m3", bits: 8, numbers: [0, 0x38, 0x40, 0x44], sign: 0x80 };
+pub(crate) const E5M2: Type = Type { name: "e5m2", bits: 8, numbers: [0, 0x3c, 0x40, 0x42], sign: 0x80 };
+pub(crate) const E3M2: Type = Type { name: "e3m2", bits: 8, numbers: [0, 0x0c, 0x10, 0x12], sign: 0x20 };
+pub(crate) const E2M3: Type = Type { name: "e2m3", bits: 8, numbers: [0, 0x08, 0x10, 0x14], sign: 0x20 };
+/// In the middle of a byte, or packed.
+pub(crate) const E2M1_BYTE: Type = Type { name: "e2m1", bits: 8, numbers: [0, 2 << 2, 4 << 2, 5 << 2], sign: 8 << 2 };
+pub(crate) const E2M1: Type = Type { name: "e2m1", bits: 4, numbers: [0, 2, 4, 5], sign: 8 };
+pub(crate) const U8: Type = Type { name: "u8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
+pub(crate) const U4: Type = Type { name: "u4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
+pub(crate) const S8: Type = Type { name: "s8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
+pub(crate) const S4: Type = Type { name: "s4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
+
+impl Type {
+    pub(crate) fn encode(self, value: i64) -> u64 {
+        match (value < 0, self.name) {
+            (true, "s8" | "s4") => value as u64 & (u64::MAX >> (64 - self.bits)),
+            (true, _) => self.numbers[-value as usize] | self.sign,
+            (false, _) => self.numbers[value as usize],
+        }
+    }
+    /// A number for a place that tells places apart.
+    pub(crate) fn number(self, row: usize, column: usize, salt: usize) -> i64 {
+        let hash = (row * 31 + column * 17 + row * column * 7 + salt * 5) % 61 % 7;
+        let value = hash as i64 - 3;
+        if self.sign == 0 && !self.name.starts_with('s') { value.abs() } else { value }
+    }
+}
+
+/// The bits of a register file: registers of every lane, in words.
+pub(crate) struct Registers {
+    pub(crate) per_lane: usize,
+    pub(crate) words: Vec<u32>,
+}
+
+impl Registers {
+    pub(crate) fn new(per_lane: usize) -> Registers {
+        Registers { per_lane, words: vec![0; 32 * per_lane] }
+    }
+    /// Sets element `index` of a fragment whose first register is `first`.
+    pub(crate) fn set(&mut self, lane: usize, first: usize, index: usize, bits: usize, value: u64) {
+        let at = index * bits;
+        let word = lane * self.per_lane + first + at / 32;
+        self.words[word] |= (value << (at % 32)) as u32;
+        if bits == 64 {
+            self.words[word + 1] |= (value >> 32) as u32;
+        }
+    }
+    pub(crate) fn get(words: &[u32], per_lane: usize, lane: usize, index: usize, bits: usize) -> u64 {
+        let word = lane * per_lane + index * bits / 32;
+        match bits {
+            64 => u64::from(words[word]) | u64::from(words[word + 1]) << 32,
+            _ => u64::from(words[word]) >> (index * bits % 32) & (u64::MAX >> (64 - bits)),
+        }
+    }
+}
+
+pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+pub(crate) fn words_of(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
+}
+
+/// Runs a kernel over a buffer of input words, followed by room for the output; gives the output.
+pub(crate) fn outputs(ptx: &str, input: &[u32], output: usize, grid: u32) -> Vec<u32> {
+    let buffer = bytes(&[input, &vec![0; output]].concat());
+    let outcome = Case { ptx, grid: [grid, 1, 1], buffer, options: &["--races", "error"], files: &[] }.run();
+    assert_eq!(outcome.code, 0, "{}\n{ptx}", outcome.errors);
+    words_of(&outcome.out)[input.len()..].to_vec()
+}
+
+/// PTX that loads `count` registers from `%rd2`, or stores them to `%rd3`.
+pub(crate) fn loads(first: usize, count: usize, at: usize) -> String {
+    (0..count).map(|n| format!("ld.global.b32 %r{}, [%rd2+{}];\n", first + n, 4 * (at + n))).collect()
+}
+pub(crate) fn stores(first: usize, count: usize) -> String {
+    (0..count).map(|n| format!("st.global.b32 [%rd3+{}], %r{};\n", 4 * n, first + n)).collect()
+}
+pub(crate) fn list(first: usize, count: usize) -> String {
+    let names: Vec<String> = (first..first + count).map(|n| format!("%r{n}")).collect();
+    format!("{{{}}}", names.join(", "))
+}
+/// `%rd2`: where a thread finds its `input` registers; `%rd3`: where it puts its `output` ones.
+pub(crate) fn prologue(threads: usize, input: usize, output: usize) -> String {
+    format!(
+        "mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd2, %rd2, %rd1;\nmul.lo.u32 %r3, %r1, {};\n\
+         cvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\nadd.s64 %rd3, %rd3, {};\n",
+        4 * input,
+        4 * output,
+        4 * threads * input
+    )
+}
+
+pub(crate) fn accumulator(name: &str, value: i64) -> u64 {
+    match name {
+        "f16" => half(value),
+        "f32" => u64::from((value as f32).to_bits()),
+        "f64" => (value as f64).to_bits(),
+        _ => u64::from(value as i32 as u32),
+    }
+}
+/// A whole number of a few hundred as `f16`.
+pub(crate) fn half(value: i64) -> u64 {
+    let bits = (value as f32).to_bits();
+    let sign = u64::from(bits >> 31) << 15;
+    if value == 0 { 0 } else { sign | u64::from((bits >> 13 & 0x3_ffff) - ((127 - 15) << 10)) }
+}
+
+/// Puts a matrix of small numbers into fragments; gives the numbers.
+pub(crate) fn fill(
+    registers: &mut Registers,
+    first: usize,
+    (ty, place): (Type, Place),
+    (rows, columns): (usize, usize),
+    salt: usize,
+) -> Vec<Vec<i64>> {
+    let mut matrix = vec![vec![i64::MAX; columns]; rows];
+    for lane in 0..32 {
+        for index in 0..rows * columns / 32 {
+            let (row, column) = place(lane, index);
+            matrix[row][column] = ty.number(row, column, salt);
+            registers.set(lane, first, index, ty.bits, ty.encode(matrix[row][column]));
+        }
+    }
+    assert!(matrix.iter().flatten().all(|&value| value != i64::MAX), "the formula covers the matrix");
+    matrix
+}
+
+/// Copies the first `count` bytes of the buffer to shared memory, 16 at a time.
+pub(crate) fn to_shared(threads: usize, count: usize) -> String {
+    format!(
+        "shl.b32 %r10, %r1, 4;\nCOPY:\nadd.s32 %r11, %r2, %r10;\ncvt.u64.u32 %rd10, %r10;\nadd.s64 %rd11, %rd1, %rd10;\n\
+         ld.global.v4.b32 {{%r12, %r13, %r14, %r15}}, [%rd11];\nst.shared.v4.b32 [%r11], {{%r12, %r13, %r14, %r15}};\n\
+         add.s32 %r10, %r10, {};\nsetp.lt.u32 %p9, %r10, {count};\n@%p9 bra COPY;\nfence.proxy.async.shared::cta;\nbar.sync 0;\n",
+        16 * threads
+    )
+}
