@@ -1,5 +1,6 @@
 //! The command lines: habits that every tool keeps, and the driver against the reference.
 
+mod bounds;
 mod builds;
 mod clients;
 mod conventions;
