@@ -38,7 +38,8 @@ const VIEWS: &str = r#"entry @k(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>
 #loc = loc("kernel.py":11:8)
 "#;
 
-const VIEW_OF_A: &str = "  %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]> loc(#loc)
+const VIEW_OF_A: &str =
+    "  %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]> loc(#loc)
   %extent = get_tensor_shape %view : tensor_view<?xf32, strides=[1]> -> tile<i32> loc(#loc)
 ";
 

@@ -1,6 +1,7 @@
 //! The command lines: habits that every tool keeps, and the driver against the reference.
 
 mod bounds;
+mod bugs;
 mod builds;
 mod clients;
 mod conventions;

@@ -24,6 +24,7 @@
 //! }
 //! ```
 
+mod bug;
 pub mod cl;
 mod files;
 pub mod launch;

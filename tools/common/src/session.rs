@@ -8,7 +8,7 @@ use base::envelope::{self, Form};
 use base::{File, Payload};
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// What every tool takes.
@@ -75,8 +75,20 @@ pub struct Session {
     log_seen: usize,
 }
 
-/// What is running and what it was given, for the report when it panics.
-pub(crate) static RUNNING: Mutex<(Option<&'static str>, Option<Input>)> = Mutex::new((None, None));
+/// What is running, for the report when it panics.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) step: Option<&'static str>,
+    /// The last pass that succeeded.
+    pub(crate) before: Option<&'static str>,
+    pub(crate) input: Option<Input>,
+}
+
+pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, before: None, input: None });
+
+fn running() -> MutexGuard<'static, Running> {
+    RUNNING.lock().unwrap_or_else(|error| error.into_inner())
+}
 
 impl Session {
     pub(crate) fn new(about: &'static About, basics: Basics, output: Option<Output>) -> Session {
@@ -121,7 +133,12 @@ impl Session {
     pub fn input(&mut self) -> Result<Input> {
         let path = self.basics.input.clone().filter(|path| path.as_os_str() != "-");
         let input = self.timed("read", |_| read_file(path.as_deref()))?;
-        RUNNING.lock().unwrap_or_else(|error| error.into_inner()).1 = Some(input.clone());
+        if input.piped
+            && let Some(last) = self.times.last_mut()
+        {
+            last.0 = "wait";
+        }
+        running().input = Some(input.clone());
         Ok(input)
     }
 
@@ -166,11 +183,16 @@ impl Session {
 
     /// Runs a step under the clock and under its name.
     pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
-        let before = RUNNING.lock().unwrap_or_else(|error| error.into_inner()).0.replace(name);
+        let around = running().step.replace(name);
+        crate::bug::fail_if_asked(self.about, name);
         let start = Instant::now();
         let result = step(self);
         self.times.push((name, start.elapsed()));
-        RUNNING.lock().unwrap_or_else(|error| error.into_inner()).0 = before;
+        let mut now = running();
+        now.step = around;
+        if self.about.passes.contains(&name) {
+            now.before = Some(name);
+        }
         result
     }
 
@@ -207,7 +229,7 @@ impl Session {
             say(&format!("{}\n", serde_json::json!({ "tool": name, "times": steps })));
             return;
         }
-        let total: f64 = self.times.iter().map(|(_, time)| milliseconds(time)).sum();
+        let total: f64 = self.times.iter().filter(|(step, _)| *step != "wait").map(|(_, time)| milliseconds(time)).sum();
         let rows = self.times.iter().map(|(step, time)| format!("{name:14} {step:24} {:9.3} ms\n", milliseconds(time)));
         say(&(rows.collect::<String>() + &format!("{name:14} {:24} {total:9.3} ms\n", "total")));
     }

@@ -1,12 +1,11 @@
 //! From the command line to the exit code: parsing, the stack, panics.
 
-use crate::report::{ErrorFormat, Reporter, say};
-use crate::session::{Basics, Output, RUNNING, Session, is_silent};
-use base::diag::{Diagnostic, Result};
+use crate::bug::{self, PANIC};
+use crate::report::Reporter;
+use crate::session::{Basics, Output, Session, is_silent};
+use base::diag::Result;
 use clap::{Args, Parser};
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What a tool says about itself.
@@ -96,57 +95,10 @@ fn guarded<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> Resu
             diagnostic.exit_code()
         }
         Err(_) => {
-            report_bug(session.about, reporter);
+            bug::report(session.about, reporter, session.output.is_some());
             crate::exit::BUG
         }
     }
-}
-
-static PANIC: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
-
-/// Says which pass failed and keeps what is needed to see it again.
-fn report_bug(about: &About, reporter: Reporter) {
-    let message = PANIC.lock().unwrap_or_else(|error| error.into_inner()).clone();
-    let (pass, input) = RUNNING.lock().unwrap_or_else(|error| error.into_inner()).clone();
-    let place = pass.map(|pass| format!(" in pass '{pass}'")).unwrap_or_default();
-    let mut bug = Diagnostic::io("BUG001", format!("internal error of {}{place}: {message}", about.name));
-    let kept = input.and_then(|input| keep_reproducer(about, &message, &input.bytes));
-    if let Some(folder) = kept {
-        bug = bug.note(format!("this is a bug of the tool, not of its input; reproduce it with: sh {}/command", folder.display()));
-    }
-    if reporter.0 == ErrorFormat::Reference {
-        say(&format!("error: {}\n", bug.message));
-    } else {
-        reporter.report(&bug);
-    }
-}
-
-/// A folder with the input, the message and the command.
-fn keep_reproducer(about: &About, message: &str, input: &[u8]) -> Option<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("{}-bug-{}", about.name, std::process::id()));
-    fs::create_dir(&folder).ok()?;
-    let mut words: Vec<String> = Vec::new();
-    let mut arguments = std::env::args().skip(1);
-    while let Some(word) = arguments.next() {
-        match word.as_str() {
-            "-o" | "--output" => drop(arguments.next()),
-            _ if word.starts_with('-') && word != "-" && !word.starts_with("-o") && !word.starts_with("--output") => {
-                words.push(word)
-            }
-            _ if words.last().is_some_and(|last| takes_value(last)) => words.push(word),
-            _ => {}
-        }
-    }
-    let quoted: String = words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect();
-    fs::write(folder.join("input"), input).ok()?;
-    fs::write(folder.join("message"), format!("{message}\n")).ok()?;
-    fs::write(folder.join("command"), format!("cd \"$(dirname \"$0\")\" && {}{quoted} input -o output\n", about.name)).ok()?;
-    Some(folder)
-}
-
-/// Options whose value is the next word when it is not joined by `=`.
-fn takes_value(word: &str) -> bool {
-    word.starts_with("--") && !word.contains('=') && !["--verify-only", "--verbose", "--time", "--lineinfo"].contains(&word)
 }
 
 fn after_help(about: &About) -> String {

@@ -4,11 +4,12 @@ use crate::cache::Cache;
 use crate::depfile;
 use crate::pipeline::{Pipeline, Step, tools_folder};
 use crate::remarks::Wanted;
-use crate::run::{Failure, Feed, Outcome, Said, run};
+use crate::run::{End, Failure, Feed, Outcome, Said, run};
 use base::diag::{Diagnostic, Severity, Style};
 use common::cl::{Parsed, parse_integer};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Exit codes of the reference.
 pub(crate) mod exit {
@@ -115,15 +116,20 @@ fn bytecode_version(path: &str) -> Result<(u8, u8), Stop> {
 /// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
 fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks: Option<&Wanted>) -> Result<Compiled, Stop> {
     let folder = tools_folder();
-    let outcome = match (parsed.get("save-temps"), remarks) {
+    let start = Instant::now();
+    let mut outcome = match (parsed.get("save-temps"), remarks) {
         (Some(kept), _) => run_in_groups(&folder, steps, input, Some(&temporary_stem(kept, input, output)), remarks)?,
         (None, Some(_)) => run_in_groups(&folder, steps, input, None, remarks)?,
         (None, None) => run(&folder, steps, &Feed::File(input)),
     };
+    if parsed.flag("time") {
+        let wall = start.elapsed().as_secs_f64() * 1e3;
+        outcome.said.push(Said::Times { tool: "tileiras".into(), times: vec![("all stages".into(), wall)] });
+    }
     let text = render(parsed, &outcome);
     match outcome.failed {
         None => Ok(Compiled { output: outcome.output, text }),
-        Some(failure) => Err(explain(&failure, steps, &outcome.said, text)),
+        Some(failure) => Err(explain(&failure, steps, input, &outcome.said, text)),
     }
 }
 
@@ -137,11 +143,14 @@ fn run_in_groups(
     remarks: Option<&Wanted>,
 ) -> Result<Outcome, Stop> {
     let mut all = Outcome::default();
+    let mut done = 0;
     let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
     for (index, group) in groups.enumerate() {
         let feed = if index == 0 { Feed::File(input) } else { Feed::Bytes(&all.output) };
         let one = run(folder, group, &feed);
-        all = Outcome { output: one.output, failed: one.failed, said: all.said.into_iter().chain(one.said).collect() };
+        let failed = one.failed.map(|failure| Failure { index: done + failure.index, ..failure });
+        all = Outcome { output: one.output, failed, said: all.said.into_iter().chain(one.said).collect() };
+        done += group.len();
         if all.failed.is_some() {
             break;
         }
@@ -185,7 +194,7 @@ fn render(parsed: &Parsed, outcome: &Outcome) -> String {
                 times.iter().for_each(|(step, time)| {
                     let _ = writeln!(text, "{tool:14} {step:24} {time:9.3} ms");
                 });
-                let total: f64 = times.iter().map(|(_, time)| time).sum();
+                let total: f64 = times.iter().filter(|(step, _)| step != "wait").map(|(_, time)| time).sum();
                 let _ = writeln!(text, "{tool:14} {:24} {total:9.3} ms", "total");
             }
         }
@@ -194,12 +203,17 @@ fn render(parsed: &Parsed, outcome: &Outcome) -> String {
 }
 
 /// The end of a failed run: what the first stage refuses is the input's fault, all later failures are one kind.
-fn explain(failure: &Failure, steps: &[Step], said: &[Said], mut text: String) -> Stop {
+fn explain(failure: &Failure, steps: &[Step], input: &str, said: &[Said], mut text: String) -> Stop {
     let explained = said.iter().any(|said| matches!(said, Said::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
     if !explained {
         let _ = writeln!(text, "error: {} failed: {}", failure.tool, failure.status);
     }
-    if steps.first().is_some_and(|first| first.tool == failure.tool) && matches!(failure.code, Some(1 | 3)) {
+    if failure.end == End::Signal
+        && let Some(folder) = crate::bug::keep(&tools_folder(), steps, failure.index, input, &failure.status)
+    {
+        let _ = writeln!(text, "note: this is a bug of {}; reproduce it with: sh {}/command", failure.tool, folder.display());
+    }
+    if failure.index == 0 && matches!(failure.end, End::Code(1 | 3)) {
         return Stop { code: exit::INPUT, text };
     }
     text += "error: failed to compile Tile IR program\n";

@@ -3,6 +3,7 @@
 //! The command line, the exit codes and the messages are those of NVIDIA's tool of this name, so that its clients can use this
 //! one: [`common::cl`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
 
+mod bug;
 mod cache;
 mod depfile;
 mod drive;

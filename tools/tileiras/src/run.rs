@@ -27,10 +27,18 @@ pub(crate) struct Outcome {
 
 #[derive(Debug)]
 pub(crate) struct Failure {
+    /// Its place in the plan.
+    pub(crate) index: usize,
     pub(crate) tool: String,
     pub(crate) status: String,
-    /// The exit code, when it was not ended by a signal and could be started.
-    pub(crate) code: Option<i32>,
+    pub(crate) end: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Code(i32),
+    Signal,
+    NotStarted,
 }
 
 /// A line of standard error, understood where it is ours.
@@ -118,15 +126,15 @@ fn read_all(mut source: impl Read) -> Vec<u8> {
 /// The earliest failure decides, and only what was said up to it counts: later stages got nothing to read.
 fn judge(steps: &[Step], output: Vec<u8>, heard: &[Vec<u8>], statuses: Vec<io::Result<ExitStatus>>) -> Outcome {
     let mut outcome = Outcome { output, ..Outcome::default() };
-    for ((step, heard), status) in steps.iter().zip(heard).zip(statuses) {
+    for (index, ((step, heard), status)) in steps.iter().zip(heard).zip(statuses).enumerate() {
         outcome.said.extend(String::from_utf8_lossy(heard).lines().map(understand));
-        let (status, code) = match status {
+        let (status, end) = match status {
             // Whoever should have read from this one is the one that failed.
             Ok(status) if status.success() || status.signal() == Some(SIGPIPE) => continue,
-            Ok(status) => (status.to_string(), status.code()),
-            Err(error) => (format!("it cannot be run: {error}"), None),
+            Ok(status) => (status.to_string(), status.code().map_or(End::Signal, End::Code)),
+            Err(error) => (format!("it cannot be run: {error}"), End::NotStarted),
         };
-        outcome.failed = Some(Failure { tool: step.tool.clone(), status, code });
+        outcome.failed = Some(Failure { index, tool: step.tool.clone(), status, end });
         break;
     }
     outcome
