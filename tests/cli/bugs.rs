@@ -1,7 +1,7 @@
 //! What is left of a bug of a tool: a message, a code, and a folder to see it again. Debug builds fail where TILEWORKS_FAIL_IN says.
 
-use crate::bytecode;
 use crate::driver::{drive, fake};
+use crate::{bytecode, need_stages};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -52,9 +52,7 @@ fn the_driver_says_where_the_folder_is() {
         return;
     }
     let folder = temporary();
-    for stage in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
-        tool(stage);
-    }
+    need_stages();
     let ran = failing(&folder, "tile-sched:alloc", "tileiras", &[&bytecode(), "--gpu-name=sm_90", "-o", "k.cubin"]);
     assert_eq!(ran.code, Some(5));
     let kept = reproducer(&folder, "tile-sched");

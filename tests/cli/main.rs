@@ -9,13 +9,21 @@ mod driver;
 mod probes;
 mod producer;
 mod sweeps;
+mod wrapped;
 
 use std::path::Path;
-use tests::{root, run, shell};
+use tests::{root, run, shell, tool};
 
 /// A small kernel's bytecode.
 fn bytecode() -> String {
     root().join("tests/run/vadd/kernel.tileirbc").display().to_string()
+}
+
+/// The driver and its stages, which must be built.
+fn need_stages() {
+    for name in ["tileiras", "tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
+        tool(name);
+    }
 }
 
 /// The files of all stages for it, in `folder`, for sm_90.

@@ -4,11 +4,12 @@ const MAGIC: u32 = 0xba55_ed50;
 const HEADER: u16 = 16;
 const ENTRY_HEADER: u32 = 0x40;
 const KIND_ELF: u16 = 2;
-/// 64-bit, for Linux.
-const FLAGS: u64 = 0x11;
+/// 64-bit, and the system of the host.
+const FLAGS_LINUX: u64 = 0x11;
+const FLAGS_WINDOWS: u64 = 0x41;
 
 /// A fatbin that holds one cubin for the architecture of this number.
-pub fn wrap(cubin: &[u8], architecture: u32) -> Vec<u8> {
+pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
     let padded = cubin.len().next_multiple_of(8);
     let mut out = Vec::with_capacity(usize::from(HEADER) + ENTRY_HEADER as usize + padded);
     out.extend(MAGIC.to_le_bytes());
@@ -25,7 +26,7 @@ pub fn wrap(cubin: &[u8], architecture: u32) -> Vec<u8> {
     out.extend([8u16, 1].iter().flat_map(|version| version.to_le_bytes()));
     out.extend(architecture.to_le_bytes());
     out.resize(entry + 0x28, 0);
-    out.extend(FLAGS.to_le_bytes());
+    out.extend(if windows { FLAGS_WINDOWS } else { FLAGS_LINUX }.to_le_bytes());
     out.resize(entry + ENTRY_HEADER as usize, 0);
     out.extend(cubin);
     out.resize(entry + ENTRY_HEADER as usize + padded, 0);

@@ -41,10 +41,9 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
     assembled.messages.iter().for_each(|line| session.say(line));
     match emit {
         Emit::Cubin => Ok(assembled.cubin),
-        Emit::Fatbin => Ok(fatbin::wrap(&assembled.cubin, architecture(&source.chip)?)),
-        Emit::HostObject => {
-            let fatbin = fatbin::wrap(&assembled.cubin, architecture(&source.chip)?);
-            Ok(host::embed(machine, &fatbin))
+        Emit::Fatbin | Emit::HostObject => {
+            let fatbin = fatbin::wrap(&assembled.cubin, architecture(&source.chip)?, convention == Convention::Windows);
+            Ok(if emit == Emit::Fatbin { fatbin } else { host::embed(machine, convention, &fatbin) })
         }
     }
 }

@@ -18,7 +18,10 @@ pub(crate) struct Job {
 
 /// The jobs that a command line asks for: inputs by targets by levels, each with an output of its own.
 pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
-    let kind = parsed.get("emit").unwrap_or("cubin");
+    let kind = match parsed.get("emit").unwrap_or("cubin") {
+        "host-object" => "o",
+        kind => kind,
+    };
     let levels = distinct(parsed, "opt-level");
     let mut jobs = Vec::new();
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();

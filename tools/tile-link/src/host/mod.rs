@@ -12,7 +12,8 @@ mod x86_64;
 use object::elf::RelocationType;
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
+    Architecture, BinaryFormat, Endianness, RelocationEncoding, RelocationFlags, RelocationKind, SectionFlags, SectionKind,
+    SymbolFlags, SymbolKind, SymbolScope, elf,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,14 +107,18 @@ fn table_words(kernels: usize) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// An object file for the system's linker that holds a fatbin where the host runtime looks for one.
-pub(crate) fn embed(machine: Machine, fatbin: &[u8]) -> Vec<u8> {
-    let mut writer = Writer::new(machine);
-    let data = writer.section(b".nv_fatbin", SectionKind::ReadOnlyData, elf::SHF_ALLOC);
+/// An object file for the system's linker that holds a fatbin where the host runtime looks for one: ELF, or COFF for Windows.
+pub(crate) fn embed(machine: Machine, convention: Convention, fatbin: &[u8]) -> Vec<u8> {
+    let (format, names) = match convention {
+        Convention::SystemV => (BinaryFormat::Elf, [".nv_fatbin", ".nvFatBinSegment"]),
+        Convention::Windows => (BinaryFormat::Coff, [".nv_fatb", ".nvFatBi"]),
+    };
+    let mut writer = Writer::of(machine, format);
+    let data = writer.object.add_section(Vec::new(), names[0].into(), SectionKind::ReadOnlyData);
     writer.object.append_section_data(data, fatbin, 8);
     let size = fatbin.len() as u64;
     let symbol = writer.symbol("__tile_fatbin", data, 0, size, SymbolKind::Data, SymbolScope::Compilation);
-    let segment = writer.section(b".nvFatBinSegment", SectionKind::Data, elf::SHF_ALLOC | elf::SHF_WRITE);
+    let segment = writer.object.add_section(Vec::new(), names[1].into(), SectionKind::Data);
     writer.object.append_section_data(segment, &cubin::fatbin::wrapper(), 8);
     writer.symbol("__tile_fatbin_wrapper", segment, 0, 24, SymbolKind::Data, SymbolScope::Dynamic);
     writer.address(segment, cubin::fatbin::WRAPPER_POINTER, symbol);
@@ -127,12 +132,18 @@ struct Writer {
 
 impl Writer {
     fn new(machine: Machine) -> Writer {
+        Writer::of(machine, BinaryFormat::Elf)
+    }
+
+    fn of(machine: Machine, format: BinaryFormat) -> Writer {
         let architecture = match machine {
             Machine::X86_64 => Architecture::X86_64,
             Machine::Aarch64 => Architecture::Aarch64,
         };
-        let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
-        object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+        let mut object = Object::new(format, architecture, Endianness::Little);
+        if format == BinaryFormat::Elf {
+            object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+        }
         Writer { machine, object }
     }
 
@@ -191,11 +202,10 @@ impl Writer {
 
     /// Fills the 64-bit word at `offset` with the address of `symbol`.
     fn address(&mut self, section: SectionId, offset: u64, symbol: SymbolId) {
-        let kind = match self.machine {
-            Machine::X86_64 => elf::R_X86_64_64,
-            Machine::Aarch64 => elf::R_AARCH64_ABS64,
-        };
-        self.relocate(section, offset, symbol, kind, 0);
+        let (kind, encoding) = (RelocationKind::Absolute, RelocationEncoding::Generic);
+        let flags = RelocationFlags::Generic { kind, encoding, size: 64 };
+        let relocation = Relocation { offset, symbol, addend: 0, flags };
+        self.object.add_relocation(section, relocation).expect("sections of this file take relocations");
     }
 
     fn relocate(&mut self, section: SectionId, offset: u64, symbol: SymbolId, r_type: RelocationType, addend: i64) {
@@ -231,6 +241,31 @@ mod tests {
             assert!(symbol("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_1").is_local());
             let data = file.section_by_index(table.section_index().unwrap()).unwrap();
             assert_eq!(data.relocations().count(), 6);
+        }
+    }
+
+    #[test]
+    fn a_fatbin_lies_where_each_system_looks_for_it() {
+        let fatbin = cubin::fatbin::wrap(b"a cubin", 90, false);
+        let forms = [
+            (Convention::SystemV, BinaryFormat::Elf, ".nv_fatbin", ".nvFatBinSegment"),
+            (Convention::Windows, BinaryFormat::Coff, ".nv_fatb", ".nvFatBi"),
+        ];
+        for machine in [Machine::X86_64, Machine::Aarch64] {
+            for (convention, format, data, segment) in forms {
+                let bytes = embed(machine, convention, &fatbin);
+                let file = object::File::parse(&*bytes).unwrap();
+                let wanted = if machine == Machine::X86_64 { Architecture::X86_64 } else { Architecture::Aarch64 };
+                assert_eq!((file.format(), file.architecture()), (format, wanted));
+                assert_eq!(file.section_by_name(data).unwrap().data().unwrap(), fatbin);
+                let segment = file.section_by_name(segment).unwrap();
+                assert_eq!(segment.data().unwrap(), cubin::fatbin::wrapper());
+                let relocations: Vec<_> = segment.relocations().collect();
+                assert!(
+                    matches!(&relocations[..], [(8, to)] if to.size() == 64 && to.kind() == RelocationKind::Absolute),
+                    "{relocations:?}"
+                );
+            }
         }
     }
 
