@@ -27,6 +27,8 @@ pub struct SyncAtom {
     pub k: u32,
     /// Element types of either operand; integer signedness is the op's.
     pub operands: &'static [Scalar],
+    /// Scales of each row of A and column of B in one atom; none for products that are not scaled.
+    pub scales: u32,
     pub acc: Scalar,
     pub since: fn(Target) -> bool,
     pub a: &'static Fragment,
@@ -42,6 +44,9 @@ const A8: Fragment = Fragment { register: &[Col(0), Col(1), Row(3), Col(4)], lan
 const B8: Fragment = Fragment { register: &[Row(0), Row(1), Row(4)], lane: [Row(2), Row(3), Col(0), Col(1), Col(2)] };
 const A64: Fragment = Fragment { register: &[], lane: [Col(0), Col(1), Row(0), Row(1), Row(2)] };
 const B64: Fragment = Fragment { register: &[], lane: [Row(0), Row(1), Col(0), Col(1), Col(2)] };
+const A4: Fragment =
+    Fragment { register: &[Col(0), Col(1), Col(2), Row(3), Col(5)], lane: [Col(3), Col(4), Row(0), Row(1), Row(2)] };
+const B4: Fragment = Fragment { register: &[Row(0), Row(1), Row(2), Row(5)], lane: [Row(3), Row(4), Col(0), Col(1), Col(2)] };
 const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 
@@ -52,6 +57,10 @@ fn always(_: Target) -> bool {
 fn fp8(target: Target) -> bool {
     target.0 >= 89
 }
+/// Scaled products of `mma.sync` are those of sm_12x alone.
+fn block_scales(target: Target) -> bool {
+    (120..130).contains(&target.0)
+}
 
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     SyncAtom {
@@ -60,6 +69,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         n: 8,
         k: 16,
         operands: &[Scalar::F16, Scalar::BF16],
+        scales: 0,
         acc: Scalar::F32,
         since: always,
         a: &A16,
@@ -72,6 +82,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         n: 8,
         k: 16,
         operands: &[Scalar::F16],
+        scales: 0,
         acc: Scalar::F16,
         since: always,
         a: &A16,
@@ -84,6 +95,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         n: 8,
         k: 8,
         operands: &[Scalar::TF32],
+        scales: 0,
         acc: Scalar::F32,
         since: always,
         a: &A32,
@@ -96,6 +108,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         n: 8,
         k: 4,
         operands: &[Scalar::F64],
+        scales: 0,
         acc: Scalar::F64,
         since: always,
         a: &A64,
@@ -108,6 +121,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         n: 8,
         k: 32,
         operands: &[Scalar::I8],
+        scales: 0,
         acc: Scalar::I32,
         since: always,
         a: &A8,
@@ -120,20 +134,64 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         n: 8,
         k: 32,
         operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
+        scales: 0,
         acc: Scalar::F32,
         since: fp8,
         a: &A8,
         b: &B8,
         c: &C16X8,
     },
+    SyncAtom {
+        name: "m16n8k32.mxf8",
+        m: 16,
+        n: 8,
+        k: 32,
+        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
+        scales: 1,
+        acc: Scalar::F32,
+        since: block_scales,
+        a: &A8,
+        b: &B8,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k64.mxf4",
+        m: 16,
+        n: 8,
+        k: 64,
+        operands: &[Scalar::F4E2M1FN],
+        scales: 2,
+        acc: Scalar::F32,
+        since: block_scales,
+        a: &A4,
+        b: &B4,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k64.nvf4",
+        m: 16,
+        n: 8,
+        k: 64,
+        operands: &[Scalar::F4E2M1FN],
+        scales: 4,
+        acc: Scalar::F32,
+        since: block_scales,
+        a: &A4,
+        b: &B4,
+        c: &C16X8,
+    },
 ];
 
 /// The atom for a product of these types and extents on a target; none when the product does not divide into atoms.
-pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3]) -> Option<&'static SyncAtom> {
-    SYNC_ATOMS.iter().find(|atom| {
-        let fits = m.is_multiple_of(atom.m) && n.is_multiple_of(atom.n) && k.is_multiple_of(atom.k);
-        atom.operands.contains(&operand) && atom.acc == acc && (atom.since)(target) && fits
-    })
+pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, extents: [u32; 3]) -> Option<&'static SyncAtom> {
+    SYNC_ATOMS.iter().find(|atom| atom.scales == 0 && atom.acc == acc && atom.takes(target, operand, extents))
+}
+
+/// The atom for a product whose operands have a scale of type `scale` for each `block` elements along K.
+pub fn scaled_atom(target: Target, operand: Scalar, scale: Scalar, block: u32, extents: [u32; 3]) -> Option<&'static SyncAtom> {
+    // With four scales to the atom they may have a fraction.
+    let has_scale = |atom: &SyncAtom| scale == Scalar::F8E8M0FNU || scale == Scalar::F8E4M3FN && atom.scales == 4;
+    SYNC_ATOMS.iter().find(|atom| atom.scales * block == atom.k && has_scale(atom) && atom.takes(target, operand, extents))
 }
 
 pub fn named(name: &str) -> Option<&'static SyncAtom> {
@@ -157,6 +215,11 @@ pub struct WarpGrid {
 }
 
 impl SyncAtom {
+    fn takes(&self, target: Target, operand: Scalar, [m, n, k]: [u32; 3]) -> bool {
+        let fits = m.is_multiple_of(self.m) && n.is_multiple_of(self.n) && k.is_multiple_of(self.k);
+        self.operands.contains(&operand) && (self.since)(target) && fits
+    }
+
     fn fragment(&self, operand: Operand) -> (&'static Fragment, u32, u32) {
         match operand {
             Operand::A => (self.a, self.m, self.k),
@@ -207,6 +270,31 @@ impl SyncAtom {
         Layout { register, lane, warp }
     }
 
+    /// The layout of an operand's scales, of which there are `blocks` along K for each of `lines` rows of A or columns of B. The
+    /// lowest registers are those of one atom. Of the four lanes that share a row of a fragment the first gives the scales of the
+    /// row, for A the second those of the row eight further down.
+    pub fn scale_layout(&self, operand: Operand, batch: u32, lines: u32, blocks: u32, grid: WarpGrid, warp_bits: u32) -> Layout {
+        let [line_bits, block_bits] = [lines, blocks].map(u32::trailing_zeros);
+        let (of_a, low) = (operand == Operand::A, self.scales.trailing_zeros());
+        let (line_at, block_at) = if of_a { (block_bits, 0) } else { (0, line_bits) };
+        let line = |i: u32| 1u32 << (line_at + i);
+        let [m, n] = [self.m, self.n].map(u32::trailing_zeros);
+        let mut lines: Vec<u32> = (if of_a { m } else { n }..line_bits).map(line).collect();
+        let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (line_bits + block_bits + i)).collect();
+        let mut warp = Vec::new();
+        let shares = [(grid.m_bits, of_a), (grid.n_bits, !of_a)];
+        for (count, own) in shares {
+            warp.extend((0..count).map(|_| if own { lines.pop().unwrap_or(0) } else { 0 }));
+        }
+        warp.extend((0..grid.batch_bits).map(|_| batches.pop().unwrap_or(0)));
+        warp.resize(warp_bits as usize, 0);
+        let mut blocks: Vec<u32> = (0..block_bits).map(|i| 1 << (block_at + i)).collect();
+        let further = blocks.split_off(low as usize);
+        let register = blocks.into_iter().chain(further).chain(lines).chain(batches).collect();
+        let lane = vec![if of_a { line(3) } else { 0 }, 0, line(0), line(1), line(2)];
+        Layout { register, lane, warp }
+    }
+
     /// How many warps can share the product usefully, split so that each reads least: rows of A and columns of B. With `rows` the
     /// rows are divided first, so that each warp has whole rows of the result.
     pub fn warp_grid(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> WarpGrid {
@@ -237,6 +325,13 @@ mod tests {
                     continue;
                 }
                 let grid = atom.warp_grid(batch, m, n, 2, false);
+                if atom.scales > 0 {
+                    let blocks = k / (atom.k / atom.scales);
+                    for (operand, lines) in [(Operand::A, m), (Operand::B, n)] {
+                        let layout = atom.scale_layout(operand, batch, lines, blocks, grid, 2);
+                        layout.covers((batch * lines * blocks).trailing_zeros()).unwrap();
+                    }
+                }
                 for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
                     let layout = atom.layout(operand, batch, rows, cols, grid, 2);
                     layout.covers((batch * rows * cols).trailing_zeros()).unwrap();

@@ -101,6 +101,8 @@ base::ops! {
         MmaShared "mma_shared" { lhs: Buffer, rhs: Buffer, acc: Value, signed_lhs: bool, signed_rhs: bool },
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
+        /// The same with a scale for each block of elements along K, in the atom's layout for scales.
+        MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom },
     }
 }
 
@@ -113,8 +115,17 @@ impl Op {
             | Op::ReduceLanes { .. }
             | Op::Scan { .. }
             | Op::Coordinate { .. }
-            | Op::Mma { .. } => true,
+            | Op::Mma { .. }
+            | Op::MmaScaled { .. } => true,
             _ => false,
+        }
+    }
+
+    /// The operands that an atom multiplies.
+    pub fn multiplied(&self) -> Option<[Value; 2]> {
+        match self {
+            Op::Mma { lhs, rhs, .. } | Op::MmaScaled { lhs, rhs, .. } => Some([*lhs, *rhs]),
+            _ => None,
         }
     }
 }

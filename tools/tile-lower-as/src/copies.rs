@@ -123,10 +123,14 @@ impl Planner<'_> {
             }
             let behind = || self.readers(body.result(user), block, between + 1);
             match &body.ops[user].kind {
-                Op::Mma { lhs, rhs, acc, .. } => match self.products.get(user) {
-                    Some(Product::Sync { a, b, .. }) if *acc != value => {
+                kind @ (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) => match self.products.get(user) {
+                    Some(Product::Sync { a, b, scales, .. }) if *acc != value => {
                         found.extend((*lhs == value).then(|| a.clone()));
                         found.extend((*rhs == value).then(|| b.clone()));
+                        if let (Op::MmaScaled { lhs_scale, rhs_scale, .. }, Some([of_a, of_b])) = (kind, scales) {
+                            found.extend((*lhs_scale == value).then(|| of_a.clone()));
+                            found.extend((*rhs_scale == value).then(|| of_b.clone()));
+                        }
                     }
                     _ => return Err("its product is made without matrix instructions"),
                 },
@@ -148,7 +152,7 @@ impl Planner<'_> {
         let body = &self.function.body;
         between <= MOST_BETWEEN
             && self.users[value.0 as usize].iter().any(|user| match &body.ops[*user].kind {
-                Op::Mma { .. } => true,
+                Op::Mma { .. } | Op::MmaScaled { .. } => true,
                 Op::Core(Core::Permute { .. } | Core::Reshape { .. } | Core::Convert { .. }) => {
                     self.reaches_product(body.result(*user), between + 1)
                 }

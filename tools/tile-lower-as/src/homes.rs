@@ -176,7 +176,7 @@ impl Homes {
                 let operand = self.or_default(function, *x);
                 Some(reinterpret_result(&operand, from, to).unwrap_or_else(|| self.or_default(function, result)))
             }
-            Op::Mma { .. } => products.get(op).map(|product| product.accumulator().clone()),
+            Op::Mma { .. } | Op::MmaScaled { .. } => products.get(op).map(|product| product.accumulator().clone()),
             Op::Scan { operands, dim, .. } => Some(scan_layout(&shape(operands[0]), *dim as usize, self.warp_bits)),
             Op::Reduce { operands, dim, .. } => {
                 let from = shape(operands[0]);

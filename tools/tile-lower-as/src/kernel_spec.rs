@@ -27,6 +27,7 @@ fn warps(function: &tileaa::Function) -> u32 {
     let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
     let largest = tiles.map(|(_, shape)| base::tile::element_count(shape)).max().unwrap_or(1);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
-    let multiplies = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. }));
+    let multiplies =
+        function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
     if multiplies { crate::products::warps(function, WARPS) } else { busy.min(WARPS) }
 }

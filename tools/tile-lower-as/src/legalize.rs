@@ -1,15 +1,16 @@
 //! Rewrites products that no atom of the target takes into ones that some does: 8-bit floats as f16 where there are no such
-//! products, and scaled products with the scales multiplied into bf16 operands.
+//! products, and scaled products, where the target has none, with the scales multiplied into bf16 operands.
 //!
 //! Exact: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale as long as the result is in its range.
 
-use crate::products::is_native;
+use crate::products::{extents, is_native};
 use base::arith::{Binary, Convert, Rounding};
 use base::core_ops::Core;
 use base::ir::Op as OpId;
 use base::tile::{Elem, Shape};
 use base::{Loc, Scalar, Target, Value};
 use tileaa::{Function, Op, Type};
+use tileas::mma::scaled_atom;
 
 pub(crate) fn run(function: &Function, target: Target) -> Function {
     let mut function = function.clone();
@@ -41,7 +42,9 @@ impl Legalizer<'_> {
                 let [lhs, rhs] = [lhs, rhs].map(|operand| self.float(operand, Scalar::F16));
                 self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc };
             }
-            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale }
+                if !self.has_scaled_atom(target, [lhs, rhs], [lhs_scale, rhs_scale]) =>
+            {
                 let dims = self.shape(lhs).len();
                 let lhs = self.scaled(lhs, lhs_scale, dims - 1);
                 let rhs = self.scaled(rhs, rhs_scale, dims - 2);
@@ -49,6 +52,14 @@ impl Legalizer<'_> {
             }
             _ => {}
         }
+    }
+
+    fn has_scaled_atom(&self, target: Target, [lhs, rhs]: [Value; 2], scales: [Value; 2]) -> bool {
+        let [elem, scale] = [lhs, scales[0]].map(|value| self.scalar(value));
+        let same = self.scalar(rhs) == elem && self.scalar(scales[1]) == scale;
+        let [.., m, n, k] = extents(&self.shape(lhs), &self.shape(rhs));
+        let block = k / self.shape(scales[0]).last().copied().unwrap_or(1).max(1);
+        same && scaled_atom(target, elem, scale, block, [m, n, k]).is_some()
     }
 
     /// The operand times its scales, of which each serves a run of elements along `dim`.

@@ -6,12 +6,12 @@ use base::{Scalar, Target, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::Layout;
-use tileas::mma::{Operand, SyncAtom, sync_atom};
+use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
 
 #[derive(Clone)]
 pub(crate) enum Product {
-    /// By an atom; layouts of A, B and the accumulator.
-    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout },
+    /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B.
+    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<[Layout; 2]> },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
 }
@@ -33,7 +33,10 @@ impl Products {
         let plan = |op: OpId| match &function.body.ops[op].kind {
             Op::Mma { lhs, rhs, acc, .. } => {
                 let rows = chained.contains(&op);
-                Some((op, plan(function, [*lhs, *rhs, *acc], target, warp_bits as u32, rows)))
+                Some((op, plan(function, [*lhs, *rhs, *acc], None, target, warp_bits as u32, rows)))
+            }
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
+                Some((op, plan(function, [*lhs, *rhs, *acc], Some(*lhs_scale), target, warp_bits as u32, false)))
             }
             _ => None,
         };
@@ -50,15 +53,31 @@ pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
 }
 
-fn plan(function: &Function, [lhs, rhs, acc]: [Value; 3], target: Target, warp_bits: u32, rows: bool) -> Product {
+fn plan(
+    function: &Function,
+    [lhs, rhs, acc]: [Value; 3],
+    lhs_scale: Option<Value>,
+    target: Target,
+    warp_bits: u32,
+    rows: bool,
+) -> Product {
     let tile = |value: Value| function.body.ty(value).tile().expect("products are of tiles");
     let ((a, lhs), (_, rhs), (acc, _)) = (tile(lhs), tile(rhs), tile(acc));
     let [batch, m, n, k] = extents(lhs, rhs);
-    match sync_atom(target, a.carrier(), acc.carrier(), [m, n, k]) {
+    let scaled = lhs_scale.map(|scale| tile(scale)).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
+    let atom = match scaled {
+        None => sync_atom(target, a.carrier(), acc.carrier(), [m, n, k]),
+        Some((scale, blocks)) => scaled_atom(target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
+    };
+    match atom {
         Some(atom) => {
             let grid = atom.warp_grid(batch, m, n, warp_bits, rows);
             let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
-            Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n) }
+            let scales = scaled.map(|(_, blocks)| {
+                [(Operand::A, m), (Operand::B, n)]
+                    .map(|(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, grid, warp_bits))
+            });
+            Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n), scales }
         }
         None => Product::Shared { c: shared_layout(batch, m, n, warp_bits) },
     }
@@ -109,7 +128,7 @@ pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     const MOST_REGISTERS: u32 = 128;
     let registers =
         |op: OpId| match &function.body.ops[op].kind {
-            Op::Mma { acc, .. } => function.body.ty(*acc).tile().map_or(0, |(elem, shape)| {
+            Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => function.body.ty(*acc).tile().map_or(0, |(elem, shape)| {
                 (base::tile::element_count(shape) as u32).saturating_mul(elem.bits().div_ceil(32).max(1))
             }),
             _ => 0,

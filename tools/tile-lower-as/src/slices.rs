@@ -62,7 +62,7 @@ pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
     let body = &function.body;
     let mut only = vec![true; body.values.len()];
     for op in body.walk(function.region) {
-        let product = matches!(body.ops[op].kind, Op::Mma { .. });
+        let product = matches!(body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. });
         for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
             only[value.0 as usize] &= product && place < 2;
         }

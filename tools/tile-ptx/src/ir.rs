@@ -72,10 +72,10 @@ impl<'c> Ir<'c> {
             Elem::Ptr { space, .. } => self.context.ptr_type(address_space(space)).into(),
         }
     }
-    /// The type of a value in memory: i1 takes a byte.
+    /// The type of a value in memory: what is narrower than a byte takes one.
     pub(crate) fn stored(&self, elem: Elem) -> BasicTypeEnum<'c> {
         match elem {
-            Elem::Scalar(Scalar::I1) => self.context.i8_type().into(),
+            narrow if narrow.bits() < 8 => self.context.i8_type().into(),
             other => self.elem(other),
         }
     }

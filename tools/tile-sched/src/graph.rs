@@ -118,7 +118,10 @@ impl Graph {
     }
 
     fn latency(&self, function: &Function, from: usize, to: usize) -> u32 {
-        let product = |i: usize| matches!(function.body.ops[self.nodes[i].op].kind, Op::Core(tileas::Op::Mma { .. }));
+        let product = |i: usize| match &function.body.ops[self.nodes[i].op].kind {
+            Op::Core(program) => program.multiplied().is_some(),
+            _ => false,
+        };
         let cost = &self.nodes[from].cost;
         match (product(from), product(to)) {
             // Sums go round piece by piece.

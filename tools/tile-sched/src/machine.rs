@@ -128,7 +128,7 @@ impl Machine {
             Op::Core(Program::SharedStore { x, .. }) => {
                 cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), self.shared)], shared, false)
             }
-            Op::Core(Program::Mma { lhs, acc, .. }) => {
+            Op::Core(Program::Mma { lhs, acc, .. } | Program::MmaScaled { lhs, acc, .. }) => {
                 let bits = body.ty(*lhs).elem().map_or(16, |elem| elem.bits());
                 let rate = self.products.get(&bits.to_string()).copied().unwrap_or(self.scalar);
                 let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);

@@ -10,25 +10,31 @@ use tileas::{Buffer, MmaAtom, Op};
 
 impl Rewriter<'_> {
     pub(super) fn product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
-        let tileaa::Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, .. } = kind else {
-            return Err(self.unsupported(op));
+        let (lhs, rhs, acc) = match kind {
+            tileaa::Op::Mma { lhs, rhs, acc, .. } | tileaa::Op::MmaScaled { lhs, rhs, acc, .. } => (*lhs, *rhs, *acc),
+            _ => return Err(self.unsupported(op)),
         };
         let loc = self.from.body.ops[op].loc;
-        let (signed_lhs, signed_rhs) = (*signed_lhs, *signed_rhs);
         let plan = self.products.get(op).expect("every product was planned").clone();
-        let acc = self.tile(*acc, plan.accumulator())?;
-        let new = match &plan {
-            Product::Sync { atom, a, b, .. } => {
-                let [lhs, rhs] = [self.tile(*lhs, a)?, self.tile(*rhs, b)?];
+        let acc = self.tile(acc, plan.accumulator())?;
+        let new = match (kind, &plan) {
+            (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Sync { atom, a, b, .. }) => {
+                let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
                 let atom = MmaAtom::Sync { name: atom.name.into() };
-                Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, atom }
+                Op::Mma { lhs, rhs, acc, signed_lhs: *signed_lhs, signed_rhs: *signed_rhs, atom }
             }
-            Product::Shared { .. } => {
-                let dims = self.elem_shape(*lhs).1.len();
+            (tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. }, Product::Sync { atom, a, b, scales: Some([of_a, of_b]), .. }) => {
+                let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
+                let [lhs_scale, rhs_scale] = [self.tile(*lhs_scale, of_a)?, self.tile(*rhs_scale, of_b)?];
+                Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name: atom.name.into() } }
+            }
+            (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Shared { .. }) => {
+                let dims = self.elem_shape(lhs).1.len();
                 // Neighbours along the extent that a thread walks across lie side by side.
-                let [lhs, rhs] = [self.operand_buffer(*lhs, dims - 2, loc)?, self.operand_buffer(*rhs, dims - 1, loc)?];
-                Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs }
+                let [lhs, rhs] = [self.operand_buffer(lhs, dims - 2, loc)?, self.operand_buffer(rhs, dims - 1, loc)?];
+                Op::MmaShared { lhs, rhs, acc, signed_lhs: *signed_lhs, signed_rhs: *signed_rhs }
             }
+            _ => return Err(self.unsupported(op)),
         };
         let ty = self.to.ty(acc).clone();
         let values = self.emit(new, [ty], loc);

@@ -111,7 +111,7 @@ impl<'c> Emitter<'c, '_> {
         for &other in after {
             let kind = &body.ops[other].kind;
             if kind.operands().contains(&value) {
-                return matches!(kind, Op::Core(tileas::Op::Mma { acc, .. }) if *acc != value);
+                return matches!(kind, Op::Core(program) if program.multiplied().is_some_and(|operands| operands.contains(&value)));
             }
             let reads = matches!(
                 kind,

@@ -17,7 +17,13 @@ impl<'c> Emitter<'c, '_> {
             tileas::Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, atom: MmaAtom::Sync { name } } => {
                 let atom = mma::named(name).ok_or_else(|| self.unsupported(op))?;
                 let instruction = self.instruction_name(atom, [*lhs, *rhs, *acc], [*signed_lhs, *signed_rhs]);
-                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], results[0]);
+                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], None, results[0]);
+                Ok(())
+            }
+            tileas::Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name } } => {
+                let atom = mma::named(name).filter(|atom| atom.scales > 0).ok_or_else(|| self.unsupported(op))?;
+                let instruction = self.scaled_name(atom, [*lhs, *rhs], *lhs_scale);
+                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], Some([*lhs_scale, *rhs_scale]), results[0]);
                 Ok(())
             }
             tileas::Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs } => {
@@ -41,8 +47,31 @@ impl<'c> Emitter<'c, '_> {
         format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.m, atom.n, atom.k)
     }
 
+    fn scaled_name(&self, atom: &SyncAtom, operands: [Value; 2], scale: Value) -> String {
+        let name = |value: Value| match self.elem(value).carrier() {
+            Scalar::F8E4M3FN => "e4m3",
+            Scalar::F8E5M2 => "e5m2",
+            _ => "e2m1",
+        };
+        let kind = match atom.scales {
+            1 => "mxf8f6f4",
+            2 => "mxf4",
+            _ => "mxf4nvf4",
+        };
+        let scale = if self.elem(scale).carrier() == Scalar::F8E8M0FNU { "ue8m0" } else { "ue4m3" };
+        let ([a, b], SyncAtom { m, n, k, scales, .. }) = (operands.map(name), atom);
+        format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X.f32.{a}.{b}.f32.{scale}")
+    }
+
     /// Walks over the atoms of a product; the sums stay in registers.
-    fn sync_product(&mut self, atom: &SyncAtom, instruction: &str, [lhs, rhs, acc]: [Value; 3], result: Value) {
+    fn sync_product(
+        &mut self,
+        atom: &SyncAtom,
+        instruction: &str,
+        [lhs, rhs, acc]: [Value; 3],
+        scales: Option<[Value; 2]>,
+        result: Value,
+    ) {
         let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
         let [a_shape, c_shape] = [lhs, acc].map(|value| Strides::of(self.ty(value).shape()));
         let b_shape = Strides::of(self.ty(rhs).shape());
@@ -67,7 +96,8 @@ impl<'c> Emitter<'c, '_> {
                 let b_start = start(&b, place(&b_shape, [batch, k, n]));
                 let a = self.fragment(lhs, a_start, atom.registers(Operand::A) as usize);
                 let b = self.fragment(rhs, b_start, atom.registers(Operand::B) as usize);
-                let sums = self.sync_atom(instruction, &a, &b, &registers[first..first + own]);
+                let scales = scales.map(|scales| self.atom_scales(atom, scales, [batch, m, n, k]));
+                let sums = self.sync_atom(instruction, &a, &b, &registers[first..first + own], scales);
                 registers[first..first + own].copy_from_slice(&sums);
             }
         }
@@ -76,7 +106,39 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
-    fn sync_atom(&self, instruction: &str, a: &[Val<'c>], b: &[Val<'c>], c: &[Val<'c>]) -> Vec<Val<'c>> {
+    /// What the lanes hold of the scales of A and of B for an atom at these elements: one word each.
+    fn atom_scales(&self, atom: &SyncAtom, [of_a, of_b]: [Value; 2], [batch, m, n, k]: [u32; 4]) -> [Val<'c>; 2] {
+        let block = k / (atom.k / atom.scales);
+        [(of_a, [m, block]), (of_b, [block, n])].map(|(value, [row, col])| {
+            let (layout, strides) = (self.layout(value), Strides::of(self.ty(value).shape()));
+            let dims = strides.bits.len();
+            let outer = if dims == 3 { batch << strides.shift[0] } else { 0 };
+            let element = outer | row << strides.shift[dims - 2] | col << strides.shift[dims - 1];
+            let first = solve(&layout.register, element).expect("scales are in the registers of their warp");
+            let bytes = &self.get(value)[first..first + atom.scales as usize];
+            self.packed(bytes, 8)
+        })
+    }
+
+    /// Integers side by side in a word, of so many bits each, the first lowest.
+    fn packed(&self, parts: &[Val<'c>], bits: u32) -> Val<'c> {
+        let ir = self.ir;
+        let mut word = ir.const32(0);
+        for (i, part) in parts.iter().enumerate() {
+            let part = ir.resize(part.into_int_value(), ir.i32(), false);
+            word = ir.or(word, ir.shl(part, ir.const32(i as u32 * bits)));
+        }
+        word.into()
+    }
+
+    fn sync_atom(
+        &self,
+        instruction: &str,
+        a: &[Val<'c>],
+        b: &[Val<'c>],
+        c: &[Val<'c>],
+        scales: Option<[Val<'c>; 2]>,
+    ) -> Vec<Val<'c>> {
         let [a, b] = [a, b].map(|registers| self.words(registers));
         let elem = c[0].get_type();
         let sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
@@ -86,11 +148,17 @@ impl<'c> Emitter<'c, '_> {
             next += count;
             format!("{{{}}}", names.join(", "))
         };
-        let text = format!("{instruction} {}, {}, {}, {};", list(sums.len()), list(a.len()), list(b.len()), list(sums.len()));
+        let mut text = format!("{instruction} {}, {}, {}, {}", list(sums.len()), list(a.len()), list(b.len()), list(sums.len()));
+        if scales.is_some() {
+            // The first byte, of the first lanes of each four.
+            text += &format!(", {}, {{0, 0}}, {}, {{0, 0}}", list(1), list(1));
+        }
+        text.push(';');
+        let scales = scales.into_iter().flatten().collect::<Vec<_>>();
         let outputs = sums.iter().map(|word| format!("={}", self.register_letter(*word)));
-        let inputs = a.iter().chain(&b).chain(&sums).map(|word| self.register_letter(*word).to_string());
+        let inputs = a.iter().chain(&b).chain(&sums).chain(&scales).map(|word| self.register_letter(*word).to_string());
         let constraints: Vec<String> = outputs.chain(inputs).collect();
-        let args: Vec<Val<'c>> = a.into_iter().chain(b).chain(sums.iter().copied()).collect();
+        let args: Vec<Val<'c>> = a.into_iter().chain(b).chain(sums.iter().copied()).chain(scales).collect();
         let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
         let results = self.ir.asm_many(&types, &text, &constraints.join(","), &args, false);
         if results.len() == c.len() {
@@ -119,7 +187,11 @@ impl<'c> Emitter<'c, '_> {
             other => other.into_int_value().get_type().get_bit_width(),
         };
         let count = (32 / bits) as usize;
-        registers.chunks(count).map(|chunk| self.ir.bitcast(self.ir.pack(chunk), self.ir.i32())).collect()
+        let word = |chunk: &[Val<'c>]| match bits {
+            0..8 => self.packed(chunk, bits),
+            _ => self.ir.bitcast(self.ir.pack(chunk), self.ir.i32()),
+        };
+        registers.chunks(count).map(word).collect()
     }
 
     /// For each step of K every thread reads the rows and columns that its accumulators need, and multiplies and adds.

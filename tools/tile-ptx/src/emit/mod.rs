@@ -231,7 +231,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
             Op::CopyView { .. } => self.copy_view(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
-            Op::Mma { .. } | Op::MmaShared { .. } => self.product(op, program, results),
+            Op::Mma { .. } | Op::MmaScaled { .. } | Op::MmaShared { .. } => self.product(op, program, results),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
             Op::Scan { operands, dim, reverse, body } => self.scan(op, operands, *dim, *reverse, *body, results),
             Op::SharedGather { buffer, index } => {
@@ -340,10 +340,13 @@ impl<'c, 'a> Emitter<'c, 'a> {
             let byte = value.into_int_value();
             return self.ir.icmp(inkwell::IntPredicate::NE, byte, byte.get_type().const_zero()).into();
         }
+        if elem.bits() < 8 {
+            return self.ir.resize(value.into_int_value(), self.ir.int(elem.bits()), false).into();
+        }
         value
     }
     pub(crate) fn memory_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
-        if elem == Elem::Scalar(base::Scalar::I1) {
+        if elem.bits() < 8 {
             return self.ir.resize(value.into_int_value(), self.ir.int(8), false).into();
         }
         value

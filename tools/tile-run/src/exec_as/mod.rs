@@ -241,7 +241,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::Coordinate { dim } => Ok(Plan::Made(self.coordinates(self.result(op), *dim))),
             Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduce(op, kind),
-            Op::Mma { .. } => self.check_fragments(kind).map(|()| Plan::None),
+            Op::Mma { .. } | Op::MmaScaled { .. } => self.check_fragments(kind).map(|()| Plan::None),
             Op::MmaShared { .. } => self.check_buffers(kind).map(|()| Plan::None),
             _ => Ok(Plan::None),
         }
@@ -263,7 +263,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
                 self.shared_access(op, kind, env)
             }
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.reduce(op, kind, env),
-            Op::Mma { .. } => self.product(op, kind, env),
+            Op::Mma { .. } | Op::MmaScaled { .. } => self.product(op, kind, env),
             Op::MmaShared { .. } => self.product_of_buffers(op, kind, env),
         }
     }

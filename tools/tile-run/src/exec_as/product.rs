@@ -11,7 +11,7 @@ use base::tile::Shape;
 use base::{Op as OpId, Value as Id};
 use std::collections::BTreeSet;
 use tileas::layout::{LANE_BITS, Strides};
-use tileas::mma::{self, Bit, Fragment};
+use tileas::mma::{self, Bit, Fragment, SyncAtom};
 use tileas::{Buffer, MmaAtom, Op};
 
 /// The extents of a product: of both operands and the accumulator, which may have a batch dimension in front.
@@ -61,14 +61,23 @@ fn multiply(a: &Tile, b: &Tile, c: &Tile, signed_lhs: bool, signed_rhs: bool) ->
 impl<O: Step> SpreadProgram<'_, O> {
     /// The lowest registers and the lanes of each tile are the atom's fragments, and each sum's row and column are in its warp.
     pub(super) fn check_fragments(&self, kind: &Op) -> Result<(), String> {
-        let Op::Mma { lhs, rhs, acc, atom, .. } = kind else { unreachable!("called for products only") };
+        let (Op::Mma { lhs, rhs, acc, atom, .. } | Op::MmaScaled { lhs, rhs, acc, atom, .. }) = kind else {
+            unreachable!("called for products only")
+        };
         let extents = Extents::new([*lhs, *rhs, *acc].map(|id| self.shape(id)))?;
         let MmaAtom::Sync { name } = atom else { return Ok(()) };
         let atom = mma::named(name).ok_or_else(|| format!("names an unknown atom {name}"))?;
+        if (atom.scales > 0) != matches!(kind, Op::MmaScaled { .. }) {
+            return Err(format!("does not fit the atom {name}"));
+        }
         for (id, fragment) in [(*lhs, atom.a), (*rhs, atom.b), (*acc, atom.c)] {
             self.check_fragment(id, fragment)?;
         }
-        let acc = self.spread(*acc);
+        if let Op::MmaScaled { lhs_scale, rhs_scale, .. } = kind {
+            self.check_scales(*lhs_scale, atom, true)?;
+            self.check_scales(*rhs_scale, atom, false)?;
+        }
+        let (acc_id, acc) = (*acc, self.spread(*acc));
         let mut known = BTreeSet::new();
         for slot in 0..acc.slots() {
             let (warp, sum) = (acc.warp(slot), acc.elements[slot]);
@@ -77,7 +86,12 @@ impl<O: Step> SpreadProgram<'_, O> {
             if news == [false, false] {
                 continue;
             }
-            for (id, elements) in [*lhs, *rhs].into_iter().zip(extents.needed(sum)) {
+            let mut needed: Vec<(Id, Vec<u32>)> = [*lhs, *rhs].into_iter().zip(extents.needed(sum)).collect();
+            if let Op::MmaScaled { lhs_scale, rhs_scale, .. } = kind {
+                let scales = Extents::new([*lhs_scale, *rhs_scale, acc_id].map(|id| self.shape(id)))?;
+                needed.extend([*lhs_scale, *rhs_scale].into_iter().zip(scales.needed(sum)));
+            }
+            for (id, elements) in needed {
                 let spread = self.spread(id);
                 let held = |element: u32| {
                     (warp << LANE_BITS..(warp + 1) << LANE_BITS).any(|thread| spread.slot(thread, element).is_some())
@@ -105,13 +119,35 @@ impl<O: Step> SpreadProgram<'_, O> {
         }
     }
 
+    /// The lanes of a row's quad that the atom asks have the row's scales, the lowest registers those of one atom.
+    fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool) -> Result<(), String> {
+        let (layout, strides) = (&self.spread(id).layout, Strides::of(self.ty(id).shape()));
+        let rank = strides.shift.len();
+        let (line, block) = if of_lhs { (rank - 2, rank - 1) } else { (rank - 1, rank - 2) };
+        let line = |bit: u32| 1 << (strides.shift[line] + bit);
+        let lanes = [if of_lhs { line(3) } else { 0 }, 0, line(0), line(1), line(2)];
+        let registers: Vec<u32> = (0..atom.scales.trailing_zeros()).map(|bit| 1 << (strides.shift[block] + bit)).collect();
+        match layout.register.starts_with(&registers) && layout.lane == lanes {
+            true => Ok(()),
+            false => Err(format!("finds the scales {id} in a layout that is not the atom's: {layout:?}")),
+        }
+    }
+
     pub(super) fn product(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Results> {
-        let Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, atom } = kind else { unreachable!("called for products only") };
+        let (Op::Mma { lhs, rhs, acc, atom, .. } | Op::MmaScaled { lhs, rhs, acc, atom, .. }) = kind else {
+            unreachable!("called for products only")
+        };
         if !matches!(atom, MmaAtom::Sync { .. }) {
             return Err(self.unsupported(op, "by this atom"));
         }
         let [a, b, c] = [self.whole(*lhs, env)?, self.whole(*rhs, env)?, self.whole(*acc, env)?];
-        let whole = multiply(&a, &b, &c, *signed_lhs, *signed_rhs);
+        let whole = match kind {
+            Op::Mma { signed_lhs, signed_rhs, .. } => multiply(&a, &b, &c, *signed_lhs, *signed_rhs),
+            Op::MmaScaled { lhs_scale, rhs_scale, .. } => {
+                product::scaled_product(&a, &b, &c, &self.whole(*lhs_scale, env)?, &self.whole(*rhs_scale, env)?)
+            }
+            _ => unreachable!("called for products only"),
+        };
         self.one(op, self.distribute(self.result(op), &whole))
     }
 
