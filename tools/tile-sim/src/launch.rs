@@ -1,6 +1,6 @@
 //! From a launch description to a machine and back to files.
 
-use crate::decode::decode;
+use crate::decode::{Sizes, decode};
 use crate::fault::{Fault, Result};
 use crate::machine::{Delivery, Machine, Options};
 use crate::memory::Global;
@@ -29,7 +29,8 @@ pub(crate) fn run(
         None => Vec::new(),
     };
     let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
-    let program = decode(module, launch.entry.as_deref()).map_err(as_diagnostic)?;
+    let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
+    let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
     let params = parameters(&program, &launch, &maps).map_err(as_diagnostic)?;
     let options = Options {
         delivery: match arguments.delivery {

@@ -26,6 +26,8 @@ const TURN: u32 = 200;
 const SLICE: u64 = 20_000_000;
 /// Clusters that run side by side at most.
 const RESIDENT: usize = 64;
+/// Bytes that these may take.
+const MEMORY: u64 = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
@@ -114,11 +116,12 @@ impl<'p> Machine<'p> {
 
     /// Runs the whole grid.
     pub(crate) fn run(&mut self) -> Result<()> {
-        let mut waiting = self.cluster_ids()?.into_iter();
+        let mut waiting = self.cluster_ids()?;
+        let resident = self.resident()?;
         let mut running: Vec<Cluster> = Vec::new();
         let mut last_admission = 0;
         loop {
-            let slow = self.total - last_admission > SLICE && running.len() < RESIDENT;
+            let slow = self.total - last_admission > SLICE && running.len() < resident;
             if (running.is_empty() || slow)
                 && let Some(id) = waiting.next()
             {
@@ -148,13 +151,28 @@ impl<'p> Machine<'p> {
                 continue;
             }
             match waiting.next() {
-                Some(id) if running.len() < RESIDENT => running.push(self.cluster(id)),
+                Some(id) if running.len() < resident => running.push(self.cluster(id)),
                 _ => return Err(deadlock(self.program, &running)),
             }
         }
     }
 
-    fn cluster_ids(&self) -> Result<Vec<[u32; 3]>> {
+    /// How many clusters run side by side at most.
+    fn resident(&self) -> Result<usize> {
+        let program = self.program;
+        let warps = u64::from(program.threads.div_ceil(32));
+        let ctas = u64::from(program.cluster.iter().product::<u32>());
+        let registers = u64::from(program.slots) * 8 * WARP as u64;
+        // The order of accesses keeps what each warp of the cluster read of each word.
+        let order = u64::from(program.shared_bytes) * 2 * (warps * ctas + 2).min(64);
+        let warp = registers + u64::from(program.local_bytes) * WARP as u64;
+        match MEMORY / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
+            0 => Err(Fault::unsupported("a cluster with so many registers and so much local memory")),
+            count => Ok(RESIDENT.min(count as usize)),
+        }
+    }
+
+    fn cluster_ids(&self) -> Result<impl Iterator<Item = [u32; 3]> + use<>> {
         let size = self.program.cluster;
         let divide = |axis: usize| -> Result<u32> {
             if self.program.grid_of_clusters {
@@ -170,8 +188,8 @@ impl<'p> Machine<'p> {
         if total > 1 << 26 {
             return Err(Fault::unsupported(format!("a grid of {total} clusters")));
         }
-        let rows = (0..z).flat_map(|z| (0..y).map(move |y| (y, z)));
-        Ok(rows.flat_map(|(y, z)| (0..x).map(move |x| [x, y, z])).collect())
+        let rows = (0..z).flat_map(move |z| (0..y).map(move |y| (y, z)));
+        Ok(rows.flat_map(move |(y, z)| (0..x).map(move |x| [x, y, z])))
     }
 
     fn cluster(&self, id: [u32; 3]) -> Cluster {
@@ -207,10 +225,14 @@ impl<'p> Machine<'p> {
         };
         let value = |part: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(part.into())); WARP];
         match special {
-            Special::Tid(0) => std::array::from_fn(|lane| (warp * 32 + lane) as u64),
-            Special::Tid(_) | Special::Zero => [0; WARP],
-            Special::Ntid(0) => [self.program.threads.into(); WARP],
-            Special::Ntid(_) | Special::One => [1; WARP],
+            Special::Tid(part) => {
+                let [x, y, z] = self.program.block;
+                let (before, extent) = [(1, x), (x, y), (x * y, z)][usize::from(part)];
+                std::array::from_fn(|lane| u64::from((warp * 32 + lane) as u32 / before % extent))
+            }
+            Special::Ntid(part) => value(part, &|axis| self.program.block[axis]),
+            Special::Zero => [0; WARP],
+            Special::One => [1; WARP],
             Special::Ctaid(part) => value(part, &|axis| place.id[axis] * size[axis] + place.within[axis]),
             Special::Nctaid(part) => value(part, &|axis| clusters(axis) * size[axis]),
             Special::ClusterId(part) => value(part, &|axis| place.id[axis]),
@@ -233,6 +255,7 @@ impl<'p> Machine<'p> {
                 })
             }),
             Special::SharedSize => [self.program.shared_bytes.into(); WARP],
+            Special::DynamicShared => [self.program.dynamic_shared.into(); WARP],
         }
     }
 

@@ -31,6 +31,8 @@ mod lanes;
 mod launch;
 mod machine;
 mod memory;
+#[cfg(test)]
+mod mutants;
 mod order;
 mod pending;
 mod product;
@@ -81,6 +83,12 @@ struct Arguments {
     /// Another order of warps; each seed always gives the same
     #[arg(long, value_name = "N")]
     schedule_seed: Option<u64>,
+    /// Threads of a block, for kernels that do not say it
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = block)]
+    block: Option<[u32; 3]>,
+    /// Bytes of shared memory that the launch adds
+    #[arg(long, value_name = "BYTES")]
+    dynamic_shared: Option<u32>,
     /// Warp instructions after which a kernel is taken not to end
     #[arg(long, value_name = "N", default_value_t = 4_000_000_000)]
     instruction_limit: u64,
@@ -97,6 +105,15 @@ enum Races {
     Error,
     Warn,
     Ignore,
+}
+
+fn block(text: &str) -> std::result::Result<[u32; 3], String> {
+    let mut dims = [1; 3];
+    for (index, part) in text.split(',').enumerate() {
+        let dim = dims.get_mut(index).ok_or("a block has three dimensions")?;
+        *dim = part.parse().map_err(|_| format!("'{part}' is no number"))?;
+    }
+    Ok(dims)
 }
 
 fn main() -> std::process::ExitCode {

@@ -10,6 +10,9 @@ use crate::fault::Result;
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
 
+/// What may be under way at once; older work is then done although nobody waits for it.
+pub(crate) const QUEUE: usize = 1 << 14;
+
 pub(crate) struct Pending {
     /// Who issued it.
     pub(crate) actor: Actor,
@@ -41,6 +44,10 @@ impl Machine<'_> {
             Delivery::Early => self.perform(cluster, pending),
             Delivery::Late => {
                 cluster.pending.push_back(pending);
+                // No queue is endless.
+                while cluster.pending.len() > QUEUE {
+                    self.deliver(cluster)?;
+                }
                 Ok(())
             }
         }

@@ -23,6 +23,8 @@ pub(crate) struct Program {
     /// Module variables in global and constant memory.
     pub(crate) globals: Vec<GlobalVariable>,
     pub(crate) threads: u32,
+    pub(crate) block: [u32; 3],
+    pub(crate) dynamic_shared: u32,
     pub(crate) cluster: [u32; 3],
     /// The grid counts clusters, not CTAs.
     pub(crate) grid_of_clusters: bool,
@@ -71,6 +73,7 @@ pub(crate) enum Special {
     Zero,
     One,
     SharedSize,
+    DynamicShared,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

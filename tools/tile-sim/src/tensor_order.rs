@@ -12,6 +12,8 @@ use crate::tmem::{COLUMNS, LANES};
 use std::ops::Range;
 
 const GROUPS: usize = LANES / 32;
+/// Cells of loads that a warp may have under way.
+const LOADS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct TensorOrder {
@@ -141,6 +143,7 @@ impl Order {
             fences: if touch == Touch::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
             commits: if committed { self.tensor.commits[id] + 1 } else { 0 },
         };
+        let mut loads = Vec::new();
         for column in columns {
             for group in groups.clone() {
                 let index = column as usize * GROUPS + group;
@@ -157,10 +160,15 @@ impl Order {
                     cell.reads.retain(|read| read.warp != id || (read.commits > 0) != committed);
                     cell.reads.push(now);
                     if touch == Touch::Load {
-                        self.tensor.loads[id].push((cta, index));
+                        loads.push((cta, index));
                     }
                 }
             }
+        }
+        // A program may load for ever and never wait.
+        self.tensor.loads[id].extend(loads);
+        if self.tensor.loads[id].len() > LOADS {
+            self.tensor_loaded(actor);
         }
         Ok(())
     }

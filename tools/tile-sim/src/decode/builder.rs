@@ -15,13 +15,22 @@ pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
 pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
 /// The first bytes of shared memory belong to the system, so that address 0 is no variable.
 pub(crate) const SHARED_START: u32 = 1024;
-/// Bytes of shared memory that a CTA may have.
-const SHARED_LIMIT: u64 = 1 << 20;
-const LOCAL_LIMIT: u64 = 1 << 20;
+/// Bytes of shared memory that a CTA may have, and of local memory that a thread may.
+const SHARED_LIMIT: u64 = 228 << 10;
+const LOCAL_LIMIT: u64 = 512 << 10;
+/// CTAs of a cluster.
+const CLUSTER_LIMIT: u32 = 16;
 /// How deep calls may nest, and how many instructions they may make a program.
 const CALL_DEPTH: usize = 32;
 const CODE_LIMIT: usize = 4 << 20;
-const GLOBAL_LIMIT: u64 = 1 << 30;
+const GLOBAL_LIMIT: u64 = 256 << 20;
+
+/// Sizes that a launch gives and the text does not.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    pub(crate) block: Option<[u32; 3]>,
+    pub(crate) dynamic_shared: Option<u32>,
+}
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -69,13 +78,13 @@ pub(super) struct Builder<'m> {
     shared_bytes: u64,
     local_bytes: u64,
     globals: Vec<GlobalVariable>,
-    dynamic_shared: Vec<String>,
+    sizes: Sizes,
     /// Where the functions being inlined end.
     inlined: Vec<u32>,
 }
 
 impl<'m> Builder<'m> {
-    pub(super) fn new(module: &'m Module, function: &'m Function) -> Result<Self> {
+    pub(super) fn new(module: &'m Module, function: &'m Function, sizes: Sizes) -> Result<Self> {
         let mut builder = Builder {
             function,
             functions: HashMap::new(),
@@ -93,12 +102,16 @@ impl<'m> Builder<'m> {
             carry: None,
             params: Vec::new(),
             param_bytes: 0,
-            shared_bytes: u64::from(SHARED_START),
+            // Dynamic shared memory comes first, so that its place does not depend on what is declared later.
+            shared_bytes: u64::from(SHARED_START) + u64::from(sizes.dynamic_shared.unwrap_or(0)),
             local_bytes: 0,
             globals: Vec::new(),
-            dynamic_shared: Vec::new(),
+            sizes,
             inlined: Vec::new(),
         };
+        if builder.shared_bytes > SHARED_LIMIT {
+            return Err(Fault::new("SIM002", "there is not so much shared memory"));
+        }
         let mut initialised = Vec::new();
         for item in &module.items {
             match item {
@@ -121,9 +134,6 @@ impl<'m> Builder<'m> {
     }
 
     pub(super) fn finish(mut self) -> Result<Program> {
-        if let Some(name) = self.dynamic_shared.first() {
-            return Err(Fault::unsupported(format!("'{name}' is dynamic shared memory, which no launch file sizes")));
-        }
         let mut targets = Vec::new();
         for (name, place) in &self.labels {
             targets.push(place.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not placed")))?);
@@ -140,9 +150,20 @@ impl<'m> Builder<'m> {
             let at = |index: usize| values.get(index).map_or(1, |&value| value.clamp(0, i64::from(u32::MAX)) as u32);
             Some([at(0), at(1), at(2)])
         };
-        let threads = dims("reqntid").or(dims("maxntid")).unwrap_or([128, 1, 1]);
-        if threads[1] != 1 || threads[2] != 1 || threads[0] == 0 || threads[0] > 1024 {
-            return Err(Fault::unsupported(format!("blocks of {threads:?} threads are not supported")));
+        let count = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
+        let block = match (dims("reqntid"), self.sizes.block) {
+            (Some(required), Some(block)) if required != block => {
+                let message = format!("'{}' wants blocks of {required:?} threads, not {block:?}", self.function.name);
+                return Err(Fault::new("SIM002", message));
+            }
+            (required, block) => required.or(block).or(dims("maxntid")).unwrap_or([128, 1, 1]),
+        };
+        if !(1..=1024).contains(&count(block)) {
+            return Err(Fault::new("SIM002", format!("a block of {block:?} threads")));
+        }
+        let cluster = dims("reqnctapercluster").unwrap_or([1; 3]);
+        if !(1..=CLUSTER_LIMIT).contains(&count(cluster)) {
+            return Err(Fault::new("SIM002", format!("a cluster of {cluster:?} CTAs")));
         }
         Ok(Program {
             entry: self.function.name.clone(),
@@ -156,8 +177,10 @@ impl<'m> Builder<'m> {
             shared_bytes: self.shared_bytes as u32,
             local_bytes: self.local_bytes as u32,
             globals: self.globals,
-            threads: threads[0],
-            cluster: dims("reqnctapercluster").unwrap_or([1; 3]),
+            threads: count(block),
+            block,
+            dynamic_shared: self.sizes.dynamic_shared.unwrap_or(0),
+            cluster,
             grid_of_clusters: self.function.directive("blocksareclusters").is_some(),
         })
     }
@@ -211,8 +234,12 @@ impl<'m> Builder<'m> {
         let align = u64::from(variable.align.unwrap_or_else(|| variable.ty.bytes()).max(1));
         let address = match variable.space {
             ptx::Space::Shared | ptx::Space::SharedCta => {
-                if variable.linkage == Linkage::Extern {
-                    self.dynamic_shared.push(variable.name.clone());
+                if variable.linkage == Linkage::Extern && variable.dims.iter().any(Option::is_none) {
+                    let sized =
+                        || Fault::new("SIM002", format!("'{}' is dynamic shared memory: give --dynamic-shared", variable.name));
+                    self.sizes.dynamic_shared.ok_or_else(sized)?;
+                    self.bind(&variable.name, Binding::Variable { address: u64::from(SHARED_START) });
+                    return Ok(());
                 }
                 let address = self.shared_bytes.next_multiple_of(align);
                 self.shared_bytes = address + bytes;
@@ -570,7 +597,8 @@ fn special_register(name: &str) -> Option<Special> {
         "%lanemask_lt" => Special::LaneMask(LaneMask::Lt),
         "%lanemask_ge" => Special::LaneMask(LaneMask::Ge),
         "%lanemask_gt" => Special::LaneMask(LaneMask::Gt),
-        "%smid" | "%gridid" | "%dynamic_smem_size" => Special::Zero,
+        "%smid" | "%gridid" => Special::Zero,
+        "%dynamic_smem_size" => Special::DynamicShared,
         "%nsmid" | "%is_explicit_cluster" => Special::One,
         "%total_smem_size" => Special::SharedSize,
         _ => return None,

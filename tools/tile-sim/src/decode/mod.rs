@@ -15,7 +15,7 @@ mod memory;
 mod tcgen05;
 mod wgmma;
 
-pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
+pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START, Sizes};
 
 use crate::fault::{Fault, Result};
 use crate::program::{Op, Program};
@@ -23,7 +23,7 @@ use builder::Builder;
 use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
 /// Decodes one entry: the named one, or the only one.
-pub(crate) fn decode(module: &Module, entry: Option<&str>) -> Result<Program> {
+pub(crate) fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Program> {
     let entries: Vec<&Function> = module
         .items
         .iter()
@@ -40,7 +40,7 @@ pub(crate) fn decode(module: &Module, entry: Option<&str>) -> Result<Program> {
             .find(|function| function.name == name)
             .ok_or_else(|| Fault::new("SIM002", format!("the file has no entry '{name}'")))?,
     };
-    let mut builder = Builder::new(module, function)?;
+    let mut builder = Builder::new(module, function, sizes)?;
     builder.block(function.body.as_deref().unwrap_or_default())?;
     builder.finish()
 }

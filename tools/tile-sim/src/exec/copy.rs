@@ -6,7 +6,7 @@ use crate::fault::{Fault, Result};
 use crate::lanes::{WARP, lanes_of};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
-use crate::pending::{Action, Pending};
+use crate::pending::{Action, Pending, QUEUE};
 use crate::program::{Address, Slot, Space};
 use crate::warp::Warp;
 
@@ -75,6 +75,9 @@ impl Machine<'_> {
                 warp.copies.open.push(copy);
             }
         }
+        if warp.copies.open.len() > QUEUE {
+            self.copy_wait(cluster, warp, mask, None)?;
+        }
         Ok(())
     }
 
@@ -127,7 +130,7 @@ impl Machine<'_> {
             }
             let copies = warp.copies.take(1 << lane, None);
             let action = Action::Copies { copies, barrier };
-            cluster.pending.push_back(Pending { actor, action });
+            self.submit(cluster, Pending { actor, action })?;
         }
         Ok(Flow::Next)
     }

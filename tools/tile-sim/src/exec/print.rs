@@ -7,6 +7,8 @@ use crate::machine::Machine;
 use crate::warp::Warp;
 
 const STRING_LIMIT: u64 = 1 << 16;
+/// Bytes that a run may print.
+const PRINT_LIMIT: usize = 64 << 20;
 
 impl Machine<'_> {
     /// Prints for one lane; the value is how many arguments were printed.
@@ -16,7 +18,9 @@ impl Machine<'_> {
         let mut printed = 0;
         let mut rest = &*format;
         let mut out = Vec::new();
-        while let Some(percent) = rest.iter().position(|&byte| byte == b'%') {
+        while let Some(percent) = rest.iter().position(|&byte| byte == b'%')
+            && out.len() <= PRINT_LIMIT
+        {
             out.extend_from_slice(&rest[..percent]);
             rest = &rest[percent + 1..];
             let length = rest.iter().position(|byte| byte.is_ascii_alphabetic() && !b"hlLqjzt".contains(byte) || *byte == b'%');
@@ -29,9 +33,9 @@ impl Machine<'_> {
             }
             let long = flags.iter().any(|byte| b"lqjzt".contains(byte));
             let bytes = if long || b"feEgGaAsp".contains(&conversion) { 8 } else { 4 };
-            at = at.next_multiple_of(bytes);
+            at = at.checked_next_multiple_of(bytes).unwrap_or(0);
             let value = self.argument(warp, lane, at, bytes)?;
-            at += bytes;
+            at = at.wrapping_add(bytes);
             printed += 1;
             let text = match conversion {
                 b's' => String::from_utf8_lossy(&self.string(warp, lane, value)?).into_owned(),
@@ -40,6 +44,9 @@ impl Machine<'_> {
             out.extend_from_slice(text.as_bytes());
         }
         out.extend_from_slice(rest);
+        if self.printed.len() + out.len() > PRINT_LIMIT {
+            return Err(Fault::unsupported(format!("more than {PRINT_LIMIT} bytes of printed text")));
+        }
         self.printed.extend_from_slice(&out);
         Ok(printed)
     }

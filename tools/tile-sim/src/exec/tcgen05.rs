@@ -20,6 +20,9 @@ use base::Scalar;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+/// Stores that a warp may have under way.
+const STORES: usize = 256;
+
 /// A product, with the values it took when it was issued.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
@@ -321,6 +324,9 @@ impl Machine<'_> {
             Ok(())
         })?;
         warp.tensor_stores.push(access);
+        if warp.tensor_stores.len() > STORES {
+            self.tensor_wait(cluster, cta, warp)?;
+        }
         Ok(Flow::Next)
     }
 

@@ -11,6 +11,7 @@ use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::machine::{Cluster, Delivery, Machine};
+use crate::pending::QUEUE;
 use crate::product::{Accumulator, multiply};
 use crate::program::{Op, Program, Slot, WgmmaA, WgmmaOp};
 use crate::warp::{Wait, Warp};
@@ -150,6 +151,10 @@ impl Machine<'_> {
             Delivery::Late => reserve(cluster, cta, warp.index, op, &issued, true)?,
         }
         warp.products.issued += 1;
+        let open = warp.products.open.len() + warp.products.groups.iter().map(|group| group.len() + 1).sum::<usize>();
+        if open > QUEUE {
+            return Err(Fault::unsupported(format!("more than {QUEUE} products without a wait")));
+        }
         let step = [Step::Product(issued)];
         mark(self.program, warp, &step, true);
         warp.products.open.extend(step);
@@ -158,7 +163,10 @@ impl Machine<'_> {
 
     pub(super) fn wgmma_commit(&mut self, warp: &mut Warp) {
         let group = std::mem::take(&mut warp.products.open);
-        warp.products.groups.push_back(group);
+        // Groups without products at the start are complete.
+        if !group.is_empty() || !warp.products.groups.is_empty() {
+            warp.products.groups.push_back(group);
+        }
     }
 
     pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<Flow> {
