@@ -3,6 +3,7 @@
 //! An access of `1 << bits` neighbouring elements is allowed when its address is a multiple of its size, and bounds or masks
 //! cut only between such groups.
 
+use crate::widths;
 use base::Value;
 use base::ir::Op as OpId;
 use base::tile::{View, ViewKind, element_count};
@@ -19,6 +20,8 @@ const WIDEST: u64 = 16;
 pub(crate) struct Access {
     pub(crate) vector_bits: u32,
     pub(crate) layout: Layout,
+    /// The bits of the element number, nearest neighbours first.
+    pub(crate) order: Vec<u32>,
     /// How a copy to shared memory would take it, where that is known.
     pub(crate) copy: Option<Pieces>,
 }
@@ -41,13 +44,19 @@ impl Accesses {
         let planner = Planner { function, facts: Facts::of(function), warp_bits };
         let plan = |op: OpId| {
             let access = match &function.body.ops[op].kind {
-                Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.view(*view),
-                Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask)?,
+                Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.view(*view, u32::MAX),
+                Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask, u32::MAX)?,
+                // Atomic operations take one element at a time: neighbours are in neighbouring lanes, which touch whole sectors.
+                Op::ReduceView { view, .. } => planner.view(*view, 0),
+                // Of pointers that are no neighbours, no layout is better than the one they are in.
+                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => planner.pointers(*ptr, None, 0)?,
                 _ => return None,
             };
             Some((op, access))
         };
-        Accesses(function.body.walk(function.region).into_iter().filter_map(plan).collect())
+        let mut accesses = function.body.walk(function.region).into_iter().filter_map(plan).collect();
+        widths::agree(function, &mut accesses, warp_bits);
+        Accesses(accesses)
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&Access> {
         self.0.get(&op)
@@ -58,7 +67,8 @@ impl Accesses {
 pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> Access {
     let threads = (LANE_BITS + warp_bits) as u32;
     let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
-    Access { vector_bits, layout: Layout::blocked(order, vector_bits as usize, warp_bits), copy: None }
+    let layout = Layout::blocked(order, vector_bits as usize, warp_bits);
+    Access { vector_bits, layout, order: order.to_vec(), copy: None }
 }
 
 /// The layout of a tile that no access shaped: rows along lanes.
@@ -75,7 +85,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn view(&self, value: Value) -> Access {
+    fn view(&self, value: Value, widest: u32) -> Access {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
         let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
         let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
@@ -83,7 +93,8 @@ impl Planner<'_> {
         let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
         let piece = view_width(&facts, view, t);
         let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
-        Access { copy: Some(Pieces { dim: t, bits: piece, whole: whole == piece }), ..self.ordered(&view.tile, contiguous, whole) }
+        let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece });
+        Access { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
     }
 
     /// The layout in which neighbours along one dimension are in one thread, then in neighbouring lanes.
@@ -94,8 +105,14 @@ impl Planner<'_> {
         blocked(&order, widest_bits, self.warp_bits)
     }
 
+    /// Whether some of a tile's pointers are those to neighbouring elements.
+    fn neighbours(&self, ptr: Value) -> bool {
+        let dims = self.function.body.ty(ptr).tile().map_or(0, |(_, shape)| shape.len());
+        (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
+    }
+
     /// Of a tile of pointers: along the dimension in which they are neighbours for longest.
-    fn pointers(&self, ptr: Value, mask: Option<Value>) -> Option<Access> {
+    fn pointers(&self, ptr: Value, mask: Option<Value>, widest: u32) -> Option<Access> {
         let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
         let base::tile::Elem::Ptr { pointee, .. } = elem else { return None };
         let bytes = u64::from(pointee.bytes());
@@ -110,7 +127,7 @@ impl Planner<'_> {
                 .max(1)
         };
         let first = (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
-        Some(self.ordered(shape, first, first.map_or(0, |dim| width(dim).ilog2())))
+        Some(self.ordered(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
     }
 }
 

@@ -148,6 +148,12 @@ impl Homes {
                 let homes = [Some(*ptr), *mask].into_iter().flatten().find_map(|value| self.get(value).cloned());
                 homes.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
             }
+            Op::AtomicRmw { .. } | Op::AtomicCas { .. } => {
+                let operands = base::ir::Operation::operands(kind);
+                let at_home = || operands.iter().find_map(|operand| self.get(*operand).cloned());
+                let wanted = accesses.get(op).map(|access| access.layout.clone()).or_else(at_home);
+                Some(wanted.unwrap_or_else(|| self.or_default(function, result)))
+            }
             Op::Core(core) if core.is_elementwise() => {
                 let operands = base::ir::Operation::operands(core);
                 operands.iter().find_map(|operand| self.get(*operand).cloned())

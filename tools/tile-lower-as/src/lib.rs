@@ -12,6 +12,7 @@ mod products;
 mod remarks;
 mod slices;
 mod split;
+mod widths;
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};

@@ -70,11 +70,11 @@ pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
     only
 }
 
-/// The home of a tile into which a slice is put at a constant place.
+/// The home of a tile into which a slice is put at a constant place: that of the tile as it was, even where lanes would choose
+/// the slice and the tile goes through shared memory, once; a tile made for the purpose has the layout of its slices.
 pub(crate) fn insert_home(homes: &Homes, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
-    let whole_home = homes.get(into).filter(|home| of_whole(home, whole, part).is_some()).cloned();
-    whole_home.unwrap_or_else(|| in_whole(&homes.or_default(function, x), whole, part))
+    homes.get(into).cloned().unwrap_or_else(|| in_whole(&homes.or_default(function, x), whole, part))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use base::{Region, Value};
-use std::collections::BTreeMap;
 use tileas::Type;
 
 impl Rewriter<'_> {
@@ -55,7 +54,7 @@ impl Rewriter<'_> {
         let region = self.to.new_region();
         let block = self.to.new_block(region);
         let outer = std::mem::replace(&mut self.block, block);
-        self.scopes.push(Scope { block, repeats: !args.is_empty(), made: BTreeMap::new() });
+        self.scopes.push(Scope::new(block, !args.is_empty()));
         for &arg in args {
             let ty = self.home_type(arg)?;
             let layout = ty.layout();

@@ -38,14 +38,17 @@ impl Rewriter<'_> {
                     atom: CopyAtom::Vector { vector_bits },
                 }
             }
-            tileaa::Op::ReduceView { tile, view, index, token, order, mode } => Op::ReduceView {
-                tile: self.home(*tile)?,
-                view: self.plain(*view)?,
-                index: self.view_index(*view, index, &self.homes.or_default(self.from, *tile))?,
-                token: self.optional(*token)?,
-                order: *order,
-                mode: *mode,
-            },
+            tileaa::Op::ReduceView { tile, view, index, token, order, mode } => {
+                let layout = self.accesses.get(op).expect("every view access was looked at").layout.clone();
+                Op::ReduceView {
+                    tile: self.tile(*tile, &layout)?,
+                    view: self.plain(*view)?,
+                    index: self.view_index(*view, index, &layout)?,
+                    token: self.optional(*token)?,
+                    order: *order,
+                    mode: *mode,
+                }
+            }
             _ => unreachable!("only view accesses come here"),
         };
         let results = self.result_types(op)?;

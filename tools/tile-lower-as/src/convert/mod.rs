@@ -20,6 +20,7 @@ use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use base::tile::{Elem, Shape};
 use base::{Block, Body, Envelope, Loc, Value};
+use relayout::Reads;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
@@ -52,7 +53,7 @@ pub(crate) fn convert(
         copies: &plan.copies,
         parents: control::parents(function),
         block,
-        scopes: vec![Scope { block, repeats: false, made: BTreeMap::new() }],
+        scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
         envelope,
     };
@@ -74,6 +75,14 @@ struct Scope {
     repeats: bool,
     /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens).
     made: BTreeMap<(Value, Option<LayoutId>), Value>,
+    /// The buffers in which products read their operands, by the extent that lies innermost.
+    operands: BTreeMap<(Value, usize), Buffer>,
+}
+
+impl Scope {
+    fn new(block: Block, repeats: bool) -> Scope {
+        Scope { block, repeats, made: BTreeMap::new(), operands: BTreeMap::new() }
+    }
 }
 
 struct Rewriter<'a> {
@@ -191,6 +200,10 @@ impl Rewriter<'_> {
 
     /// The new value of a tile in a layout.
     fn tile(&mut self, value: Value, layout: &Layout) -> Result<Value> {
+        self.tile_by(value, layout, Reads::Any)
+    }
+
+    fn tile_by(&mut self, value: Value, layout: &Layout, reads: Reads) -> Result<Value> {
         let id = self.module.layout_id(layout.clone());
         if let Some(new) = self.recall(value, Some(id)) {
             return Ok(new);
@@ -198,7 +211,7 @@ impl Rewriter<'_> {
         let new = match self.homes.get(value) {
             Some(home) => {
                 let at_home = self.module.layout_id(home.clone());
-                return Ok(self.moved(value, at_home, layout, id));
+                return Ok(self.moved(value, at_home, (layout, id), reads));
             }
             None => self.make(value, layout)?,
         };
@@ -207,7 +220,7 @@ impl Rewriter<'_> {
     }
 
     /// A value at its home moved to another layout, before the loops that do not change it.
-    fn moved(&mut self, value: Value, home: LayoutId, layout: &Layout, id: LayoutId) -> Value {
+    fn moved(&mut self, value: Value, home: LayoutId, (layout, id): (&Layout, LayoutId), reads: Reads) -> Value {
         let holds = |scope: &Scope| scope.made.get(&(value, Some(home))).copied();
         let (made_at, source) = self
             .scopes
@@ -220,7 +233,7 @@ impl Rewriter<'_> {
         let at = self.scopes.len() - 1 - loops;
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
-        let new = self.relayout(source, layout, loc);
+        let new = self.relayout(source, layout, reads, loc);
         self.block = here;
         self.scopes[at].made.insert((value, Some(id)), new);
         new

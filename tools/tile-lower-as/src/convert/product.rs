@@ -1,12 +1,13 @@
 //! Matrix products: operands go to the fragments of the atom, or to buffers that each thread reads.
 
 use super::Rewriter;
+use crate::banks;
 use crate::products::Product;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
 use tileas::layout::Strides;
-use tileas::{Buffer, MmaAtom, Op};
+use tileas::{Buffer, Layout, MmaAtom, Op};
 
 impl Rewriter<'_> {
     pub(super) fn product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -14,7 +15,7 @@ impl Rewriter<'_> {
             tileaa::Op::Mma { lhs, rhs, acc, .. } | tileaa::Op::MmaScaled { lhs, rhs, acc, .. } => (*lhs, *rhs, *acc),
             _ => return Err(self.unsupported(op)),
         };
-        let loc = self.from.body.ops[op].loc;
+        let (loc, result) = (self.from.body.ops[op].loc, self.from.body.result(op));
         let plan = self.products.get(op).expect("every product was planned").clone();
         let acc = self.tile(acc, plan.accumulator())?;
         let new = match (kind, &plan) {
@@ -31,7 +32,8 @@ impl Rewriter<'_> {
             (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Shared { .. }) => {
                 let dims = self.elem_shape(lhs).1.len();
                 // Neighbours along the extent that a thread walks across lie side by side.
-                let [lhs, rhs] = [self.operand_buffer(lhs, dims - 2, loc)?, self.operand_buffer(rhs, dims - 1, loc)?];
+                let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
+                let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
                 Op::MmaShared { lhs, rhs, acc, signed_lhs: *signed_lhs, signed_rhs: *signed_rhs }
             }
             _ => return Err(self.unsupported(op)),
@@ -42,17 +44,31 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// A buffer that holds a tile with the extent `dim` innermost.
-    fn operand_buffer(&mut self, value: Value, dim: usize, loc: Loc) -> Result<Buffer> {
+    /// A buffer that holds an operand with the extent `dim` innermost, which it has in common with the accumulator.
+    fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
+        let known = self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
+        if let Some(buffer) = known {
+            return Ok(buffer);
+        }
         let (elem, shape) = self.elem_shape(value);
+        let accumulator = &self.homes.or_default(self.from, result);
         let layout = self.homes.or_default(self.from, value);
         let x = self.tile(value, &layout)?;
-        let buffer = self.exchange_buffer(elem, &shape);
-        let strides = Strides::of(&shape);
-        let others = (0..shape.len()).rev().filter(|other| *other != dim);
-        let order = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim));
-        self.attrs.buffers[buffer].offsets = order.map(|bit| 1 << bit).collect();
+        let reads = reads(accumulator, &self.elem_shape(result).1, &shape, dim);
+        let buffer = self.attrs.buffers.push(banks::exchange(elem, &shape, [dim; 2], &[&layout, &reads]));
         self.shared_store(x, &layout, buffer, loc);
+        self.scopes.last_mut().expect("a function is open").operands.insert((value, dim), buffer);
         Ok(buffer)
     }
+}
+
+/// The elements of an operand that each thread reads: the batch and `dim` are those of its accumulators, and it walks along K.
+fn reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
+    let (from, to) = (Strides::of(result), Strides::of(operand));
+    let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
+    let batch = |basis: u32| if operand.len() == 3 { common(basis, 0) } else { 0 };
+    let mut layout = accumulator.map(|basis| batch(basis) | common(basis, dim));
+    let k = 2 * operand.len() - 3 - dim;
+    layout.register.extend(to.dim_bits(k).map(|bit| 1 << bit));
+    layout
 }

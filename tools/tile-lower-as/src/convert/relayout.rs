@@ -13,8 +13,16 @@ use tileas::{Buffer, BufferInfo, BufferSpace, CopyAtom, Layout, Op, Route, Type}
 /// A conversion takes at most one of so many shares of the shared memory.
 const MOST_OF_SHARED_MEMORY: u32 = 2;
 
+/// By which atoms a tile is read back from shared memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    Any,
+    /// Loads of vectors, of which those that nothing needs are left out.
+    Vectors,
+}
+
 impl Rewriter<'_> {
-    pub(super) fn relayout(&mut self, value: Value, to: &Layout, loc: Loc) -> Value {
+    pub(super) fn relayout(&mut self, value: Value, to: &Layout, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
         if from == *to {
@@ -25,12 +33,16 @@ impl Rewriter<'_> {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
         }
         if let Some(dim) = self.halved(elem, &shape, &from, to) {
-            return self.by_halves(value, to, dim, loc);
+            return self.by_halves(value, to, dim, reads, loc);
         }
         let inner = [&from, to].map(|layout| innermost(layout, &shape));
         let buffer = banks::exchange(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
+        if reads == Reads::Vectors {
+            let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], to) };
+            return self.emit_one(Op::SharedLoad { buffer, atom }, ty, loc);
+        }
         self.shared_load(buffer, ty, to, loc)
     }
 
@@ -45,7 +57,7 @@ impl Rewriter<'_> {
         (bytes > most).then(|| (0..shape.len()).find(in_registers)).flatten()
     }
 
-    fn by_halves(&mut self, value: Value, to: &Layout, dim: usize, loc: Loc) -> Value {
+    fn by_halves(&mut self, value: Value, to: &Layout, dim: usize, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
         let half = half_of(&shape, dim);
@@ -57,12 +69,12 @@ impl Rewriter<'_> {
             let indices = (0..shape.len()).map(|d| self.emit_one(Core::Constant { value: index(d) }, i32.clone(), loc)).collect();
             let ty = self.tile_type(elem, &half, from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
-            self.relayout(part, &half_to, loc)
+            self.relayout(part, &half_to, reads, loc)
         });
         let whole = cat_result(&half_to, &half, dim);
         let ty = self.tile_type(elem, &shape, whole);
         let cat = self.emit_one(Core::Cat { lhs: halves[0], rhs: halves[1], dim: dim as u32 }, ty, loc);
-        self.relayout(cat, to, loc)
+        self.relayout(cat, to, reads, loc)
     }
 
     /// A buffer that holds a tile row by row.

@@ -2,6 +2,7 @@
 //! shared memory.
 
 use super::Rewriter;
+use super::relayout::Reads;
 use crate::homes::{cat_operand, reinterpret_operand};
 use crate::slices;
 use base::arith::{Binary, Overflow};
@@ -35,12 +36,11 @@ impl Rewriter<'_> {
             }
             Core::Extract { x, indices } if slices::is_constant(self.from, indices, &self.elem_shape(*x).1, &shape) => {
                 let whole = slices::in_whole(&home, &self.elem_shape(*x).1, &shape);
-                let x = self.tile(*x, &whole)?;
+                let x = self.tile_by(*x, &whole, Reads::Vectors)?;
                 let indices = self.plain_all(indices)?;
                 self.emit_one(Core::Extract { x, indices }, ty, loc)
             }
-            Core::Insert { x, into, indices } if slices::is_constant(self.from, indices, &shape, &self.elem_shape(*x).1) => {
-                let part = slices::of_whole(&home, &shape, &self.elem_shape(*x).1).expect("its home was chosen so");
+            Core::Insert { x, into, indices } if let Some(part) = self.inserted(*x, indices, &home, &shape) => {
                 let [x, into] = [self.tile(*x, &part)?, self.tile(*into, &home)?];
                 let indices = self.plain_all(indices)?;
                 self.emit_one(Core::Insert { x, into, indices }, ty, loc)
@@ -68,6 +68,12 @@ impl Rewriter<'_> {
 
     fn plain_all(&mut self, values: &[Value]) -> Result<Vec<Value>> {
         values.iter().map(|value| self.plain(*value)).collect()
+    }
+
+    /// The layout of a slice that is put at a constant place of a tile with this layout, where that is a choice of registers.
+    fn inserted(&self, slice: Value, indices: &[Value], home: &Layout, whole: &Shape) -> Option<Layout> {
+        let part = self.elem_shape(slice).1;
+        slices::is_constant(self.from, indices, whole, &part).then(|| slices::of_whole(home, whole, &part)).flatten()
     }
 
     /// A buffer that holds a tile.

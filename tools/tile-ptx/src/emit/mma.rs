@@ -211,9 +211,8 @@ impl<'c> Emitter<'c, '_> {
         let a_place = self.thread_part(&layout, |basis| self.offset_in(lhs, a_of(basis)));
         let b_place = self.thread_part(&layout, |basis| self.offset_in(rhs, b_of(basis)));
         let (a_elem, b_elem, acc_elem) = (a_info.elem, b_info.elem, self.elem(acc));
-        // K lies above all else but the batch in both buffers, so its part of the offset is a multiple.
-        let a_step = self.offset_in(lhs, 1 << a_shape.shift[dims - 1]);
-        let b_step = self.offset_in(rhs, 1 << b_shape.shift[dims - 2]);
+        let a_steps: Vec<u32> = a_shape.dim_bits(dims - 1).map(|bit| self.offset_in(lhs, 1 << bit)).collect();
+        let b_steps: Vec<u32> = b_shape.dim_bits(dims - 2).map(|bit| self.offset_in(rhs, 1 << bit)).collect();
 
         let before = ir.here();
         let (body, after) = (ir.block(self.kernel, "products"), ir.block(self.kernel, ""));
@@ -230,12 +229,13 @@ impl<'c> Emitter<'c, '_> {
             phi.add_incoming(&[(value, before)]);
         }
         let k = counter.as_basic_value().into_int_value();
-        let read = |buffer: Buffer, place, step: u32, element: u32, elem: Elem, cache: &mut Vec<(u32, Val<'c>)>| {
+        let a_place = ir.xor(a_place, self.linear(k, &a_steps));
+        let b_place = ir.xor(b_place, self.linear(k, &b_steps));
+        let read = |buffer: Buffer, place, element: u32, elem: Elem, cache: &mut Vec<(u32, Val<'c>)>| {
             if let Some((_, value)) = cache.iter().find(|(known, _)| *known == element) {
                 return *value;
             }
-            let own = ir.xor(place, ir.const32(self.offset_in(buffer, element)));
-            let at = ir.add(own, ir.mul(k, ir.const32(step)));
+            let at = ir.xor(place, ir.const32(self.offset_in(buffer, element)));
             let value = self.register_form(elem, ir.load(ir.stored(elem), self.buffer_ptr(buffer, at), elem.bytes()));
             cache.push((element, value));
             value
@@ -244,8 +244,8 @@ impl<'c> Emitter<'c, '_> {
         let mut next = Vec::with_capacity(sums.len());
         for (register, sum) in sums.iter().enumerate() {
             let element = apply(&layout.register, register as u32);
-            let a = read(lhs, a_place, a_step, a_of(element), a_elem, &mut a_read);
-            let b = read(rhs, b_place, b_step, b_of(element), b_elem, &mut b_read);
+            let a = read(lhs, a_place, a_of(element), a_elem, &mut a_read);
+            let b = read(rhs, b_place, b_of(element), b_elem, &mut b_read);
             next.push((a, b, sum.as_basic_value()));
         }
         let next = next.into_iter().map(|(a, b, sum)| {
