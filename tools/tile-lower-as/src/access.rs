@@ -49,7 +49,9 @@ impl Accesses {
                 // Atomic operations take one element at a time: neighbours are in neighbouring lanes, which touch whole sectors.
                 Op::ReduceView { view, .. } => planner.view(*view, 0),
                 // Of pointers that are no neighbours, no layout is better than the one they are in.
-                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => planner.pointers(*ptr, None, 0)?,
+                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => {
+                    planner.pointers(*ptr, None, 0)?
+                }
                 _ => return None,
             };
             Some((op, access))
