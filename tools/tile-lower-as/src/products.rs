@@ -113,7 +113,11 @@ fn chained(function: &Function) -> BTreeSet<OpId> {
                 continue;
             }
             match &body.ops[from].kind {
-                Op::Mma { .. } => chained.extend([op, from]),
+                // What the product adds to is made by another one for the same rows.
+                Op::Mma { acc, .. } => {
+                    chained.extend([op, from]);
+                    work.push(*acc);
+                }
                 Op::Core(core) if core.is_elementwise() => work.extend(core.operands()),
                 _ => {}
             }

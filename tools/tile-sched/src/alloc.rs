@@ -5,7 +5,7 @@
 use crate::hazards::{Touch, touches};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::{Arena, File, Loc, Region};
+use base::{Arena, Block, File, Loc, Region};
 use sched::{Function, LoopSchedule, Module, Placement};
 use tileas::Buffer;
 
@@ -13,7 +13,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
-        let placements = place(function, &depths(function, schedules));
+        let placements = place(function, &rings(function, schedules));
         let buffers = &function.attrs.program.buffers;
         let end = placements.iter().map(|(buffer, place)| place.offset + buffers[buffer].bytes() * place.depth).max();
         function.attrs.shared_bytes = end.unwrap_or(0);
@@ -41,25 +41,33 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
 /// The shared memory that a function would take with these schedules of its loops.
 pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule]) -> u32 {
     let buffers = &function.attrs.program.buffers;
-    let placements = place(function, &depths(function, schedules));
+    let placements = place(function, &rings(function, schedules));
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
 }
 
-/// The slots of each buffer that a scheduled copy fills: one, and one more for each iteration that it runs ahead.
-fn depths(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<u32>> {
-    let mut depths = vec![None; function.attrs.program.buffers.len()];
+/// A buffer that a scheduled copy in a loop fills.
+#[derive(Clone, Copy)]
+struct Ring {
+    /// The loop's body.
+    block: Block,
+    /// Slots: one, and one more for each iteration that the copy runs ahead.
+    depth: u32,
+}
+
+fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
+    let mut rings = vec![None; function.attrs.program.buffers.len()];
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let ops = &function.body.blocks[block].ops;
         for slot in &schedule.slots {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
-                    depths[touch.buffer().0 as usize] = Some(schedule.last_stage() - slot.stage + 1);
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth: schedule.last_stage() - slot.stage + 1 });
                 }
             }
         }
     }
-    depths
+    rings
 }
 
 /// The ops between which a buffer holds something, by position in program order.
@@ -69,10 +77,10 @@ struct Life {
     last: usize,
 }
 
-fn place(function: &Function, depths: &[Option<u32>]) -> Arena<Buffer, Placement> {
-    let lives = lives(function, depths);
+fn place(function: &Function, rings: &[Option<Ring>]) -> Arena<Buffer, Placement> {
+    let lives = lives(function, rings);
     let buffers = &function.attrs.program.buffers;
-    let depth = |buffer: Buffer| depths[buffer.0 as usize].unwrap_or(1);
+    let depth = |buffer: Buffer| rings[buffer.0 as usize].map_or(1, |ring| ring.depth);
     let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
     // Large buffers first: small ones fit into what is left.
     let mut order: Vec<Buffer> = buffers.ids().collect();
@@ -106,16 +114,16 @@ impl Life {
     }
 }
 
-fn lives(function: &Function, depths: &[Option<u32>]) -> Vec<Life> {
+fn lives(function: &Function, rings: &[Option<Ring>]) -> Vec<Life> {
     let lives = vec![Life { first: usize::MAX, last: 0 }; function.attrs.program.buffers.len()];
-    let mut walk = Walk { function, depths, position: 0, lives };
+    let mut walk = Walk { function, rings, position: 0, lives };
     walk.region(function.region);
     walk.lives
 }
 
 struct Walk<'a> {
     function: &'a Function,
-    depths: &'a [Option<u32>],
+    rings: &'a [Option<Ring>],
     position: usize,
     lives: Vec<Life>,
 }
@@ -131,15 +139,16 @@ impl Walk<'_> {
                 *life = Life { first: life.first.min(self.position), last: life.last.max(self.position) };
             }
             let start = self.position;
-            kind.regions().into_iter().for_each(|inner| self.region(inner));
-            let lives = self.lives.iter_mut().zip(self.depths).filter(|(life, _)| life.last > start);
-            for (life, depth) in lives {
+            let inner = kind.regions();
+            inner.iter().for_each(|inner| self.region(*inner));
+            let lives = self.lives.iter_mut().zip(self.rings).filter(|(life, _)| life.last > start);
+            for (life, ring) in lives {
                 // What a loop reads but was written before it is read again in the next round.
                 if life.first < start {
                     life.last = self.position;
                 }
                 // What a scheduled copy fills is in use all through the loop, and filled right before it.
-                if depth.is_some() {
+                if ring.is_some_and(|ring| inner.iter().any(|inner| body.block_of(*inner) == ring.block)) {
                     *life = Life { first: life.first.min(start), last: self.position };
                 }
             }

@@ -33,6 +33,7 @@ pub(crate) struct Edge {
 /// The body of a loop without its terminator; a node's number is its position.
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
+    /// By the node they start from.
     pub(crate) edges: Vec<Edge>,
 }
 
@@ -82,6 +83,8 @@ impl Graph {
         graph.values(function, block);
         graph.buffers(function);
         graph.issue_order();
+        // One walk from the last edge to the first then carries a length over any way within an iteration.
+        graph.edges.sort_by_key(|edge| (edge.from, edge.to));
         Ok(graph)
     }
 
