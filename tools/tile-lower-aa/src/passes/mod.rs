@@ -8,6 +8,7 @@ mod extents;
 mod facts;
 mod fold;
 mod hoist;
+mod induction;
 mod promise;
 mod shrink;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use tileaa::{Function, Module};
 
 pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "fold", run: |file| each(file, "fold", "Folded", fold::run) },
+    Pass { name: "induction", run: |file| each(file, "induction", "Counted", induction::run) },
     Pass { name: "use-facts", run: |file| each(file, "use-facts", "Decided", facts::run) },
     Pass { name: "shrink", run: |file| each(file, "shrink", "Shrunk", shrink::run) },
     Pass { name: "refold", run: |file| each(file, "refold", "Folded", fold::run) },

@@ -201,3 +201,24 @@ fn sums_that_cannot_carry_say_so() {
     assert!(lines.iter().any(|line| line.contains("mul_i(overflow: none)")), "2^24 blocks of 256 do not fit: {lines:#?}");
     assert!(lines.iter().any(|line| line.contains("add_i(overflow: no_wrap)")), "{lines:#?}");
 }
+
+#[test]
+fn what_a_loop_counts_comes_from_its_own_counter() {
+    let lines = optimised(
+        "%l = constant(value: splat(0)) : i32
+         %s = constant(value: splat(64)) : i32
+         %1 = constant(value: splat(1)) : i32
+         %5 = constant(value: splat(5)) : i32
+         %2 = for(lower: %l, upper: %n, step: %s, init: [%5], body: {}) : i32 {
+           (%i: i32, %k: i32)
+           %3 = offset(ptr: %q, offset: %k) : ptr<i32>
+           %4 = store(ptr: %3, value: %i, order: (semantics: weak)) : token
+           %6 = binary(kind: add_i(overflow: none), lhs: %k, rhs: %1) : i32
+           continue(values: [%6])
+         }
+         return",
+    );
+    let body: Vec<&str> = lines.iter().skip_while(|line| !line.starts_with('(')).map(String::as_str).collect();
+    assert_eq!(body[0], "(%7: i32)", "nothing is carried: {lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("div_i(signedness: unsigned")), "{lines:#?}");
+}
