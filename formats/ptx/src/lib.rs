@@ -2,7 +2,8 @@
 //!
 //! [`parse`] turns text into a [`Module`], [`print()`] writes it back so that parsing again gives an equal tree, and [`check()`] says
 //! what is wrong with a tree that parses: unknown instructions, wrong operands, names that nothing declares.
-//! Comments are dropped, save the `//!tile` block at the head, which carries this project's envelope.
+//! Comments are dropped, save the `//!tile` block at the head, which carries this project's envelope; the recipes of tensor maps in
+//! it are [`tensor_map::Recipe`].
 
 mod ast;
 mod check;
@@ -10,6 +11,7 @@ mod lexer;
 mod parser;
 mod printer;
 mod table;
+pub mod tensor_map;
 mod types;
 
 pub use ast::*;

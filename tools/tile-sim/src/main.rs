@@ -27,12 +27,14 @@ mod descriptor;
 mod exec;
 mod fault;
 mod fragment;
+mod hidden;
 mod lanes;
 mod launch;
 mod machine;
 mod memory;
 #[cfg(test)]
 mod mutants;
+mod native;
 mod order;
 mod pending;
 mod product;
@@ -68,9 +70,15 @@ struct Arguments {
     /// Where the output buffers are written
     #[arg(long, value_name = "DIR")]
     out_dir: PathBuf,
-    /// The 128-byte tensor maps of the hidden parameters, one after the other
+    /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,
+    /// An object file with the callback that makes the tensor maps, as compilers embed it in cubins
+    #[arg(long, value_name = "FILE", requires = "allow_native", conflicts_with = "tensor_maps")]
+    host_object: Option<PathBuf>,
+    /// Lets the callback run on this machine, in a child process with limits of time and memory
+    #[arg(long)]
+    allow_native: bool,
     /// When asynchronous work is done
     #[arg(long, value_enum, default_value_t = DeliveryArgument::Early)]
     delivery: DeliveryArgument,

@@ -166,7 +166,9 @@ impl Machine<'_> {
             let arg = |index: usize| warp.read(args[index])[lane];
             out[lane] = match function {
                 Builtin::Vprintf => self.vprintf(warp, lane, arg(0), arg(1))?,
-                Builtin::AlignedMalloc => self.global.allocate(arg(0), arg(1).max(1).next_power_of_two()).unwrap_or(0),
+                Builtin::AlignedMalloc => {
+                    self.global.allocate(arg(0), arg(1).max(1).checked_next_power_of_two().unwrap_or(1 << 63)).unwrap_or(0)
+                }
                 Builtin::Malloc => self.global.allocate(arg(0), 16).unwrap_or(0),
                 Builtin::Free => 0,
             };

@@ -1,0 +1,94 @@
+//! Tensor maps from the recipes of the PTX and from the callback of a host object, used by a copy.
+
+mod support;
+
+use support::{Case, Outcome, kernel, words};
+
+/// Copies a box of 8 by 4 words, at column 4 of row 2, to the start of the output.
+const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
+    mov.b32 %r9, 128;\nmov.b64 %rd5, k_param_1;\ncvta.param.u64 %rd6, %rd5;\n@%p1 bra W;\n\
+    mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
+    cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd6, {4, 2}], [smem+512];\n\
+    W:\nmov.b32 %r4, 0;\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n\
+    shl.b32 %r5, %r1, 2;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\ncvt.u64.u32 %rd7, %r5;\nadd.s64 %rd8, %rd1, %rd7;\n\
+    st.global.b32 [%rd8], %r7;";
+
+fn copy(recipe: &str) -> String {
+    let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
+    format!("{recipe}{}", kernel("sm_90a", 32, 1024, COPY).replace("(.param .u64 k_param_0)", hidden))
+}
+
+fn run(ptx: &str, options: &[&str], files: &[(&str, Vec<u8>)]) -> Outcome {
+    Case { ptx, grid: [1, 1, 1], buffer: words(256), options, files }.run()
+}
+
+/// A tensor of 16 columns; the box begins at word 36, and what it has beyond the columns is zero.
+fn expect_box(outcome: &Outcome, columns: u32) {
+    assert_eq!(outcome.code, 0, "{}", outcome.errors);
+    for at in 0..32u32 {
+        let word = u32::from_le_bytes(outcome.out[4 * at as usize..][..4].try_into().unwrap());
+        let column = 4 + at % 8;
+        assert_eq!(word, if column < columns { (2 + at / 8) * 16 + column } else { 0 }, "word {at}");
+    }
+}
+
+const HEAD: &str = "//!tile ptx 1 final\n//!tile target sm_90\n";
+const RECIPE: &str = "//!tile tensor-map (entry:\"k\",param:\"k_param_1\",base:Param(0),element:Int32,dims:[Const(10),Const(16)],\
+    strides:[Const(64)],extent:[8,4],swizzle:None,tf32:false)\n";
+
+#[test]
+fn recipes_of_the_file() {
+    let ptx = copy(&format!("{HEAD}{RECIPE}"));
+    for delivery in ["early", "late"] {
+        expect_box(&run(&ptx, &["--delivery", delivery], &[]), 10);
+    }
+    let refused = |ptx: &str, what: &str| {
+        let outcome = run(ptx, &[], &[]);
+        assert!(outcome.code == 1 && outcome.errors.contains(what), "{}", outcome.errors);
+    };
+    refused(&copy(""), "the PTX has no recipe for it");
+    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("k_param_1", "k_param_2"))), "the PTX has no recipe for it");
+    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("Const(64)", "Const(60)"))), "a stride of 60 bytes");
+    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("dims:[", "dims:("))), "does not parse");
+}
+
+/// A callback as compilers make them, but in C: it finds the address at 0 and the map at 48, which is 64-aligned in the bank.
+const CALLBACK: &str = r#"
+#include <stdint.h>
+static int changed(void *a, void *b, void *c, uint8_t *params) {
+    uint64_t *map = (uint64_t *)(params + 48);
+    map[0] = *(uint64_t *)params;
+    map[1] = 0x40112 | 4ull << 32;
+    map[4] = 15 | 15ull << 32;
+    map[6] = 7ull << 56;
+    map[7] = 3;
+    return LOOP;
+}
+static const uint64_t entry[8] = {(uint64_t)"k", 0, 0, 0, 0, (uint64_t)changed, 0, 0};
+uint64_t __CUDA_TILEIR_CALLBACKS[9] = {2, 0, 0, 0, 64, (uint64_t)entry, 1, 2, 0};
+"#;
+
+fn object(result: &str) -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("callback.c"), CALLBACK.replace("LOOP", result)).unwrap();
+    let compiled = std::process::Command::new("cc").args(["-c", "callback.c"]).current_dir(folder.path()).status();
+    compiled.is_ok_and(|status| status.success()).then(|| std::fs::read(folder.path().join("callback.o")).unwrap())
+}
+
+#[test]
+fn callbacks_run_only_when_allowed() {
+    let Some(good) = object("0") else {
+        eprintln!("skipped: no C compiler");
+        return;
+    };
+    let ptx = copy("");
+    let options = ["--host-object", "host.o", "--allow-native"];
+    expect_box(&run(&ptx, &options, &[("host.o", good.clone())]), 16);
+    assert_eq!(run(&ptx, &options[..2], &[("host.o", good.clone())]).code, 2);
+    let failing = run(&ptx, &options, &[("host.o", object("1").unwrap())]);
+    assert!(failing.code == 4 && failing.errors.contains("it failed"), "{}", failing.errors);
+    let other = run(&ptx.replace("entry k(", "entry q(").replace("k_param", "q_param"), &options, &[("host.o", good)]);
+    assert!(other.errors.contains("it knows no kernel 'q'"), "{}", other.errors);
+    let broken = run(&ptx, &options, &[("host.o", b"no object".to_vec())]);
+    assert!(broken.errors.contains("it does not link"), "{}", broken.errors);
+}
