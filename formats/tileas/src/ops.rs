@@ -71,6 +71,8 @@ base::ops! {
         /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
         /// Complete when executed. Result: token.
         CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, layout: LayoutId, atom: CopyAtom },
+        /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
+        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, atom: CopyAtom },
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
         Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
@@ -118,6 +120,14 @@ impl Op {
             | Op::Mma { .. }
             | Op::MmaScaled { .. } => true,
             _ => false,
+        }
+    }
+
+    /// The buffer that an asynchronous copy fills.
+    pub fn copied_to(&self) -> Option<Buffer> {
+        match self {
+            Op::CopyView { buffer, .. } | Op::Copy { buffer, .. } => Some(*buffer),
+            _ => None,
         }
     }
 

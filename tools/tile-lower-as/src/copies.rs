@@ -9,7 +9,7 @@ use crate::products::{Product, Products};
 use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
 use base::memory::{MemoryOrdering, Padding};
-use base::tile::ViewKind;
+use base::tile::{Dense, Elem, Space, ViewKind};
 use base::{Block, Value};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
@@ -52,10 +52,12 @@ impl Copies {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
             let block = body.block_of(*inner);
             for &load in &body.blocks[block].ops {
-                if !matches!(body.ops[load].kind, Op::LoadView { .. }) || !planner.reaches_product(body.result(load), 0) {
-                    continue;
-                }
-                match planner.plan(load, block) {
+                let plan = match body.ops[load].kind {
+                    Op::LoadView { .. } if planner.reaches_product(body.result(load), 0) => planner.view(load, block),
+                    Op::Load { .. } if planner.reaches_product(body.result(load), 0) => planner.pointers(load, block),
+                    _ => continue,
+                };
+                match plan {
                     Ok(copy) => _ = found.copies.insert(load, copy),
                     Err(reason) => found.declined.push((load, reason)),
                 }
@@ -82,7 +84,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+    fn view(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
@@ -111,6 +113,40 @@ impl Planner<'_> {
         let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&readers).collect();
         Ok(Copy { buffer: banks::buffer(elem, shape, dim, &accesses), layout, bytes, whole })
+    }
+
+    /// A load through pointers: its vectors are the pieces.
+    fn pointers(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+        let body = &self.function.body;
+        let Op::Load { ptr, other, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
+        if order.semantics != MemoryOrdering::Weak {
+            return Err("it is ordered against other threads");
+        }
+        if !matches!(body.ty(*ptr).tile(), Some((Elem::Ptr { space: Space::Global, .. }, _))) {
+            return Err("its pointers may point elsewhere than to global memory");
+        }
+        if other.is_some_and(|other| !self.is_zero(other)) {
+            return Err("its padding is not zero");
+        }
+        let value = body.result(op);
+        let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
+        let Some(access) = self.accesses.get(op) else { return Err("nothing is known of its pointers") };
+        let bytes = elem.bytes() << access.vector_bits;
+        if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
+            return Err("its neighbours in memory are not known to be aligned");
+        }
+        let readers = self.readers(value, block, 0)?;
+        let strides = Strides::of(shape);
+        let neighbour = access.layout.register.first().copied().unwrap_or(1);
+        let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
+        let accesses: Vec<&Layout> = std::iter::once(&access.layout).chain(&readers).collect();
+        let buffer = banks::buffer(elem, shape, dim, &accesses);
+        Ok(Copy { buffer, layout: access.layout.clone(), bytes, whole: true })
+    }
+
+    fn is_zero(&self, value: Value) -> bool {
+        let made = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
+        matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
     /// The layouts in which products read a value that nothing else uses.

@@ -12,7 +12,7 @@ use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
 use base::{Envelope, File, Loc};
-use sched::{Function, LoopSchedule, Module, Op, Slot};
+use sched::{Function, LoopSchedule, Module, Slot};
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
 const FURTHEST: i64 = 3;
@@ -55,7 +55,7 @@ struct Planned {
 /// Whether anything directly in a loop's body is copied asynchronously.
 fn copies(function: &Function, for_op: base::ir::Op) -> bool {
     let block = function.body.block_of(crate::graph::region_of(function, for_op));
-    function.body.blocks[block].ops.iter().any(|op| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::CopyView { .. })))
+    function.body.blocks[block].ops.iter().any(|op| crate::graph::copied_to(&function.body.ops[*op].kind).is_some())
 }
 
 fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Machine) -> Result<(Graph, modulo::Plan), String> {

@@ -50,6 +50,14 @@ pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
     }
 }
 
+/// The buffer that an asynchronous copy fills.
+pub(crate) fn copied_to(op: &Op) -> Option<Buffer> {
+    match op {
+        Op::Core(program) => program.copied_to(),
+        _ => None,
+    }
+}
+
 /// What an op and all ops in its regions do to buffers.
 pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
     let body = &function.body;
@@ -68,7 +76,7 @@ impl Graph {
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
         let mut reasons = Vec::new();
         let nodes = ops.iter().map(|&op| {
-            let copies = matches!(body.ops[op].kind, Op::Core(tileas::Op::CopyView { .. }));
+            let copies = copied_to(&body.ops[op].kind).is_some();
             let why = copies.then(|| address_slice(function, for_op, op).err()).flatten();
             let ahead = copies && why.is_none();
             reasons.extend(why);
@@ -196,13 +204,19 @@ fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    let Op::Core(tileas::Op::CopyView { view, index, token, buffer, .. }) = &body.ops[copy].kind else {
-        unreachable!("only copies run ahead")
+    let (address, token, buffer) = match &body.ops[copy].kind {
+        Op::Core(tileas::Op::CopyView { view, index, token, buffer, .. }) => {
+            (index.iter().copied().chain([*view]).collect::<Vec<Value>>(), token, *buffer)
+        }
+        Op::Core(tileas::Op::Copy { ptr, mask, token, buffer, .. }) => {
+            (mask.iter().copied().chain([*ptr]).collect(), token, *buffer)
+        }
+        _ => unreachable!("only copies run ahead"),
     };
-    alone_in_its_buffer(function, block, copy, *buffer)?;
+    alone_in_its_buffer(function, block, copy, buffer)?;
     let position: BTreeMap<OpId, usize> = body.blocks[block].ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
     let mut slice = BTreeSet::new();
-    let mut work: Vec<Value> = index.iter().copied().chain([*view]).collect();
+    let mut work = address;
     while let Some(value) = work.pop() {
         let Some(op) = body.defining_op(value) else {
             if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) {
@@ -263,7 +277,10 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
         match body.defining_op(token) {
             Some(op) if inside.contains(&op) => match &body.ops[op].kind {
                 Op::Core(
-                    tileas::Op::LoadView { token, .. } | tileas::Op::CopyView { token, .. } | tileas::Op::Load { token, .. },
+                    tileas::Op::LoadView { token, .. }
+                    | tileas::Op::CopyView { token, .. }
+                    | tileas::Op::Load { token, .. }
+                    | tileas::Op::Copy { token, .. },
                 ) => {
                     work.extend(*token);
                 }
@@ -292,7 +309,9 @@ fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<
             continue;
         }
         match &body.ops[op].kind {
-            Op::Core(tileas::Op::LoadView { .. } | tileas::Op::CopyView { .. } | tileas::Op::Load { .. }) => {}
+            Op::Core(
+                tileas::Op::LoadView { .. } | tileas::Op::CopyView { .. } | tileas::Op::Load { .. } | tileas::Op::Copy { .. },
+            ) => {}
             kind if matches!(kind.core(), Some(Core::JoinTokens { .. } | Core::Continue { .. })) => {}
             kind => return Err(format!("'{}' is ordered after a copy", kind.mnemonic())),
         }

@@ -27,7 +27,7 @@ pub(crate) fn touches(op: &Op) -> Vec<Touch> {
     use tileas::Op as Program;
     match op {
         Op::Core(Program::SharedStore { buffer, .. } | Program::SharedScatter { buffer, .. }) => vec![Touch::Write(*buffer)],
-        Op::Core(Program::CopyView { buffer, .. }) => vec![Touch::Copy(*buffer)],
+        Op::Core(Program::CopyView { buffer, .. } | Program::Copy { buffer, .. }) => vec![Touch::Copy(*buffer)],
         Op::Core(Program::SharedLoad { buffer, .. } | Program::SharedGather { buffer, .. }) => vec![Touch::Read(*buffer)],
         Op::Core(Program::MmaShared { lhs, rhs, .. }) => vec![Touch::Read(*lhs), Touch::Read(*rhs)],
         _ => Vec::new(),

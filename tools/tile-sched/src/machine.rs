@@ -12,7 +12,7 @@ use base::{Target, Value};
 use sched::{Function, Module, Op};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use tileas::{CopyAtom, Type};
+use tileas::Type;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
@@ -117,7 +117,7 @@ impl Machine {
         };
         let Latency { copy, shared, product, arithmetic } = self.latency;
         match op {
-            Op::Core(Program::CopyView { buffer, atom: CopyAtom::Async { .. }, .. }) => {
+            Op::Core(Program::CopyView { buffer, .. } | Program::Copy { buffer, .. }) => {
                 let bytes = function.attrs.program.buffers[*buffer].bytes();
                 cost(&[(Resource::Copy, bytes, self.copy), (Resource::Shared, bytes, self.shared)], copy, true)
             }

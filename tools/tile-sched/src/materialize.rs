@@ -8,7 +8,7 @@
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; `select_slot` before every use of a ring. Other barriers are for [`crate::barriers`] to place.
 
-use crate::graph::{address_slice, loops, region_of};
+use crate::graph::{address_slice, copied_to, loops, region_of};
 use crate::hazards::{Touch, touches};
 use base::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use base::core_ops::Core;
@@ -75,9 +75,9 @@ impl Plan {
         let last = schedule.last_stage();
         let copy = |slot: &sched::Slot| {
             let op = ops[slot.op as usize];
-            let Op::Core(tileas::Op::CopyView { buffer, .. }) = &body.ops[op].kind else { return None };
+            let buffer = copied_to(&body.ops[op].kind)?;
             let ahead = last - slot.stage;
-            Some(Copy { op, ahead, buffer: *buffer, slice: address_slice(function, for_op, op).ok() })
+            Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
         Plan { copies: slots.iter().filter_map(copy).collect(), order }
     }
@@ -335,7 +335,7 @@ impl Weaver<'_> {
             self.append(Op::SelectSlot { buffer: copy.buffer, slot }, []);
         }
         let mut kind = self.body.ops[copy.op].kind.clone();
-        if let Op::Core(tileas::Op::CopyView { token, .. }) = &mut kind {
+        if let Op::Core(tileas::Op::CopyView { token, .. } | tileas::Op::Copy { token, .. }) = &mut kind {
             *token = None;
         }
         kind.for_each_operand_mut(&mut |value| *value = mapped(&map, *value));

@@ -108,6 +108,7 @@ fn access(body: &Body<Op, Type>, op: OpId) -> Option<Access<'_>> {
         Op::Core(Program::LoadView { view, index, .. }) => (false, scope(*view), at(*view, index), *node.results.first()?),
         // Which thread reads what has no type: it is taken to be another than the one that writes.
         Op::Core(Program::CopyView { view, index, .. }) => (false, scope(*view), at(*view, index), *view),
+        Op::Core(Program::Copy { ptr, .. }) => (false, 0, vec![*ptr], *ptr),
         Op::Core(Program::StoreView { view, index, tile, .. }) => (true, scope(*view), at(*view, index), *tile),
         Op::Core(Program::ReduceView { view, index, tile, .. }) => (true, scope(*view), at(*view, index), *tile),
         Op::Core(Program::Load { ptr, .. }) => (false, 0, vec![*ptr], *node.results.first()?),

@@ -5,7 +5,7 @@ use crate::copies::Copy;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use tileas::{CopyAtom, Op, Type};
+use tileas::{Buffer, CopyAtom, Op, Type};
 
 impl Rewriter<'_> {
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -73,16 +73,41 @@ impl Rewriter<'_> {
             layout: self.module.layout_id(layout),
             atom: CopyAtom::Async { bytes },
         };
+        self.copied(op, new, buffer);
+        Ok(())
+    }
+
+    /// A load through pointers likewise.
+    fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let tileaa::Op::Load { ptr, mask, token, order, .. } = kind else { unreachable!("only loads are copies") };
+        let Copy { buffer, layout, bytes, .. } = self.copies.get(op).expect("the load is a copy").clone();
+        let buffer = self.attrs.buffers.push(buffer);
+        let new = Op::Copy {
+            ptr: self.tile(*ptr, &layout)?,
+            mask: mask.map(|mask| self.tile(mask, &layout)).transpose()?,
+            token: self.optional(*token)?,
+            order: *order,
+            buffer,
+            atom: CopyAtom::Async { bytes },
+        };
+        self.copied(op, new, buffer);
+        Ok(())
+    }
+
+    /// The copy that a load became; uses of its tile read the buffer.
+    fn copied(&mut self, op: OpId, new: Op, buffer: Buffer) {
         let node = &self.from.body.ops[op];
         let (tile, done) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
         self.buffered.insert(tile, buffer);
         self.remember(done, None, token);
-        Ok(())
     }
 
     pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
+        if self.copies.get(op).is_some() {
+            return self.copy_pointers(op, kind);
+        }
         let new = match kind {
             tileaa::Op::Load { ptr, mask, other, token, order, .. } => {
                 let at = self.from.body.result(op);

@@ -10,7 +10,7 @@ use base::tile::{Elem, ViewKind};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::layout::apply;
-use tileas::{CopyAtom, Type};
+use tileas::{Buffer, CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
@@ -30,14 +30,11 @@ impl<'c> Emitter<'c, '_> {
         // The dimension along which a piece runs.
         let neighbour = layout.register.first().copied().unwrap_or(0);
         let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(neighbour, *t) != 0);
-        // Only 16 bytes can pass by the first-level cache.
-        let cache = if *bytes == 16 { "cg" } else { "ca" };
+        let cache = cache_of(*bytes);
         self.guarded(self.speaks(layout), &[], |e| {
             let ir = e.ir;
             for first in (0..layout.registers()).step_by(width as usize) {
-                let (changes, adds) = e.register_part(layout, *buffer, first);
-                let to = ir.add(start, ir.mul(ir.xor(place, ir.const32(changes)), ir.const32(elem.bytes())));
-                let fixed = adds * elem.bytes() + e.function.attrs.placements[*buffer].offset;
+                let (to, fixed) = e.piece(layout, *buffer, [start, place], first);
                 let from = ir.ptr_to_int(e.place(&window, layout, first).0);
                 let element = apply(&layout.register, first as u32);
                 let own = |t: usize| u64::from(window.strides.coordinate(element, t));
@@ -58,6 +55,47 @@ impl<'c> Emitter<'c, '_> {
         });
         self.set_token(result);
         Ok(())
+    }
+
+    pub(super) fn copy_pointers(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::Copy { ptr, mask, buffer, order, atom: CopyAtom::Async { bytes }, .. } = program else {
+            return Err(self.unsupported(op));
+        };
+        if order.semantics != MemoryOrdering::Weak {
+            return Err(self.unsupported(op));
+        }
+        let layout = self.layout(*ptr);
+        let elem = self.function.attrs.program.buffers[*buffer].elem;
+        let (start, place) = (self.buffer_start(*buffer), self.shared_place(&layout, *buffer));
+        let cache = cache_of(*bytes);
+        self.guarded(self.speaks(&layout), &[], |e| {
+            let ir = e.ir;
+            for first in (0..layout.registers()).step_by((bytes / elem.bytes()) as usize) {
+                let (to, fixed) = e.piece(&layout, *buffer, [start, place], first);
+                let from = ir.ptr_to_int(e.get(*ptr)[first].into_pointer_value());
+                let text = format!("cp.async.{cache}.shared.global [$0+{fixed}], [$1], {bytes}");
+                match mask {
+                    Some(mask) => {
+                        let all = ir.const32(*bytes).into();
+                        let size = ir.select(e.get(*mask)[first].into_int_value(), all, ir.const32(0).into());
+                        ir.asm(None, &format!("{text}, $2;"), "r,l,r", &[to.into(), from.into(), size], true);
+                    }
+                    None => _ = ir.asm(None, &format!("{text};"), "r,l", &[to.into(), from.into()], true),
+                }
+            }
+            Vec::new()
+        });
+        self.set_token(result);
+        Ok(())
+    }
+
+    /// Where a piece that starts with a register goes: a thread's address, and what is added to it.
+    fn piece(&self, layout: &Layout, buffer: Buffer, [start, place]: [IntValue<'c>; 2], first: usize) -> (IntValue<'c>, u32) {
+        let ir = self.ir;
+        let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
+        let (changes, adds) = self.register_part(layout, buffer, first);
+        let to = ir.add(start, ir.mul(ir.xor(place, ir.const32(changes)), ir.const32(bytes)));
+        (to, adds * bytes + self.function.attrs.placements[buffer].offset)
     }
 
     /// How many bytes of a piece lie inside a dimension: all or none, or a number of elements when the bound may cut it.
@@ -95,4 +133,9 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_wait(&self, pending: u32) {
         self.ir.asm(None, &format!("cp.async.wait_group {pending};"), "", &[], true);
     }
+}
+
+/// Only 16 bytes can pass by the first-level cache.
+fn cache_of(bytes: u32) -> &'static str {
+    if bytes == 16 { "cg" } else { "ca" }
 }

@@ -5,9 +5,10 @@ use super::global::Transfer;
 use super::{SpreadProgram, Step};
 use crate::exec::access::ended;
 use crate::exec::{Env, Results};
+use crate::tile::memory_bits;
 use base::Op as OpId;
 use base::diag::Result;
-use tileas::{CopyAtom, Op};
+use tileas::{Buffer, CopyAtom, Op};
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
@@ -20,16 +21,35 @@ impl<O: Step> SpreadProgram<'_, O> {
         self.check_bounds(op, &view, index, in_bounds, env)?;
         let spread = self.spreads.get(layout.0 as usize).and_then(Option::as_deref);
         let spread = spread.ok_or_else(|| self.refuse(op, "has a layout that the module does not have"))?;
-        let offsets = &self.offsets[buffer.0 as usize];
         let spots = self.window(op, spread, &view, index, env)?;
-        let elem = self.info(*buffer).elem;
-        let (size, ty) = (elem.bytes() as usize, elem.carrier());
+        if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
+            return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
+        }
+        let ty = self.info(*buffer).elem.carrier();
+        // Element by element, so that a bound may cut a piece.
+        self.copy_pieces(&Transfer { op, order: *order, spread, spots, ty, width: 1 }, *buffer, bytes, *whole, env)?;
+        Ok(ended(None, env))
+    }
+
+    pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::Copy { ptr, mask, token, order, buffer, atom } = kind else { unreachable!("called for copies only") };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        env.begin(self.manner(op, *token, *order));
+        let spots = self.pointed(op, *ptr, *ptr, *mask, env)?;
+        let ty = self.info(*buffer).elem.carrier();
+        let transfer = Transfer { op, order: *order, spread: self.spread(*ptr), spots, ty, width: 1 };
+        self.copy_pieces(&transfer, *buffer, bytes, true, env)?;
+        Ok(ended(None, env))
+    }
+
+    /// Copies the pieces of all threads; what lies outside becomes zero.
+    fn copy_pieces(&self, transfer: &Transfer<'_>, buffer: Buffer, bytes: u32, whole: bool, env: &mut Env<'_>) -> Result<()> {
+        let Transfer { op, spread, spots, ty, .. } = transfer;
+        let (op, offsets, size) = (*op, &self.offsets[buffer.0 as usize], memory_bits(*ty).div_ceil(8) as usize);
         let width = bytes as usize / size.max(1);
-        if offsets.len() != view.tile.iter().product::<u32>() as usize || width == 0 || !spread.registers.is_multiple_of(width) {
+        if width == 0 || !spread.registers.is_multiple_of(width) {
             return Err(self.refuse(op, format!("copies pieces of {bytes} bytes to {buffer}, which they do not fit")));
         }
-        // Element by element, so that a bound may cut a piece.
-        let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
         self.hazards(env).begin(op);
         for first in (0..spread.slots()).step_by(width).filter(|first| spread.speaks[spread.thread(*first)]) {
             let place = |slot: usize| offsets[spread.elements[slot] as usize] as usize * size;
@@ -37,26 +57,26 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let (first, other) = (place(first), place(first + i));
                 return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));
             }
-            let inside = transfer.spots[first..first + width].iter().take_while(|spot| spot.is_some()).count();
-            let outside = transfer.spots[first..first + width].iter().filter(|spot| spot.is_none()).count();
-            if inside + outside != width || *whole && inside != 0 && outside != 0 {
+            let inside = spots[first..first + width].iter().take_while(|spot| spot.is_some()).count();
+            let outside = spots[first..first + width].iter().filter(|spot| spot.is_none()).count();
+            if inside + outside != width || whole && inside != 0 && outside != 0 {
                 return Err(self.refuse(op, "copies a piece of which only some elements are inside"));
             }
             let mut data = vec![0; bytes as usize];
             for i in 0..inside {
-                let (address, _) = transfer.spots[first + i].expect("it is inside");
-                let start = transfer.spots[first].expect("it is inside").0;
+                let (address, _) = spots[first + i].expect("it is inside");
+                let start = spots[first].expect("it is inside").0;
                 if address != start.wrapping_add((i * size) as u64) || !start.is_multiple_of(u64::from(bytes)) {
                     return Err(
                         self.refuse(op, format!("copies {bytes} bytes at {start:#x}, which is not a multiple or not in one piece"))
                     );
                 }
-                self.note(&transfer, address, first + i, false, env)?;
+                self.note(transfer, address, first + i, false, env)?;
                 env.world.read(address, &mut data[i * size..(i + 1) * size])?;
             }
             let written = self.hazards(env).write(buffer.0 as usize, place(first), &data, spread.warp(first));
-            written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
+            written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
         }
-        Ok(ended(None, env))
+        Ok(())
     }
 }

@@ -132,7 +132,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// Where the pointers in each slot of `like` point.
-    fn pointed(&self, op: OpId, like: Id, ptr: Id, mask: Option<Id>, env: &Env<'_>) -> Result<Vec<Spot>> {
+    pub(super) fn pointed(&self, op: OpId, like: Id, ptr: Id, mask: Option<Id>, env: &Env<'_>) -> Result<Vec<Spot>> {
         let odd = [Some(ptr), mask].into_iter().flatten().find(|id| self.spread(*id).layout != self.spread(like).layout);
         if let Some(odd) = odd {
             return Err(self.refuse(op, format!("has {odd} in another layout than {like}")));

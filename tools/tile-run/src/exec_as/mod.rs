@@ -257,6 +257,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::ConvertLayout { x, .. } => self.rename(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
             Op::CopyView { .. } => self.copy_view(op, kind, env),
+            Op::Copy { .. } => self.copy_pointers(op, kind, env),
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
             Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {

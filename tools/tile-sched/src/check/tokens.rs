@@ -130,7 +130,7 @@ impl Game<'_> {
                     }
                     self.slots.insert(*buffer, slot);
                 }
-                Op::Core(tileas::Op::CopyView { buffer, .. }) => self.copy(op, *buffer)?,
+                Op::Core(tileas::Op::CopyView { buffer, .. } | tileas::Op::Copy { buffer, .. }) => self.copy(op, *buffer)?,
                 Op::Core(tileas::Op::SharedLoad { buffer, .. }) => self.read(op, *buffer)?,
                 Op::Core(tileas::Op::Core(core)) => match core {
                     Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.construct(op, core)?,
