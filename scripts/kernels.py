@@ -130,6 +130,19 @@ def matmul(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
 
 
 @ct.kernel
+def matmul_gathered(a, rows, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    row = ct.load(rows, index=(i,), shape=(M,))
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (row[:, None], columns[None, :]))
+        y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
 def running_sum(a, c, T: ConstInt):
     total = ct.full((T,), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(T,))):
@@ -200,6 +213,11 @@ def cases():
     yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
     v, w = normal(64), normal(64)
     yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
+    # Rows with an index each, some of them outside.
+    g, h = normal(24, 80).astype(np.float16), normal(80, 32).astype(np.float16)
+    rows = random.integers(0, 30, 32, dtype=np.int32)
+    picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
+    yield Case('matmul_gathered', matmul_gathered, [g, rows, h, empty(32, 32), 32, 32, 16], (1, 1, 1), {3: picked @ h.astype(f32)}, 1e-4, 4e-3)
     # Operands that take more than their share of shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)

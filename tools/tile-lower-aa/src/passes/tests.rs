@@ -222,3 +222,25 @@ fn what_a_loop_counts_comes_from_its_own_counter() {
     assert_eq!(body[0], "(%7: i32)", "nothing is carried: {lines:#?}");
     assert!(lines.iter().any(|line| line.contains("div_i(signedness: unsigned")), "{lines:#?}");
 }
+
+#[test]
+fn pointers_that_a_loop_moves_come_from_its_counter() {
+    let lines = optimised(
+        "%l = constant(value: splat(0)) : i32
+         %1 = constant(value: splat(1)) : i32
+         %o = iota : tile<16xi32>
+         %b = broadcast(x: %q) : tile<16xptr<i32>>
+         %x = constant(value: splat(7)) : tile<16xi32>
+         %0 = offset(ptr: %b, offset: %o) : tile<16xptr<i32>>
+         %2 = for(lower: %l, upper: %n, step: %1, init: [%0], body: {}) : tile<16xptr<i32>> {
+           (%i: i32, %k: tile<16xptr<i32>>)
+           %4 = store(ptr: %k, value: %x, order: (semantics: weak)) : token
+           %5 = broadcast(x: %n) : tile<16xi32>
+           %6 = offset(ptr: %k, offset: %5) : tile<16xptr<i32>>
+           continue(values: [%6])
+         }
+         return",
+    );
+    assert!(lines.iter().any(|line| line.starts_with("for(")), "nothing is carried: {lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("broadcast") && line.ends_with("tile<16xi64>")), "{lines:#?}");
+}
