@@ -2,7 +2,7 @@
 //!
 //! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum; this crate gives it the rest:
 //! a container in SSA form ([`ir`]), locations ([`loc`]), scalar types and their arithmetic ([`scalar`], [`arith`]),
-//! diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms ([`codec`]) and the readable text ([`text`]).
+//! the rules that their verifiers share ([`rules`]), diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms ([`codec`]) and the readable text ([`text`]).
 
 pub mod arith;
 pub mod codec;
@@ -19,6 +19,7 @@ pub mod loc;
 mod loc_text;
 pub mod memory;
 pub mod ops;
+pub mod rules;
 pub mod scalar;
 pub mod target;
 pub mod text;

@@ -88,6 +88,12 @@ pub struct FunctionAttrs {
     pub shared_bytes: u32,
 }
 
+impl AsRef<tileas::FunctionAttrs> for FunctionAttrs {
+    fn as_ref(&self) -> &tileas::FunctionAttrs {
+        &self.program
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     pub layouts: Arena<LayoutId, Layout>,

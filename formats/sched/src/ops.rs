@@ -1,6 +1,8 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
-use base::Value;
+use base::core_ops::Core;
+use base::rules::MiddleOp;
+use base::{Region, Value};
 
 base::ops! {
     /// An op of `.sched`. What `.as` calls an op is one here too.
@@ -21,9 +23,33 @@ impl Op {
         matches!(self, Op::Core(op) if op.is_pure())
     }
     /// The shared op, if it is one.
-    pub fn core(&self) -> Option<&base::core_ops::Core> {
+    pub fn core(&self) -> Option<&Core> {
         match self {
             Op::Core(tileas::Op::Core(core)) => Some(core),
+            _ => None,
+        }
+    }
+}
+
+impl MiddleOp for Op {
+    fn core(&self) -> Option<&Core> {
+        Op::core(self)
+    }
+    fn is_pure(&self) -> bool {
+        Op::is_pure(self)
+    }
+    fn combination(&self) -> Option<(&[Value], Region)> {
+        match self {
+            Op::Core(op) => op.combination(),
+            _ => None,
+        }
+    }
+}
+
+impl tileas::verify::Program for Op {
+    fn program(&self) -> Option<&tileas::Op> {
+        match self {
+            Op::Core(op) => Some(op),
             _ => None,
         }
     }

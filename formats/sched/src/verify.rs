@@ -1,58 +1,85 @@
-//! The rules of `.sched` files.
+//! The rules of `.sched` files (V-SCHED). A reader may index freely in what passes them.
+//!
+//! | code | rule |
+//! |---|---|
+//! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
+//! | SC001 | the phase is one of `.sched` |
+//! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
+//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; slots are those of rings |
+//!
+//! Whether a schedule, its waits and its barriers are right is judged by the checker of `tile-sched`.
 
-use crate::Op;
 use crate::module::{Function, Module, Phase};
-use base::Envelope;
+use crate::{FunctionAttrs, Op};
 use base::diag::{Diagnostic, Place, Result};
+use base::ir::OpNode;
+use base::rules::{Rule, require};
+use base::tile::Elem;
+use base::{Envelope, Scalar, Target};
+use tileas::Type;
+
+/// Named barriers of a block.
+const BARRIERS: u32 = 16;
+/// Groups of copies that a thread can have under way.
+const MOST_GROUPS: u32 = 1 << 16;
 
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
-    envelope.target()?;
+    let target = envelope.target()?;
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
-    module.functions.iter().try_for_each(|f| function(f, module, envelope, phase))
-}
-
-fn function(function: &Function, module: &Module, envelope: &Envelope, phase: Phase) -> Result<()> {
-    let refuse =
-        |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
-    function.body.verify_structure(function.region).map_err(|message| refuse("SC002", message))?;
-    if let Some(op) = function.body.ops.values().find(|op| envelope.debug.locs.get(op.loc).is_none()) {
-        return Err(refuse("SC003", format!("an op has location {}, which is not in the table", op.loc)));
-    }
-    for (value, node) in function.body.values.iter() {
-        if let Some(layout) = node.ty.layout() {
-            let bits = node.ty.shape().iter().map(|extent| extent.trailing_zeros()).sum();
-            let layout = module.layouts.get(layout).ok_or_else(|| refuse("SC004", format!("{value} has an unknown layout")))?;
-            layout.covers(bits).map_err(|message| refuse("SC005", format!("{value}: {message}")))?;
+    let Module { layouts, globals, functions, .. } = module;
+    tileas::verify::program(layouts, globals, functions, envelope)?;
+    functions.iter().try_for_each(|function| {
+        let refuse =
+            |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
+        if phase >= Phase::Alloc {
+            placements(&function.attrs, target).map_err(|message| refuse("SC006", message))?;
         }
-    }
-    for node in function.body.ops.values() {
-        if let Op::Core(copy @ tileas::Op::CopyView { view, .. }) = &node.kind {
-            let copy = tileas::verify::copy_view(copy, function.body.ty(*view), &module.layouts, &function.attrs.program);
-            copy.map_err(|message| refuse("SC007", message))?;
-        }
-    }
-    if phase >= Phase::Alloc {
-        placements(function).map_err(|message| refuse("SC006", message))?;
-    }
-    Ok(())
+        function.body.ops.values().try_for_each(|op| {
+            let rule = synchronisation(function, phase, op);
+            rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
+        })
+    })
 }
 
 /// Every buffer lies inside the function's memory and is aligned.
-fn placements(function: &Function) -> Result<(), String> {
-    let attrs = &function.attrs;
-    if attrs.placements.len() != attrs.program.buffers.len() {
-        return Err(format!("{} of {} buffers have a place", attrs.placements.len(), attrs.program.buffers.len()));
-    }
+fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
+    let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
+    require(placed == buffers, || format!("{placed} of {buffers} buffers have a place"))?;
+    let most = target.shared_memory();
+    require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];
+        require(place.depth > 0, || format!("{buffer} has no slot"))?;
         let end = u64::from(place.offset) + u64::from(info.bytes()) * u64::from(place.depth);
-        if end > u64::from(attrs.shared_bytes) || !place.offset.is_multiple_of(info.align.max(1)) {
-            return Err(format!(
-                "{buffer} at {} does not fit the function's {} bytes or its alignment",
-                place.offset, attrs.shared_bytes
-            ));
-        }
+        require(end <= u64::from(attrs.shared_bytes) && place.offset.is_multiple_of(info.align), || {
+            format!("{buffer} at {} does not fit the function's {} bytes or its alignment", place.offset, attrs.shared_bytes)
+        })?;
     }
     Ok(())
+}
+
+/// The rule of an op that `.as` does not have.
+fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
+    let attrs = &function.attrs;
+    let own = match &op.kind {
+        Op::Core(_) => return Ok(()),
+        Op::Barrier { id, threads } => {
+            let all = attrs.program.warps() * 32;
+            let fits = *threads > 0 && *threads <= all && threads.is_multiple_of(32);
+            require(fits, || format!("a barrier of {threads} threads is for none of the {all} there are, or not for whole warps"))?;
+            require(*id > 0 || *threads == all, || "barrier 0 is for all threads".into())?;
+            require(*id < BARRIERS, || format!("there are {BARRIERS} barriers"))
+        }
+        Op::CopyCommit {} => Ok(()),
+        Op::CopyWait { pending } => require(*pending < MOST_GROUPS, || "so many groups are never under way".into()),
+        Op::SelectSlot { buffer, slot } => {
+            require(attrs.program.buffers.get(*buffer).is_some(), || format!("{buffer} is not in the table"))?;
+            let is_number = *function.body.ty(*slot) == Type::Scalar(Elem::Scalar(Scalar::I32));
+            require(is_number, || format!("{slot} is not the number of a slot"))
+        }
+    };
+    own?;
+    require(op.results.is_empty(), || "it has no results".into())?;
+    require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
 }

@@ -16,7 +16,6 @@
 
 pub mod facts;
 pub mod module;
-pub mod nesting;
 pub mod ops;
 pub mod types;
 mod verify;

@@ -3,6 +3,7 @@
 use base::core_ops::Core;
 use base::memory::AtomicMode;
 pub use base::memory::Order;
+use base::rules::MiddleOp;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,32 @@ impl Op {
             Op::Core(core) => core.is_pure(),
             Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => true,
             _ => false,
+        }
+    }
+
+    /// The values that a terminator gives to its target.
+    pub fn given(&self) -> Option<&[Value]> {
+        match self {
+            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => Some(values),
+            _ => None,
+        }
+    }
+}
+
+impl MiddleOp for Op {
+    fn core(&self) -> Option<&Core> {
+        match self {
+            Op::Core(core) => Some(core),
+            _ => None,
+        }
+    }
+    fn is_pure(&self) -> bool {
+        Op::is_pure(self)
+    }
+    fn combination(&self) -> Option<(&[Value], Region)> {
+        match self {
+            Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => Some((operands, *body)),
+            _ => None,
         }
     }
 }

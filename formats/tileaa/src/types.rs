@@ -1,7 +1,8 @@
 //! The types of `.aa` values.
 
+use base::rules::{MiddleType, Seen};
 use base::text::TypeText;
-use base::tile::{Elem, MemRef, Shape, Space, View, parse_shape, print_shape};
+use base::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,20 +28,21 @@ impl Type {
     pub fn as_scalar(&self) -> Option<base::Scalar> {
         self.tile().filter(|(_, shape)| shape.is_empty()).and_then(|(elem, _)| elem.scalar())
     }
-    /// Whether a value of this type can stand where `to` is expected: a pointer can where one of any space is.
-    pub fn fits(&self, to: &Type) -> bool {
-        match (self, to) {
-            (
-                Type::Tile { elem: Elem::Ptr { pointee, .. }, shape },
-                Type::Tile { elem: Elem::Ptr { pointee: wanted, space: Space::Generic }, shape: other },
-            ) => pointee == wanted && shape == other,
-            _ => self == to,
-        }
-    }
     pub fn tile(&self) -> Option<(Elem, &Shape)> {
         match self {
             Type::Tile { elem, shape } => Some((*elem, shape)),
             _ => None,
+        }
+    }
+}
+
+impl MiddleType for Type {
+    fn seen(&self) -> Seen<'_> {
+        match self {
+            Type::Tile { elem, shape } => Seen::Tile { elem: *elem, shape },
+            Type::MemRef(memref) => Seen::MemRef(memref),
+            Type::View(view) => Seen::View(view),
+            Type::Token => Seen::Token,
         }
     }
 }

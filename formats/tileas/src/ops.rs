@@ -4,6 +4,7 @@ use crate::layout::LayoutId;
 use base::core_ops::Core;
 use base::memory::AtomicMode;
 pub use base::memory::Order;
+use base::rules::MiddleOp;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,26 @@ impl Op {
     pub fn multiplied(&self) -> Option<[Value; 2]> {
         match self {
             Op::Mma { lhs, rhs, .. } | Op::MmaScaled { lhs, rhs, .. } => Some([*lhs, *rhs]),
+            _ => None,
+        }
+    }
+}
+
+impl MiddleOp for Op {
+    fn core(&self) -> Option<&Core> {
+        match self {
+            Op::Core(core) => Some(core),
+            _ => None,
+        }
+    }
+    fn is_pure(&self) -> bool {
+        Op::is_pure(self)
+    }
+    fn combination(&self) -> Option<(&[Value], Region)> {
+        match self {
+            Op::ReduceRegisters { operands, body, .. }
+            | Op::ReduceLanes { operands, body, .. }
+            | Op::Scan { operands, body, .. } => Some((operands, *body)),
             _ => None,
         }
     }

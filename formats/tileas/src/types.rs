@@ -1,6 +1,7 @@
 //! The types of `.as` values.
 
 use crate::layout::LayoutId;
+use base::rules::{MiddleType, Seen};
 use base::text::TypeText;
 use base::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,21 @@ impl Type {
             Type::Tile { layout, .. } => Some(*layout),
             _ => None,
         }
+    }
+}
+
+impl MiddleType for Type {
+    fn seen(&self) -> Seen<'_> {
+        match self {
+            Type::Scalar(elem) => Seen::Tile { elem: *elem, shape: &[] },
+            Type::Tile { elem, shape, .. } => Seen::Tile { elem: *elem, shape },
+            Type::MemRef(memref) => Seen::MemRef(memref),
+            Type::View(view) => Seen::View(view),
+            Type::Token => Seen::Token,
+        }
+    }
+    fn fits(&self, to: &Self) -> bool {
+        self.layout() == to.layout() && self.seen().fits(to.seen())
     }
 }
 

@@ -12,11 +12,11 @@ pub use info::{AxisInfo, Info, full_range};
 pub(crate) use table::unfounded;
 pub use table::{Known, table};
 
-use crate::nesting::Nesting;
 use crate::{Function, Op, Type};
 use base::Value;
 use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
+use base::rules::Nesting;
 use base::tile::{Elem, Shape};
 use transfer::Operand;
 
@@ -45,8 +45,13 @@ const ROUNDS: usize = 64;
 impl<'a> Facts<'a> {
     pub fn of(function: &'a Function) -> Facts<'a> {
         let count = function.body.values.len();
-        let mut deriver =
-            Deriver { function, infos: vec![None; count], changes: vec![0; count], nesting: Nesting::of(function), changed: false };
+        let mut deriver = Deriver {
+            function,
+            infos: vec![None; count],
+            changes: vec![0; count],
+            nesting: Nesting::of(&function.body, function.region),
+            changed: false,
+        };
         for &param in function.params() {
             deriver.infos[param.0 as usize] = deriver.unknown(param);
         }

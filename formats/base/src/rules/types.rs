@@ -1,22 +1,22 @@
 //! Which types are well formed.
 
-use super::{Rule, require};
-use crate::Type;
-use base::memory::Padding;
-use base::tile::{MemRef, View, ViewKind};
+use super::{Rule, Seen, require};
+use crate::memory::Padding;
+use crate::tile::{MemRef, View, ViewKind};
 
 const MOST_ELEMENTS: u64 = 1 << 24;
 
-pub(super) fn well_formed(ty: &Type) -> Rule {
+pub fn well_formed(ty: Seen<'_>) -> Rule {
     match ty {
-        Type::Tile { shape, .. } => extents(shape),
-        Type::MemRef(memref) => self::memref(memref),
-        Type::View(view) => self::view(view),
-        Type::Token => Ok(()),
+        Seen::Tile { shape, .. } => extents(shape),
+        Seen::MemRef(memref) => self::memref(memref),
+        Seen::View(view) => self::view(view),
+        Seen::Token => Ok(()),
     }
 }
 
-fn extents(shape: &[u32]) -> Rule {
+/// Extents that a tile or buffer can have.
+pub fn extents(shape: &[u32]) -> Rule {
     require(shape.iter().all(|extent| extent.is_power_of_two()), || "every extent must be a power of two".into())?;
     let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(u64::from(*extent)));
     require(count.is_some_and(|count| count <= MOST_ELEMENTS), || format!("a tile has at most {MOST_ELEMENTS} elements"))
@@ -42,7 +42,7 @@ fn view(view: &View) -> Rule {
     require(padding_fits, || "this padding needs float elements".into())
 }
 
-pub(super) fn is_permutation(order: &[u32], rank: usize) -> bool {
+pub fn is_permutation(order: &[u32], rank: usize) -> bool {
     let mut seen = vec![false; rank];
     order.len() == rank && order.iter().all(|dim| seen.get_mut(*dim as usize).is_some_and(|seen| !std::mem::replace(seen, true)))
 }

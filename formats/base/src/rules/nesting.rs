@@ -1,8 +1,9 @@
 //! What is around each op of a function, and where terminators give their values.
 
-use crate::{Function, Op};
-use base::core_ops::Core;
-use base::ir::{Op as OpId, Operation};
+use super::MiddleOp;
+use crate::core_ops::Core;
+use crate::ir::Op as OpId;
+use crate::{Body, Region};
 
 /// For each op, by its id.
 pub struct Nesting {
@@ -12,6 +13,8 @@ pub struct Nesting {
     pub target: Vec<Option<OpId>>,
     /// Inside the body of a reduction or scan.
     pub combines: Vec<bool>,
+    /// How many ops are around the innermost one.
+    pub deepest: u32,
 }
 
 /// What a block passes on to the blocks in it.
@@ -21,23 +24,25 @@ struct Around {
     continued: Option<OpId>,
     broken: Option<OpId>,
     combines: bool,
+    depth: u32,
 }
 
 impl Nesting {
-    pub fn of(function: &Function) -> Nesting {
-        let body = &function.body;
+    pub fn of<O: MiddleOp, T>(body: &Body<O, T>, root: Region) -> Nesting {
         let mut of_op = vec![Around::default(); body.ops.len()];
         let count = body.ops.len();
-        let mut nesting = Nesting { parent: vec![None; count], target: vec![None; count], combines: vec![false; count] };
-        for op in body.walk(function.region) {
+        let mut nesting =
+            Nesting { parent: vec![None; count], target: vec![None; count], combines: vec![false; count], deepest: 0 };
+        for op in body.walk(root) {
             let outer = of_op[op.0 as usize];
             let parent = Some(op);
-            let inner = match &body.ops[op].kind {
-                Op::Core(Core::For { .. }) => Around { parent, continued: Some(op), broken: None, ..outer },
-                Op::Core(Core::Loop { .. }) => Around { parent, continued: Some(op), broken: Some(op), ..outer },
-                Op::Core(Core::If { .. }) => Around { parent, ..outer },
-                _ => Around { parent, continued: None, broken: None, combines: true },
+            let inner = match body.ops[op].kind.core() {
+                Some(Core::For { .. }) => Around { parent, continued: Some(op), broken: None, ..outer },
+                Some(Core::Loop { .. }) => Around { parent, continued: Some(op), broken: Some(op), ..outer },
+                Some(Core::If { .. }) => Around { parent, ..outer },
+                _ => Around { parent, continued: None, broken: None, combines: true, ..outer },
             };
+            let inner = Around { depth: outer.depth + 1, ..inner };
             for region in body.ops[op].kind.regions() {
                 for block in &body.regions[region].blocks {
                     body.blocks[*block].ops.iter().for_each(|op| of_op[op.0 as usize] = inner);
@@ -46,23 +51,14 @@ impl Nesting {
             let index = op.0 as usize;
             nesting.parent[index] = outer.parent;
             nesting.combines[index] = outer.combines;
-            nesting.target[index] = match &body.ops[op].kind {
-                Op::Core(Core::Yield { .. }) => outer.parent,
-                Op::Core(Core::Continue { .. }) => outer.continued,
-                Op::Core(Core::Break { .. }) => outer.broken,
+            nesting.deepest = nesting.deepest.max(outer.depth);
+            nesting.target[index] = match body.ops[op].kind.core() {
+                Some(Core::Yield { .. }) => outer.parent,
+                Some(Core::Continue { .. }) => outer.continued,
+                Some(Core::Break { .. }) => outer.broken,
                 _ => None,
             };
         }
         nesting
-    }
-}
-
-impl Op {
-    /// The values that a terminator gives to its target.
-    pub fn given(&self) -> Option<&[base::Value]> {
-        match self {
-            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => Some(values),
-            _ => None,
-        }
     }
 }

@@ -1,99 +1,46 @@
 //! Operand and result types of the shared ops.
 
+use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, space_of, unary_on};
 use super::types::is_permutation;
-use super::{Rule, require};
-use crate::{Function, Module, Op, Type};
-use base::arith::{Binary, Compare, Convert, Rounding, Unary};
-use base::core_ops::{Core, Fact};
-use base::ir::OpNode;
-use base::tile::{Dense, Elem, Shape, Space, element_count};
-use base::{Scalar, Value};
-
-/// One op with what it uses.
-pub(super) struct Uses<'a> {
-    pub(super) module: &'a Module,
-    pub(super) function: &'a Function,
-    pub(super) op: &'a OpNode<Op>,
-}
+use super::{MiddleType, Rule, Seen, Uses, require};
+use crate::arith::{Binary, Compare};
+use crate::core_ops::{Core, Fact};
+use crate::ir::Operation;
+use crate::tile::{Dense, Elem, Space, element_count};
+use crate::{Scalar, Value};
 
 /// A broken rule about the elements an operation is defined on.
 fn wrong_element() -> String {
     "the operation is not defined on elements of this type".into()
 }
 
-impl<'a> Uses<'a> {
-    pub(super) fn ty(&self, value: Value) -> &'a Type {
-        self.function.body.ty(value)
-    }
-
-    /// The type of the only result.
-    pub(super) fn result(&self) -> Result<&'a Type, String> {
-        match self.op.results[..] {
-            [result] => Ok(self.ty(result)),
-            _ => Err(format!("it has one result, not {}", self.op.results.len())),
-        }
-    }
-
-    pub(super) fn results(&self, types: &[Type]) -> Rule {
-        let fit =
-            self.op.results.len() == types.len() && self.op.results.iter().zip(types).all(|(result, ty)| self.ty(*result) == ty);
-        require(fit, || "its results have the wrong types".into())
-    }
-
-    pub(super) fn tile(&self, value: Value) -> Result<(Elem, &'a Shape), String> {
-        self.ty(value).tile().ok_or_else(|| format!("{value} is not a tile"))
-    }
-
-    pub(super) fn number(&self, value: Value) -> Result<(Scalar, &'a Shape), String> {
-        let (elem, shape) = self.tile(value)?;
-        Ok((elem.scalar().ok_or_else(|| format!("{value} holds pointers"))?, shape))
-    }
-
-    fn result_tile(&self) -> Result<(Elem, &'a Shape), String> {
-        self.result()?.tile().ok_or_else(|| "its result is a tile".into())
-    }
-
-    pub(super) fn same(&self, values: &[Value], ty: &Type) -> Rule {
-        match values.iter().find(|value| self.ty(**value) != ty) {
-            Some(value) => Err(format!("{value} has another type than what it is combined with")),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn scalar_ints(&self, values: &[Value]) -> Rule {
-        let is_int = |value: &Value| self.ty(*value).as_scalar().is_some_and(Scalar::is_int);
-        require(values.iter().all(is_int), || "indices, sizes and strides are scalar integers".into())
-    }
-
-    pub(super) fn tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
-        require(values.into_iter().all(|value| self.ty(value).is_token()), || "it is ordered by tokens".into())
-    }
-
-    pub(super) fn core(&self, core: &Core) -> Rule {
+impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
+    /// The rule of a shared op.
+    pub fn core(&self, core: &Core) -> Rule {
         if core.is_elementwise() || matches!(core, Core::Constant { .. }) {
             return self.elementwise(core);
         }
         match core {
-            Core::If { cond, .. } => self.same(&[*cond], &Type::scalar(Scalar::I1)),
+            Core::If { cond, .. } => self.same(&[*cond], Seen::scalar(Scalar::I1)),
             Core::For { lower, upper, step, .. } => {
                 self.scalar_ints(&[*lower])?;
-                self.same(&[*upper, *step], self.ty(*lower))
+                self.same(&[*upper, *step], self.seen(*lower))
             }
             Core::Loop { .. } => Ok(()),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.results(&[]),
-            Core::MakeToken {} => self.results(&[Type::Token]),
+            Core::MakeToken {} => self.results(&[Seen::Token]),
             Core::JoinTokens { tokens } => {
                 require(tokens.len() >= 2, || "it joins two tokens or more".into())?;
                 self.tokens(tokens.iter().copied())?;
-                self.results(&[Type::Token])
+                self.results(&[Seen::Token])
             }
             Core::AliasFence { token } => {
                 self.tokens([*token])?;
-                self.results(&[Type::Token])
+                self.results(&[Seen::Token])
             }
             Core::GridWait { token } | Core::GridLaunch { token } => {
                 self.tokens(*token)?;
-                self.results(&[Type::Token])
+                self.results(&[Seen::Token])
             }
             Core::Assert { cond, .. } => {
                 require(self.number(*cond)?.0 == Scalar::I1, || "the condition holds i1".into())?;
@@ -102,7 +49,7 @@ impl<'a> Uses<'a> {
             Core::Print { args, token, .. } => {
                 args.iter().try_for_each(|arg| self.tile(*arg).map(drop))?;
                 self.tokens(*token)?;
-                if self.op.results.is_empty() { Ok(()) } else { self.results(&[Type::Token]) }
+                if self.op.results.is_empty() { Ok(()) } else { self.results(&[Seen::Token]) }
             }
             _ => match self.shape_op(core) {
                 Some(rule) => rule,
@@ -112,8 +59,8 @@ impl<'a> Uses<'a> {
     }
 
     fn elementwise(&self, core: &Core) -> Rule {
-        let result = self.result()?;
         let (elem, shape) = self.result_tile()?;
+        let result = Seen::Tile { elem, shape };
         match core {
             Core::Constant { value } => {
                 let scalar = elem.scalar().ok_or("a constant holds no pointers")?;
@@ -141,7 +88,7 @@ impl<'a> Uses<'a> {
                 require(is_float(elem) && directed(kind.rounding) && ftz_on(kind.ftz, elem), wrong_element)
             }
             Core::Compare { kind, lhs, rhs } => {
-                self.same(&[*rhs], self.ty(*lhs))?;
+                self.same(&[*rhs], self.seen(*lhs))?;
                 let (compared, other) = self.number(*lhs)?;
                 let right_family = matches!(kind, Compare::Float { .. }) == compared.is_float();
                 require(right_family && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element)
@@ -154,7 +101,7 @@ impl<'a> Uses<'a> {
             Core::Select { cond, yes, no } => {
                 let (flag, other) = self.number(*cond)?;
                 require(flag == Scalar::I1 && other == shape, || "the condition holds i1 in the shape of the result".into())?;
-                let fit = [yes, no].iter().all(|value| self.ty(**value).fits(result));
+                let fit = [yes, no].iter().all(|value| self.seen(**value).fits(result));
                 require(fit, || "both choices have the type of the result".into())
             }
             Core::IntToPtr { x } => {
@@ -182,7 +129,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    fn fact(&self, fact: &Fact, elem: Elem, shape: &Shape) -> Rule {
+    fn fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> Rule {
         let is_int = elem.scalar().is_some_and(Scalar::is_int);
         let holds = match fact {
             Fact::DivBy { divisor, every, along } => {
@@ -228,7 +175,7 @@ impl<'a> Uses<'a> {
                 self.scalar_ints(indices)
             }),
             Core::Insert { x, into, indices } => self.result().and_then(|result| {
-                self.same(&[*into], result)?;
+                self.same(&[*into], self.seen(result))?;
                 let (part, whole) = (self.tile(*x)?, self.tile(*into)?);
                 require(part.0 == whole.0 && divides(part.1, whole.1), || "the part does not divide the whole".into())?;
                 require(indices.len() == whole.1.len(), || "it takes an index for each dimension".into())?;
@@ -236,7 +183,7 @@ impl<'a> Uses<'a> {
             }),
             Core::Reinterpret { x } => self.number(*x).and_then(|(from, shape)| {
                 let (elem, other) = self.result_tile()?;
-                let bits = |scalar: Scalar, shape: &Shape| u64::from(scalar.bits()) * element_count(shape) as u64;
+                let bits = |scalar: Scalar, shape: &[u32]| u64::from(scalar.bits()) * element_count(shape) as u64;
                 let fits = elem.scalar().is_some_and(|to| bits(to, other) == bits(from, shape));
                 require(fits && shape.len() == 1 && other.len() == 1, || "both have one dimension and as many bytes".into())
             }),
@@ -244,7 +191,7 @@ impl<'a> Uses<'a> {
         })
     }
 
-    fn reshaped(&self, x: Value, fits: impl Fn(&Shape, &Shape) -> bool) -> Rule {
+    fn reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> Rule {
         let (from, shape) = self.tile(x)?;
         let (to, other) = self.result_tile()?;
         require(from == to && fits(shape, other), || "the shapes or elements of operand and result do not fit".into())
@@ -267,12 +214,12 @@ impl<'a> Uses<'a> {
         match core {
             Core::BlockId { axis } | Core::BlockCount { axis } => {
                 require(*axis < 3, || "the grid has three axes".into())?;
-                self.results(&[Type::scalar(Scalar::I32)])
+                self.results(&[Seen::scalar(Scalar::I32)])
             }
             Core::MakeMemRef { base, sizes, strides } => {
-                let Type::MemRef(memref) = self.result()? else { return Err("its result is a memref".into()) };
-                let wanted = Type::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: Shape::new() };
-                require(self.ty(*base).fits(&wanted), || "the base does not point to the memref's elements".into())?;
+                let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
+                let wanted = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
+                require(self.seen(*base).fits(wanted), || "the base does not point to the memref's elements".into())?;
                 let open = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
                 let counted = sizes.len() == open(&memref.sizes) && strides.len() == open(&memref.strides);
                 require(counted, || "it takes the sizes and strides that its type leaves open".into())?;
@@ -280,23 +227,23 @@ impl<'a> Uses<'a> {
                 self.scalar_ints(strides)
             }
             Core::MakeView { memref } => {
-                let Type::View(view) = self.result()? else { return Err("its result is a view".into()) };
-                require(matches!(self.ty(*memref), Type::MemRef(found) if *found == view.memref), || {
+                let Seen::View(view) = self.seen(self.result()?) else { return Err("its result is a view".into()) };
+                require(matches!(self.seen(*memref), Seen::MemRef(found) if *found == view.memref), || {
                     "the view's type names another memref".into()
                 })
             }
-            Core::MemRefShape { memref } => match self.ty(*memref) {
-                Type::MemRef(memref) => self.extents(memref.sizes.len()),
+            Core::MemRefShape { memref } => match self.seen(*memref) {
+                Seen::MemRef(memref) => self.extents(memref.sizes.len()),
                 _ => Err("it asks a memref".into()),
             },
-            Core::ViewShape { view } => match self.ty(*view) {
-                Type::View(view) => self.extents(view.tile.len()),
+            Core::ViewShape { view } => match self.seen(*view) {
+                Seen::View(view) => self.extents(view.tile.len()),
                 _ => Err("it asks a view".into()),
             },
             Core::GlobalAddress { name } => {
-                let global = self.module.globals.iter().find(|global| global.name == *name);
+                let global = self.globals.iter().find(|global| global.name == *name);
                 let pointee = global.ok_or_else(|| format!("there is no global '{name}'"))?.elem;
-                self.results(&[Type::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: Shape::new() }])
+                self.results(&[Seen::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: &[] }])
             }
             Core::Alloca { align, .. } => match self.result_tile()? {
                 (Elem::Ptr { pointee, space: Space::Local }, shape) if shape.is_empty() => {
@@ -305,7 +252,7 @@ impl<'a> Uses<'a> {
                 }
                 _ => Err("its result is a local pointer".into()),
             },
-            other => unreachable!("{} has a rule above", base::ir::Operation::mnemonic(other)),
+            other => unreachable!("{} has a rule above", other.mnemonic()),
         }
     }
 
@@ -315,81 +262,6 @@ impl<'a> Uses<'a> {
     }
 }
 
-fn divides(part: &Shape, whole: &Shape) -> bool {
+fn divides(part: &[u32], whole: &[u32]) -> bool {
     part.len() == whole.len() && part.iter().zip(whole).all(|(part, whole)| whole % part == 0)
-}
-
-pub(super) fn is_ptr(elem: Elem) -> bool {
-    matches!(elem, Elem::Ptr { .. })
-}
-
-fn space_of(elem: Elem) -> Option<Space> {
-    match elem {
-        Elem::Ptr { space, .. } => Some(space),
-        Elem::Scalar(_) => None,
-    }
-}
-
-fn is_int(elem: Elem) -> bool {
-    elem.scalar().is_some_and(Scalar::is_int)
-}
-
-/// The floats that arithmetic is defined on; the others are only converted and multiplied.
-fn is_float(elem: Elem) -> bool {
-    matches!(elem, Elem::Scalar(Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
-}
-
-fn is_f32(elem: Elem) -> bool {
-    elem == Elem::Scalar(Scalar::F32)
-}
-
-fn ftz_on(ftz: bool, elem: Elem) -> bool {
-    !ftz || is_f32(elem)
-}
-
-fn directed(rounding: Rounding) -> bool {
-    matches!(rounding, Rounding::NearestEven | Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
-}
-
-fn unary_on(kind: Unary, elem: Elem) -> bool {
-    match kind {
-        Unary::AbsI | Unary::NegI { .. } => is_int(elem),
-        Unary::Sqrt { rounding, ftz } => {
-            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || rounding == Rounding::Approx && is_f32(elem))
-        }
-        Unary::Exp { rounding } | Unary::Tanh { rounding } => {
-            is_float(elem) && (rounding == Rounding::Full || rounding == Rounding::Approx && is_f32(elem))
-        }
-        Unary::Rsqrt { ftz } | Unary::Exp2 { ftz } => is_float(elem) && ftz_on(ftz, elem),
-        _ => is_float(elem),
-    }
-}
-
-fn binary_on(kind: Binary, elem: Elem) -> bool {
-    match kind {
-        Binary::AddF { rounding, ftz } | Binary::SubF { rounding, ftz } | Binary::MulF { rounding, ftz } => {
-            is_float(elem) && directed(rounding) && ftz_on(ftz, elem)
-        }
-        Binary::DivF { rounding, ftz } => {
-            let quick = matches!(rounding, Rounding::Approx | Rounding::Full) && is_f32(elem);
-            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || quick)
-        }
-        Binary::MaxF { ftz, .. } | Binary::MinF { ftz, .. } => is_float(elem) && ftz_on(ftz, elem),
-        Binary::RemF | Binary::PowF | Binary::PowI | Binary::Atan2 => is_float(elem),
-        Binary::DivI { rounding, .. } => {
-            is_int(elem) && matches!(rounding, Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
-        }
-        _ => is_int(elem),
-    }
-}
-
-fn converts(kind: Convert, from: Scalar, to: Scalar) -> bool {
-    match kind {
-        Convert::ExtI { .. } => from.is_int() && to.is_int() && from.bits() < to.bits(),
-        Convert::TruncI { .. } => from.is_int() && to.is_int() && from.bits() > to.bits(),
-        Convert::FToF { .. } => from.is_float() && to.is_float() && from != to,
-        Convert::FToI { .. } => from.is_float() && to.is_int(),
-        Convert::IToF { .. } => from.is_int() && to.is_float(),
-        Convert::Bitcast => from.bits() == to.bits(),
-    }
 }

@@ -1,0 +1,80 @@
+//! The elements that each operation is defined on.
+
+use crate::Scalar;
+use crate::arith::{Binary, Convert, Rounding, Unary};
+use crate::tile::{Elem, Space};
+
+pub fn is_ptr(elem: Elem) -> bool {
+    matches!(elem, Elem::Ptr { .. })
+}
+
+pub(super) fn space_of(elem: Elem) -> Option<Space> {
+    match elem {
+        Elem::Ptr { space, .. } => Some(space),
+        Elem::Scalar(_) => None,
+    }
+}
+
+pub(super) fn is_int(elem: Elem) -> bool {
+    elem.scalar().is_some_and(Scalar::is_int)
+}
+
+/// The floats that arithmetic is defined on; the others are only converted and multiplied.
+pub(super) fn is_float(elem: Elem) -> bool {
+    matches!(elem, Elem::Scalar(Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
+}
+
+pub(super) fn is_f32(elem: Elem) -> bool {
+    elem == Elem::Scalar(Scalar::F32)
+}
+
+pub(super) fn ftz_on(ftz: bool, elem: Elem) -> bool {
+    !ftz || is_f32(elem)
+}
+
+pub(super) fn directed(rounding: Rounding) -> bool {
+    matches!(rounding, Rounding::NearestEven | Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
+}
+
+pub(super) fn unary_on(kind: Unary, elem: Elem) -> bool {
+    match kind {
+        Unary::AbsI | Unary::NegI { .. } => is_int(elem),
+        Unary::Sqrt { rounding, ftz } => {
+            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || rounding == Rounding::Approx && is_f32(elem))
+        }
+        Unary::Exp { rounding } | Unary::Tanh { rounding } => {
+            is_float(elem) && (rounding == Rounding::Full || rounding == Rounding::Approx && is_f32(elem))
+        }
+        Unary::Rsqrt { ftz } | Unary::Exp2 { ftz } => is_float(elem) && ftz_on(ftz, elem),
+        _ => is_float(elem),
+    }
+}
+
+pub(super) fn binary_on(kind: Binary, elem: Elem) -> bool {
+    match kind {
+        Binary::AddF { rounding, ftz } | Binary::SubF { rounding, ftz } | Binary::MulF { rounding, ftz } => {
+            is_float(elem) && directed(rounding) && ftz_on(ftz, elem)
+        }
+        Binary::DivF { rounding, ftz } => {
+            let quick = matches!(rounding, Rounding::Approx | Rounding::Full) && is_f32(elem);
+            is_float(elem) && ftz_on(ftz, elem) && (directed(rounding) || quick)
+        }
+        Binary::MaxF { ftz, .. } | Binary::MinF { ftz, .. } => is_float(elem) && ftz_on(ftz, elem),
+        Binary::RemF | Binary::PowF | Binary::PowI | Binary::Atan2 => is_float(elem),
+        Binary::DivI { rounding, .. } => {
+            is_int(elem) && matches!(rounding, Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
+        }
+        _ => is_int(elem),
+    }
+}
+
+pub(super) fn converts(kind: Convert, from: Scalar, to: Scalar) -> bool {
+    match kind {
+        Convert::ExtI { .. } => from.is_int() && to.is_int() && from.bits() < to.bits(),
+        Convert::TruncI { .. } => from.is_int() && to.is_int() && from.bits() > to.bits(),
+        Convert::FToF { .. } => from.is_float() && to.is_float() && from != to,
+        Convert::FToI { .. } => from.is_float() && to.is_int(),
+        Convert::IToF { .. } => from.is_int() && to.is_float(),
+        Convert::Bitcast => from.bits() == to.bits(),
+    }
+}

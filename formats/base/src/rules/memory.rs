@@ -1,0 +1,146 @@
+//! What accesses to memory and products have in common in all formats.
+
+use super::{MiddleType, Rule, Seen, Uses, require};
+use crate::ir::Operation;
+use crate::memory::{AtomicMode, MemoryOrdering, Order};
+use crate::tile::{Elem, View, ViewKind};
+use crate::{Scalar, Value};
+
+/// How a load, a store and an atomic access can be ordered.
+pub const LOADED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Acquire];
+pub const STORED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Release];
+pub const STRONG: [MemoryOrdering; 4] =
+    [MemoryOrdering::Relaxed, MemoryOrdering::Acquire, MemoryOrdering::Release, MemoryOrdering::AcqRel];
+
+impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
+    /// The view that is accessed at an index.
+    pub fn view(&self, view: Value, index: &[Value], in_bounds: &[bool]) -> Result<&'a View, String> {
+        let Seen::View(view) = self.seen(view) else { return Err(format!("{view} is not a view")) };
+        let rank = view.tile.len();
+        require(index.len() == rank, || format!("it takes {rank} indices"))?;
+        require(in_bounds.is_empty() || in_bounds.len() == rank, || "in_bounds has an entry for each dimension".into())?;
+        for (t, &index) in index.iter().enumerate() {
+            let (scalar, shape) = self.number(index)?;
+            let rows = match view.kind {
+                ViewKind::Gather { sparse_dim } if sparse_dim as usize == t => &view.tile[t..=t],
+                _ => &[],
+            };
+            require(scalar.is_int() && shape == rows, || format!("{index} cannot be index {t} of the view"))?;
+        }
+        Ok(view)
+    }
+
+    /// The type of what a tile of pointers points to.
+    pub fn pointed(&self, ptr: Value) -> Result<Seen<'a>, String> {
+        match self.tile(ptr)? {
+            (Elem::Ptr { pointee, .. }, shape) => Ok(Seen::Tile { elem: Elem::Scalar(pointee), shape }),
+            _ => Err(format!("{ptr} holds no pointers")),
+        }
+    }
+
+    pub fn masked(&self, mask: Option<Value>, ptr: Value) -> Rule {
+        let Some(mask) = mask else { return Ok(()) };
+        let (scalar, shape) = self.number(mask)?;
+        require(scalar == Scalar::I1 && shape == self.tile(ptr)?.1, || "the mask holds i1 in the shape of the pointers".into())
+    }
+
+    pub fn ordered(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
+        self.tokens(token)?;
+        require(allowed.contains(&order.semantics), || "the access cannot be ordered so".into())?;
+        let weak = order.semantics == MemoryOrdering::Weak;
+        require(weak == order.scope.is_none(), || "an access has a scope exactly when it is not weak".into())
+    }
+
+    pub fn load(&self, ptr: Value, mask: Option<Value>, other: Option<Value>, order: Order, token: Option<Value>) -> Rule {
+        let result = self.pointed(ptr)?;
+        self.masked(mask, ptr)?;
+        other.iter().try_for_each(|other| self.same(&[*other], result))?;
+        self.ordered(order, token, &LOADED)?;
+        self.results(&[result, Seen::Token])
+    }
+
+    pub fn store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> Rule {
+        self.same(&[value], self.pointed(ptr)?)?;
+        self.masked(mask, ptr)?;
+        self.ordered(order, token, &STORED)?;
+        self.results(&[Seen::Token])
+    }
+
+    /// Read-modify-write by a mode, or compare-and-swap without one: `values` are its operands besides the pointer.
+    pub fn atomic(
+        &self,
+        mode: Option<AtomicMode>,
+        ptr: Value,
+        values: &[Value],
+        mask: Option<Value>,
+        order: Order,
+        token: Option<Value>,
+    ) -> Rule {
+        let result = self.pointed(ptr)?;
+        self.same(values, result)?;
+        self.masked(mask, ptr)?;
+        self.ordered(order, token, &STRONG)?;
+        let scalar = self.number(values[0])?.0;
+        match mode {
+            Some(mode) => require(combines(mode, scalar), || "this atomic operation does not exist".into())?,
+            None => require(is_word(scalar), || "it compares 32 or 64 bits".into())?,
+        }
+        self.results(&[result, Seen::Token])
+    }
+
+    /// A tile combined into memory through a view.
+    pub fn reduce_view(
+        &self,
+        mode: AtomicMode,
+        tile: Value,
+        view: Value,
+        index: &[Value],
+        order: Order,
+        token: Option<Value>,
+    ) -> Rule {
+        let view = self.view(view, index, &[])?;
+        self.same(&[tile], Seen::of_view(view))?;
+        self.ordered(order, token, &STRONG)?;
+        let plain = !matches!(view.kind, ViewKind::Gather { .. }) && view.padding.is_none() && mode != AtomicMode::Xchg;
+        require(plain && combines(mode, view.memref.elem), || "this reduction into memory does not exist".into())?;
+        self.results(&[Seen::Token])
+    }
+
+    /// The extents of a product are those of its operands and accumulator, and its result is like the accumulator.
+    pub fn product(&self, lhs: &[u32], rhs: &[u32], acc: Value) -> Rule {
+        let (elem, out) = self.tile(acc)?;
+        let rank = out.len();
+        let fits = (rank == 2 || rank == 3) && lhs.len() == rank && rhs.len() == rank && {
+            let [m, n] = [rank - 2, rank - 1];
+            lhs[m] == out[m] && rhs[n] == out[n] && lhs[n] == rhs[m] && lhs[..m] == out[..m] && rhs[..m] == out[..m]
+        };
+        require(fits, || "the shapes do not make a product".into())?;
+        self.results(&[Seen::Tile { elem, shape: out }])
+    }
+}
+
+/// Whether there are products of these elements.
+pub fn multiplies(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
+    use Scalar::*;
+    let known = a == b
+        && match a {
+            I8 => acc == I32,
+            F16 | F8E4M3FN | F8E5M2 => matches!(acc, F16 | F32),
+            BF16 | TF32 | F32 => acc == F32,
+            F64 => acc == F64,
+            _ => false,
+        };
+    require(known, || format!("there is no product of {a} and {b} into {acc}"))
+}
+
+fn is_word(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64)
+}
+
+fn combines(mode: AtomicMode, scalar: Scalar) -> bool {
+    match mode {
+        AtomicMode::AddF => matches!(scalar, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64),
+        AtomicMode::Xchg => is_word(scalar),
+        _ => matches!(scalar, Scalar::I32 | Scalar::I64),
+    }
+}

@@ -1,0 +1,86 @@
+//! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
+
+use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use crate::{Buffer, BufferInfo, BufferSpace, CopyAtom, FunctionAttrs, Op};
+use base::{Body, Loc, Region};
+
+impl Check<'_> {
+    pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
+        let info = self.attrs.buffers.get(buffer).ok_or_else(|| format!("{buffer} is not in the table"))?;
+        require(info.space == BufferSpace::Shared, || format!("{buffer} is not in shared memory"))?;
+        Ok(info)
+    }
+
+    pub(super) fn shared<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        match kind {
+            Op::SharedStore { x, buffer, atom } => {
+                uses.results(&[])?;
+                self.whole(uses, *x, *buffer, *atom)
+            }
+            Op::SharedLoad { buffer, atom } => self.whole(uses, uses.result()?, *buffer, *atom),
+            Op::SharedGather { buffer, index } => self.indexed(uses, *buffer, uses.result()?, *index),
+            Op::SharedScatter { x, buffer, index } => {
+                uses.results(&[])?;
+                self.indexed(uses, *buffer, *x, *index)
+            }
+            _ => unreachable!("only accesses to buffers come here"),
+        }
+    }
+
+    /// A whole tile that goes to or comes from a buffer.
+    fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
+        let info = self.buffer(buffer)?;
+        let holds = uses.seen(tile) == Seen::Tile { elem: info.elem, shape: &info.shape } && !info.shape.is_empty();
+        require(holds, || format!("{buffer} does not hold tiles like {tile}"))?;
+        let layout = self.layout(uses, tile);
+        let fits = match atom {
+            CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
+            // There is no such store.
+            CopyAtom::Matrix { .. } => uses.op.kind.operands().is_empty() && info.matrix(&layout) == Some(atom),
+            CopyAtom::Async { .. } | CopyAtom::Tma { .. } => false,
+        };
+        require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))
+    }
+
+    /// Elements whose places are given by their numbers.
+    fn indexed<O: Program>(&self, uses: &Uses<'_, O, Type>, buffer: Buffer, elements: Value, index: Value) -> Rule {
+        let info = self.buffer(buffer)?;
+        let ((elem, shape), (number, other)) = (uses.tile(elements)?, uses.number(index)?);
+        require(elem == info.elem && !shape.is_empty(), || format!("{buffer} does not hold elements like those of {elements}"))?;
+        require(number.is_int() && shape == other, || format!("{index} does not number the elements of {elements}"))?;
+        self.together(uses, &[elements, index])
+    }
+}
+
+/// Whether an op reads and writes buffers, and which.
+fn touches(op: &Op) -> (Vec<Buffer>, Option<Buffer>) {
+    match op {
+        Op::SharedStore { buffer, .. } | Op::CopyView { buffer, .. } => (Vec::new(), Some(*buffer)),
+        // It leaves elements as they are.
+        Op::SharedScatter { buffer, .. } => (vec![*buffer], Some(*buffer)),
+        Op::SharedLoad { buffer, .. } | Op::SharedGather { buffer, .. } => (vec![*buffer], None),
+        Op::MmaShared { lhs, rhs, .. } => (vec![*lhs, *rhs], None),
+        _ => (Vec::new(), None),
+    }
+}
+
+/// In program order, every buffer is written before it is read.
+pub(super) fn written_before_read<O: Program>(
+    body: &Body<O, Type>,
+    root: Region,
+    attrs: &FunctionAttrs,
+) -> Result<(), (Loc, String)> {
+    let mut written = vec![false; attrs.buffers.len()];
+    for op in body.walk(root) {
+        let node = &body.ops[op];
+        let Some(kind) = node.kind.program() else { continue };
+        let (reads, write) = touches(kind);
+        if let Some(buffer) = reads.into_iter().find(|buffer| !written[buffer.0 as usize]) {
+            return Err((node.loc, format!("{buffer} is read before anything is written to it")));
+        }
+        if let Some(buffer) = write {
+            written[buffer.0 as usize] = true;
+        }
+    }
+    Ok(())
+}

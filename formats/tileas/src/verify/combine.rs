@@ -1,0 +1,164 @@
+//! Ops that combine elements: reductions, scans and products.
+
+use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use crate::layout::{Layout, Strides, solve};
+use crate::mma::{self, Operand, SyncAtom, WarpGrid};
+use crate::{Buffer, MmaAtom, Op};
+use base::rules::{is_ptr, multiplies};
+
+impl Check<'_> {
+    pub(super) fn combination<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        match kind {
+            Op::ReduceRegisters { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, Part::Registers),
+            Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, Part::Lanes),
+            Op::Scan { operands, dim, .. } => self.scan(uses, operands, *dim as usize),
+            Op::Mma { lhs, rhs, acc, atom, .. } => {
+                let [(a, left), (b, right)] = [uses.number(*lhs)?, uses.number(*rhs)?];
+                uses.product(left, right, *acc)?;
+                multiplies(a, b, uses.number(*acc)?.0)?;
+                self.together(uses, &[*acc, uses.result()?])?;
+                match atom {
+                    MmaAtom::Sync { name } => self.fragments(uses, [*lhs, *rhs, *acc], name),
+                    // No stage makes these yet; whoever does says here what their layouts are.
+                    MmaAtom::Wgmma { .. } | MmaAtom::Tcgen05 { .. } => Ok(()),
+                }
+            }
+            Op::MmaShared { lhs, rhs, acc, .. } => self.shared_product(uses, [*lhs, *rhs], *acc),
+            _ => unreachable!("only what combines comes here"),
+        }
+    }
+
+    /// The operands are numbers of one shape and layout with the dimension, of which there are as many results.
+    fn alike<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+        let results = &uses.op.results;
+        require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
+        let shape = uses.tile(operands[0])?.1;
+        require(dim < shape.len(), || "there is no such dimension".into())?;
+        for operand in operands {
+            let (elem, other) = uses.tile(*operand)?;
+            require(other == shape && !is_ptr(elem), || "operands are numbers of one shape".into())?;
+        }
+        self.together(uses, operands)
+    }
+
+    fn reduction<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize, part: Part) -> Rule {
+        self.alike(uses, operands, dim)?;
+        let shape = uses.tile(operands[0])?.1;
+        let left = part.combined(self.layout(uses, operands[0]), shape, dim);
+        let (left, layout) = left.ok_or("what a thread holds along the dimension is mixed with another dimension")?;
+        for (operand, result) in operands.iter().zip(&uses.op.results) {
+            let elem = uses.tile(*operand)?.0;
+            require(uses.seen(*result) == Seen::Tile { elem, shape: &left }, || format!("{result} does not fit its operand"))?;
+            require(self.layout(uses, *result) == layout, || format!("{result} is not in the layout of what is left"))?;
+        }
+        Ok(())
+    }
+
+    /// The dimension lies in registers, and above those in neighbouring lanes.
+    fn scan<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+        self.alike(uses, operands, dim)?;
+        for (operand, result) in operands.iter().zip(&uses.op.results) {
+            uses.same(&[*result], uses.seen(*operand))?;
+            self.together(uses, &[*operand, *result])?;
+        }
+        let strides = Strides::of(uses.tile(operands[0])?.1);
+        let layout = self.layout(uses, operands[0]);
+        let mask = strides.mask(dim);
+        let positions = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
+        let (registers, lanes) = (positions(&layout.register), positions(&layout.lane));
+        let in_order = lanes.windows(2).all(|pair| pair[1] == pair[0] + 1) && positions(&layout.warp).is_empty();
+        let chain = registers.iter().map(|bit| layout.register[*bit]).chain(lanes.iter().map(|bit| layout.lane[*bit]));
+        let plain = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
+        require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
+    }
+
+    /// The operands' layouts are those of the atom's fragments, for one way to divide the product among the warps.
+    fn fragments<O: Program>(&self, uses: &Uses<'_, O, Type>, values: [Value; 3], name: &str) -> Rule {
+        let atom = mma::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
+        let target = self.target;
+        require((atom.since)(target), || format!("{target} has no atom '{name}'"))?;
+        let [(a, left), (_, right), (acc, out)] = [uses.number(values[0])?, uses.number(values[1])?, uses.number(values[2])?];
+        require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
+        let rank = out.len();
+        let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
+        let batch = if rank == 3 { out[0] } else { 1 };
+        debug_assert_eq!(right[rank - 2], k);
+        let whole = m.is_multiple_of(atom.m) && n.is_multiple_of(atom.n) && k.is_multiple_of(atom.k);
+        require(whole, || format!("the product does not divide into '{name}'"))?;
+        let layouts = values.map(|value| self.layout(uses, value));
+        let warp_bits = self.attrs.warps().trailing_zeros();
+        let fits = |grid: WarpGrid| {
+            let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
+            layouts[0] == expected(Operand::A, m, k)
+                && layouts[1] == expected(Operand::B, k, n)
+                && layouts[2] == expected(Operand::C, m, n)
+        };
+        let some = grids(atom, [batch, m, n], warp_bits).any(fits);
+        require(some, || format!("the layouts are not those of the fragments of '{name}'"))
+    }
+
+    fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value) -> Rule {
+        let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
+        uses.product(&lhs.shape, &rhs.shape, acc)?;
+        self.together(uses, &[acc, uses.result()?])?;
+        require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
+        multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)?;
+        let rank = lhs.shape.len();
+        for (buffer, info, dim) in [(operands[0], lhs, rank - 1), (operands[1], rhs, rank - 2)] {
+            let strides = Strides::of(&info.shape);
+            let offset = |bit: u32| solve(&info.offsets, 1 << bit).unwrap_or(0);
+            let along = strides.dim_bits(dim);
+            let step = offset(along.start);
+            let steps = along.clone().enumerate().all(|(i, bit)| offset(bit) == step << i);
+            let mask = along.clone().fold(0, |mask, bit| mask | offset(bit));
+            let others = (0..info.offsets.len() as u32).filter(|bit| !along.contains(bit));
+            let apart = others.into_iter().all(|bit| offset(bit) & mask == 0);
+            require(steps && apart, || format!("{buffer} does not have the elements that are summed in equal steps"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The ways in which warps can divide a product.
+fn grids(atom: &SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = WarpGrid> + use<> {
+    let most = [batch, m / atom.m, n / atom.n].map(|count| count.ilog2().min(warp_bits));
+    (0..=most[0]).flat_map(move |batch_bits| {
+        (0..=most[1]).flat_map(move |m_bits| {
+            let fits = move |n_bits: &u32| batch_bits + m_bits + n_bits <= warp_bits;
+            (0..=most[2]).filter(fits).map(move |n_bits| WarpGrid { m_bits, n_bits, batch_bits })
+        })
+    })
+}
+
+/// What a reduction combines: the registers of a thread, or its lanes.
+enum Part {
+    Registers,
+    Lanes,
+}
+
+impl Part {
+    /// What is left of a tile: its extents and layout. The numbers along the dimension close ranks.
+    fn combined(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
+        let strides = Strides::of(shape);
+        let mask = strides.mask(dim);
+        let pure =
+            layout.register.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0 || basis & !mask == 0);
+        let bases = match self {
+            Part::Registers => &mut layout.register,
+            Part::Lanes => &mut layout.lane,
+        };
+        bases.iter_mut().filter(|basis| **basis & mask != 0).for_each(|basis| *basis = 0);
+        let mut left: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
+        left.retain(|basis| basis & mask != 0);
+        left.sort_unstable();
+        left.dedup();
+        let (low, end, new) = (strides.shift[dim], strides.dim_bits(dim).end, left.len() as u32);
+        let layout = layout.map(|basis| match left.binary_search(&basis) {
+            Ok(position) => 1 << (low + position as u32),
+            Err(_) => basis >> end << (low + new) | basis & ((1 << low) - 1),
+        });
+        let mut shape = shape.to_vec();
+        shape[dim] = 1 << new;
+        pure.then_some((shape, layout))
+    }
+}

@@ -1,0 +1,147 @@
+//! Accesses to global memory: what is accessed, and that the atom fits the layout.
+
+use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use crate::layout::{Layout, Strides};
+use crate::{BufferSpace, CopyAtom, Op};
+use base::memory::MemoryOrdering;
+use base::rules::{LOADED, STORED};
+use base::tile::{Elem, View, ViewKind};
+
+/// Bytes that one access of a thread moves at most.
+const WIDEST: u32 = 16;
+
+impl Check<'_> {
+    pub(super) fn memory<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        match kind {
+            Op::LoadView { view, index, token, order, in_bounds, atom } => {
+                let ty = uses.view(*view, index, in_bounds)?;
+                uses.ordered(*order, *token, &LOADED)?;
+                uses.results(&[Seen::of_view(ty), Seen::Token])?;
+                self.view_atom(uses, ty, index, &self.layout(uses, uses.op.results[0]), *atom)
+            }
+            Op::StoreView { tile, view, index, token, order, in_bounds, atom } => {
+                let ty = uses.view(*view, index, in_bounds)?;
+                uses.same(&[*tile], Seen::of_view(ty))?;
+                uses.ordered(*order, *token, &STORED)?;
+                uses.results(&[Seen::Token])?;
+                self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
+            }
+            Op::CopyView { .. } => self.copy(uses, kind),
+            Op::ReduceView { tile, view, index, token, order, mode } => {
+                uses.reduce_view(*mode, *tile, *view, index, *order, *token)
+            }
+            Op::Load { ptr, mask, other, token, order, atom } => {
+                uses.load(*ptr, *mask, *other, *order, *token)?;
+                let values = [Some(*ptr), *mask, *other, Some(uses.op.results[0])];
+                self.pointer_atom(uses, &values, *atom)
+            }
+            Op::Store { ptr, value, mask, token, order, atom } => {
+                uses.store(*ptr, *value, *mask, *order, *token)?;
+                self.pointer_atom(uses, &[Some(*ptr), Some(*value), *mask], *atom)
+            }
+            Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
+                uses.atomic(Some(*mode), *ptr, &[*value], *mask, *order, *token)?;
+                self.all_together(uses, &[Some(*ptr), Some(*value), *mask, Some(uses.op.results[0])])
+            }
+            Op::AtomicCas { ptr, compare, value, mask, token, order } => {
+                uses.atomic(None, *ptr, &[*compare, *value], *mask, *order, *token)?;
+                self.all_together(uses, &[Some(*ptr), Some(*compare), Some(*value), *mask, Some(uses.op.results[0])])
+            }
+            _ => unreachable!("only accesses to global memory come here"),
+        }
+    }
+
+    fn all_together<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>]) -> Rule {
+        self.together(uses, &values.iter().flatten().copied().collect::<Vec<Value>>())
+    }
+
+    fn pointer_atom<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
+        self.all_together(uses, values)?;
+        let ptr = values[0].expect("the pointers come first");
+        let Seen::Tile { elem, .. } = uses.pointed(ptr)? else { unreachable!("pointers point to elements") };
+        let CopyAtom::Vector { vector_bits } = atom else { return Err("tiles of pointers are accessed by vectors".into()) };
+        let registers = self.layout(uses, ptr).register.len();
+        require(vector_bits as usize <= registers && width(elem, vector_bits) <= u64::from(WIDEST), || {
+            format!("a thread has no vectors of {} elements", 1u64 << vector_bits.min(63))
+        })
+    }
+
+    fn view_atom<O: Program>(
+        &self,
+        uses: &Uses<'_, O, Type>,
+        view: &View,
+        index: &[Value],
+        layout: &Layout,
+        atom: CopyAtom,
+    ) -> Rule {
+        self.rows(uses, view, index, layout)?;
+        match atom {
+            CopyAtom::Vector { vector_bits } => neighbours(view, layout, vector_bits),
+            CopyAtom::Tma { descriptor } => {
+                let known = (descriptor as usize) < self.attrs.descriptors.len();
+                require(known, || format!("the function has no descriptor {descriptor}"))
+            }
+            CopyAtom::Matrix { .. } | CopyAtom::Async { .. } => Err("its atom is none of global memory and registers".into()),
+        }
+    }
+
+    /// The indices of gathered rows are in the threads that need them.
+    fn rows<O: Program>(&self, uses: &Uses<'_, O, Type>, view: &View, index: &[Value], layout: &Layout) -> Rule {
+        let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
+        let (dim, strides) = (sparse_dim as usize, Strides::of(&view.tile));
+        let names = layout.renaming(&self.layout(uses, index[dim]), |element| strides.coordinate(element, dim));
+        require(names.is_some(), || format!("the rows' indices in {} are not in the threads that need them", index[dim]))
+    }
+
+    /// A copy names a layout and a buffer of the view's tile, and its pieces are whole registers of the layout and whole in the buffer.
+    fn copy<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let Op::CopyView { view, index, token, order, in_bounds, buffer, layout, atom, .. } = kind else {
+            unreachable!("only copies come here")
+        };
+        let view = uses.view(*view, index, in_bounds)?;
+        uses.ordered(*order, *token, &LOADED)?;
+        require(order.semantics == MemoryOrdering::Weak, || "a copy is not ordered against other threads".into())?;
+        uses.results(&[Seen::Token])?;
+        let CopyAtom::Async { bytes } = atom else { return Err("a copy is made by an asynchronous atom".into()) };
+        let info = self.attrs.buffers.get(*buffer).ok_or_else(|| format!("{buffer} is not in the table"))?;
+        let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
+        require(1 << layout.warp.len() == self.attrs.warps(), || "its layout is for another number of warps".into())?;
+        let holds = info.shape == view.tile && info.elem == Elem::Scalar(view.memref.elem) && info.space == BufferSpace::Shared;
+        require(holds, || format!("{buffer} does not hold tiles of the view"))?;
+        layout.covers(info.offsets.len() as u32)?;
+        let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= *bytes;
+        require(pieces, || format!("there are no copies of {bytes} bytes"))?;
+        let bits = (bytes / info.elem.bytes()).ilog2();
+        require(info.neighbours(layout, bits), || {
+            format!("pieces of {bytes} bytes are not whole in {buffer} or in the copy's layout")
+        })?;
+        neighbours(view, layout, bits)
+    }
+}
+
+/// Bytes of a vector.
+fn width(elem: Elem, vector_bits: u32) -> u64 {
+    (u64::from(elem.bits()).max(1) << vector_bits.min(32)).div_ceil(8)
+}
+
+/// The lowest `1 << bits` registers are neighbours in memory, and begin at a multiple of their number in the tile.
+fn neighbours(view: &View, layout: &Layout, bits: u32) -> Rule {
+    if bits == 0 {
+        return Ok(());
+    }
+    let fits = (bits as usize) <= layout.register.len() && width(Elem::Scalar(view.memref.elem), bits) <= u64::from(WIDEST);
+    require(fits, || format!("a thread has no vectors of {} elements", 1u64 << bits.min(63)))?;
+    let strides = Strides::of(&view.tile);
+    let low = layout.register[0];
+    let dim = (0..view.tile.len()).find(|dim| low == 1 << strides.shift[*dim] && strides.bits[*dim] >= bits);
+    let dim = dim.ok_or("a vector's registers do not run along one dimension")?;
+    let first = strides.shift[dim];
+    let mask = ((1u32 << bits) - 1) << first;
+    let (vector, rest) = layout.register.split_at(bits as usize);
+    let in_order = vector.iter().enumerate().all(|(bit, basis)| *basis == 1 << (first + bit as u32));
+    let apart = rest.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0);
+    require(in_order && apart, || "a vector's registers do not run along one dimension".into())?;
+    let gathered = matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim);
+    let contiguous = view.memref.strides[view.dim_map[dim] as usize] == Some(1) && !gathered;
+    require(contiguous, || "a vector's elements are not neighbours in memory".into())
+}

@@ -1,0 +1,180 @@
+//! The rules of `.as` files (V-AS), which hold for the program in `.sched` files too. A reader may index freely in what passes them.
+//!
+//! | code | rule |
+//! |---|---|
+//! | AS001 | structure: ids exist, each op in one place, definitions before uses, terminators last |
+//! | AS002 | every location is in the table |
+//! | AS003 | agents: warps that are theirs alone, as many as a block can have and a power of two; a cluster and occupancy that exist |
+//! | AS004 | layouts are in the table, which has each once, for five lane bits and all warps |
+//! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
+//! | AS006 | buffers give every element one offset; descriptors name parameters |
+//! | AS007 | operands and results of every op have types and layouts that fit it and its atom |
+//! | AS008 | ids are in program order and nothing is unreachable |
+//! | AS009 | names of functions and globals are unique; a global's data has its type |
+//! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
+//! | AS011 | a buffer is written before it is read |
+
+mod buffers;
+mod combine;
+mod memory;
+mod relations;
+mod tables;
+
+use crate::layout::{Layout, LayoutId};
+use crate::{FunctionAttrs, Module, Op, Type};
+use base::core_ops::Core;
+use base::diag::{Diagnostic, Result};
+use base::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
+use base::text::Function;
+use base::tile::Global;
+use base::{Arena, Envelope, Loc, Target, Value};
+
+pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
+    program(&module.layouts, &module.globals, &module.functions, envelope)
+}
+
+/// An op of this format, or of one that extends it.
+pub trait Program: MiddleOp {
+    /// The op of this format; none for another one's.
+    fn program(&self) -> Option<&Op>;
+}
+
+impl Program for Op {
+    fn program(&self) -> Option<&Op> {
+        Some(self)
+    }
+}
+
+impl AsRef<FunctionAttrs> for FunctionAttrs {
+    fn as_ref(&self) -> &FunctionAttrs {
+        self
+    }
+}
+
+/// Holds the rules for a program of this format or of one that extends it.
+pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
+    layouts: &Arena<LayoutId, Layout>,
+    globals: &[Global],
+    functions: &[Function<O, Type, A>],
+    envelope: &Envelope,
+) -> Result<()> {
+    let target = envelope.target()?;
+    let invalid = |code: &str, message: String| Diagnostic::invalid(code, message);
+    rules::names(globals, functions.iter().map(|f| f.name.as_str())).map_err(|message| invalid("AS009", message))?;
+    let locs = &envelope.debug.locs;
+    let everywhere = globals.iter().map(|global| global.loc).chain(functions.iter().map(|function| function.loc));
+    let ops = functions.iter().flat_map(|function| function.body.ops.values().map(|op| op.loc));
+    if let Some(loc) = everywhere.chain(ops).find(|loc| locs.get(*loc).is_none()) {
+        return Err(invalid("AS002", format!("something has location {loc}, which is not in the table")));
+    }
+    tables::layouts(layouts).map_err(|message| invalid("AS004", message))?;
+    functions.iter().try_for_each(|function| {
+        let check = Check { layouts, globals, attrs: function.attrs.as_ref(), target };
+        check.function(function).map_err(|Breach { code, loc, message }| {
+            invalid(code, format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
+        })
+    })
+}
+
+/// A broken rule: its code, where, and what it says.
+struct Breach {
+    code: &'static str,
+    loc: Loc,
+    message: String,
+}
+
+/// What the rules of one function are checked against.
+struct Check<'a> {
+    layouts: &'a Arena<LayoutId, Layout>,
+    globals: &'a [Global],
+    attrs: &'a FunctionAttrs,
+    target: Target,
+}
+
+impl Check<'_> {
+    fn function<O: Program, A>(&self, function: &Function<O, Type, A>) -> std::result::Result<(), Breach> {
+        let body = &function.body;
+        let breach = |code: &'static str, loc: Loc| move |message: String| Breach { code, loc, message };
+        let here = function.loc;
+        body.verify_structure(function.region).map_err(breach("AS001", here))?;
+        require(base::text::is_compact(function), || "ids are not in program order".into()).map_err(breach("AS008", here))?;
+        tables::agents(self.attrs).map_err(breach("AS003", here))?;
+        for (value, node) in body.values.iter() {
+            self.value(&node.ty).map_err(|message| breach("AS005", here)(format!("{value}: {message}")))?;
+        }
+        let params = function.params();
+        let scalars = params.iter().all(|param| matches!(body.ty(*param), Type::Scalar(_)));
+        require(scalars, || "a kernel's parameters are scalars".into()).map_err(breach("AS005", here))?;
+        tables::buffers(self.attrs).map_err(breach("AS006", here))?;
+        tables::descriptors(self.attrs, params.len()).map_err(breach("AS006", here))?;
+        rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
+        for (id, op) in body.ops.iter() {
+            let uses = Uses { body, globals: self.globals, op };
+            op.kind
+                .program()
+                .map_or(Ok(()), |kind| self.op(&uses, kind))
+                .map_err(|message| breach("AS007", op.loc)(format!("{}: {message}", described(body, id))))?;
+        }
+        buffers::written_before_read(body, function.region, self.attrs).map_err(|(loc, message)| breach("AS011", loc)(message))
+    }
+
+    fn value(&self, ty: &Type) -> Rule {
+        rules::well_formed(ty.seen())?;
+        let Type::Tile { shape, layout, .. } = ty else { return Ok(()) };
+        require(!shape.is_empty(), || "a tile has a dimension".into())?;
+        let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
+        require(1 << layout.warp.len() == self.attrs.warps(), || {
+            format!("its layout is for {} warps, not {}", layout.warps(), self.attrs.warps())
+        })?;
+        layout.covers(shape.iter().map(|extent| extent.trailing_zeros()).sum())
+    }
+
+    fn op<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        match kind {
+            Op::Core(core) => {
+                uses.core(core)?;
+                self.core_layouts(uses, core)
+            }
+            Op::Coordinate { dim } => {
+                let (elem, shape) = uses.result_tile()?;
+                let extent = shape.get(*dim as usize).ok_or("there is no such dimension")?;
+                let counts = |scalar: base::Scalar| scalar.is_int() && u64::from(extent - 1) <= scalar.mask();
+                require(elem.scalar().is_some_and(counts), || "it counts in integers that suffice".into())
+            }
+            Op::ConvertLayout { x, route } => {
+                uses.results(&[uses.seen(*x)])?;
+                self.converts(uses, *x, *route)
+            }
+            Op::LoadView { .. }
+            | Op::StoreView { .. }
+            | Op::CopyView { .. }
+            | Op::ReduceView { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::AtomicRmw { .. }
+            | Op::AtomicCas { .. } => self.memory(uses, kind),
+            Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
+                self.shared(uses, kind)
+            }
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaShared { .. } => {
+                self.combination(uses, kind)
+            }
+        }
+    }
+
+    /// The layout of a tile; a scalar is in one register of every thread.
+    fn layout<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Layout {
+        let scalar = || Layout::uniform(self.attrs.warps().trailing_zeros() as usize);
+        uses.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
+    }
+
+    /// All the values are in one layout. Those that are no tiles are everywhere.
+    fn together<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Value]) -> Rule {
+        let mut layouts = values.iter().filter_map(|value| uses.body.ty(*value).layout().map(|layout| (*value, layout)));
+        let Some((first, layout)) = layouts.next() else { return Ok(()) };
+        match layouts.find(|(_, other)| *other != layout) {
+            Some((other, _)) => Err(format!("{first} and {other} are in different layouts")),
+            None => Ok(()),
+        }
+    }
+}

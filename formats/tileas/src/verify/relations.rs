@@ -1,0 +1,108 @@
+//! How the layouts of a shared op's operands and results go together: its threads hold what they compute with.
+
+use super::{Check, Core, Program, Rule, Type, Uses, Value, require};
+use crate::layout::{Strides, solve};
+use crate::ops::Route;
+use base::ir::Operation;
+use base::tile::Elem;
+
+impl Check<'_> {
+    pub(super) fn core_layouts<O: Program>(&self, uses: &Uses<'_, O, Type>, core: &Core) -> Rule {
+        match core {
+            _ if core.is_elementwise() => {
+                let values: Vec<Value> = core.operands().iter().chain(&uses.op.results).copied().collect();
+                self.together(uses, &values)
+            }
+            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => {
+                let (from, to) = (uses.tile(*x)?.1, uses.result_tile()?.1);
+                self.renames(uses, *x, uses.result()?, source(core, from, to))
+            }
+            Core::Cat { lhs, rhs, dim } => {
+                self.together(uses, &[*lhs, *rhs])?;
+                self.halves(uses, *lhs, *dim as usize)
+            }
+            Core::Reinterpret { x } => self.pieces(uses, *x),
+            Core::Extract { x, .. } => self.slice(uses, [uses.result()?, *x]),
+            Core::Insert { x, into, .. } => {
+                self.together(uses, &[*into, uses.result()?])?;
+                self.slice(uses, [*x, *into])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Every thread of `to` has the elements that it needs of `from`, and in the same registers as the others.
+    fn renames<O: Program>(&self, uses: &Uses<'_, O, Type>, from: Value, to: Value, source: impl Fn(u32) -> u32) -> Rule {
+        let renaming = self.layout(uses, to).renaming(&self.layout(uses, from), source);
+        require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
+    }
+
+    pub(super) fn converts<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value, route: Route) -> Rule {
+        let result = uses.result()?;
+        let Route::Shuffle = route else { return self.renames(uses, x, result, |element| element) };
+        let (from, to) = (self.layout(uses, x), self.layout(uses, result));
+        // What a warp holds is an affine space, which must be the same before and after.
+        let held: Vec<u32> = from.register.iter().chain(&from.lane).copied().collect();
+        let wanted = to.register.iter().chain(&to.lane).copied();
+        let moved = from.warp.iter().zip(&to.warp).map(|(from, to)| from ^ to);
+        let inside = wanted.chain(moved).all(|basis| solve(&held, basis).is_some());
+        require(inside, || format!("it would move elements between warps, from {x} to {result}"))
+    }
+
+    /// Which operand of a concatenation an element is of is decided by one register bit.
+    fn halves<O: Program>(&self, uses: &Uses<'_, O, Type>, lhs: Value, dim: usize) -> Rule {
+        let result = uses.result()?;
+        let strides = Strides::of(uses.tile(result)?.1);
+        let top = strides.dim_bits(dim).end - 1;
+        let mut layout = self.layout(uses, result);
+        let before = layout.register.len();
+        layout.register.retain(|basis| *basis != 1 << top);
+        let bases = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
+        let alone = layout.register.len() + 1 == before && bases.into_iter().all(|basis| basis >> top & 1 == 0);
+        let half = layout.map(|basis| basis & ((1 << top) - 1) | basis >> (top + 1) << top);
+        require(alone && half == self.layout(uses, lhs), || "its operands' layout is not that of the result's halves".into())
+    }
+
+    /// The pieces of a wide element are in neighbouring registers of the thread that has the element.
+    fn pieces<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value) -> Rule {
+        let result = uses.result()?;
+        let [(from, operand), (to, made)] = [x, result].map(|value| (self.elem_bits(uses, value), self.layout(uses, value)));
+        let ((wide, whole), (narrow, pieces)) =
+            if from >= to { ((from, operand), (to, made)) } else { ((to, made), (from, operand)) };
+        let bits = (wide / narrow).ilog2();
+        let mut expected = whole.map(|basis| basis << bits);
+        expected.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
+        require(expected == pieces, || "the pieces of an element are not in neighbouring registers of its thread".into())
+    }
+
+    fn elem_bits<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> u32 {
+        uses.body.ty(value).elem().map_or(1, Elem::bits)
+    }
+
+    /// A slice is some of the registers of its tile.
+    fn slice<O: Program>(&self, uses: &Uses<'_, O, Type>, [part, whole]: [Value; 2]) -> Rule {
+        let (inner_shape, outer_shape) = (uses.tile(part)?.1, uses.tile(whole)?.1);
+        let (inner, outer) = (Strides::of(inner_shape), Strides::of(outer_shape));
+        let in_whole = |element: u32| (0..inner_shape.len()).map(|dim| inner.coordinate(element, dim) << outer.shift[dim]).sum();
+        self.renames(uses, whole, part, in_whole)?;
+        let layout = self.layout(uses, whole);
+        let chosen = (0..outer_shape.len()).flat_map(|dim| outer.shift[dim] + inner.bits[dim]..outer.dim_bits(dim).end);
+        let in_registers = chosen.into_iter().all(|bit| solve(&layout.register, 1 << bit).is_some());
+        require(in_registers, || "which slice it is is not decided by registers".into())
+    }
+}
+
+/// The operand's element that each element of the result is.
+fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
+    let (source, target) = (Strides::of(from), Strides::of(to));
+    move |element| match core {
+        Core::Permute { order, .. } => {
+            (0..to.len()).map(|k| target.coordinate(element, k) << source.shift[order[k] as usize]).sum()
+        }
+        Core::Broadcast { .. } if from.is_empty() => 0,
+        Core::Broadcast { .. } => {
+            (0..to.len()).filter(|d| from[*d] != 1).map(|d| target.coordinate(element, d) << source.shift[d]).sum()
+        }
+        _ => element,
+    }
+}
