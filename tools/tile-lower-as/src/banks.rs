@@ -93,32 +93,7 @@ pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
 
 /// The atom that reads a buffer into a layout.
 pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout) -> CopyAtom {
-    matrix_atom(info, layout).unwrap_or(CopyAtom::Vector { vector_bits: neighbours(info, layout) })
-}
-
-/// `ldmatrix`, when the layout is that of its registers and each row of 16 bytes is whole in the buffer.
-fn matrix_atom(info: &BufferInfo, layout: &Layout) -> Option<CopyAtom> {
-    let bytes = info.elem.bytes();
-    let at = |basis: u32| solve(&info.offsets, basis).map(|offset| offset as u32 * bytes);
-    let packed = 4u32.checked_div(bytes)?.checked_ilog2()? as usize;
-    if !matches!(bytes, 1 | 2 | 4) || info.elem.bits() < 8 || layout.register.len() < packed {
-        return None;
-    }
-    if !layout.warp.iter().all(|basis| at(*basis).is_some_and(|at| at.is_multiple_of(PIECE))) {
-        return None;
-    }
-    let row_apart = |basis: u32| at(basis).is_some_and(|at| at != 0 && at.is_multiple_of(PIECE));
-    let (across, down) = layout.lane.split_at(2);
-    let pairs = layout.register[..packed].iter().chain(across);
-    let in_row = pairs.enumerate().all(|(bit, basis)| at(*basis) == Some(bytes << bit));
-    let rest = &layout.register[packed..];
-    if in_row && down.iter().chain(rest).all(|basis| row_apart(*basis)) {
-        return Some(CopyAtom::Matrix { trans: false });
-    }
-    // Transposed, lanes that share a result column were rows in memory.
-    let column = down.iter().enumerate().all(|(bit, basis)| at(*basis) == Some(bytes << bit));
-    let rows = layout.register[..packed].iter().chain(across).chain(rest);
-    (bytes == 2 && column && rows.copied().all(row_apart)).then_some(CopyAtom::Matrix { trans: true })
+    info.matrix(layout).unwrap_or(CopyAtom::Vector { vector_bits: neighbours(info, layout) })
 }
 
 /// How many times a warp's reads of a whole tile occupy the banks. Accesses of other registers and warps differ from the first

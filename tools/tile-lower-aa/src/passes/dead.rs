@@ -7,8 +7,8 @@ use base::Value;
 use base::core_ops::Core;
 use base::ir::{Def, Op as OpId, Operation};
 use base::memory::MemoryOrdering;
+use base::rules::Nesting;
 use std::collections::BTreeMap;
-use tileaa::nesting::Nesting;
 use tileaa::{Function, Op};
 
 pub(super) fn run(function: &mut Function) -> usize {
@@ -57,7 +57,7 @@ struct Needed<'a> {
 
 impl<'a> Needed<'a> {
     fn new(function: &'a Function) -> Needed<'a> {
-        let nesting = Nesting::of(function);
+        let nesting = Nesting::of(&function.body, function.region);
         let mut ends = vec![Vec::new(); function.body.ops.len()];
         for op in function.body.walk(function.region) {
             nesting.target[op.0 as usize].into_iter().for_each(|target| ends[target.0 as usize].push(op));
