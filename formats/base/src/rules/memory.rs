@@ -117,6 +117,34 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         require(fits, || "the shapes do not make a product".into())?;
         self.results(&[Seen::Tile { elem, shape: out }])
     }
+
+    /// A product whose operands have a scale for each block of elements along K.
+    pub fn scaled_product(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
+        use Scalar::*;
+        let [(a, left), (b, right)] = [self.number(lhs)?, self.number(rhs)?];
+        self.product(left, right, acc)?;
+        let (scale, other_scale) = (self.number(lhs_scale)?, self.number(rhs_scale)?);
+        let known = a == b
+            && self.tile(acc)?.0 == Elem::Scalar(F32)
+            && scale.0 == other_scale.0
+            && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN);
+        require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN), || format!("there is no scaled product of {a} and {b}"))?;
+        let [m, n] = [left.len() - 2, left.len() - 1];
+        let same_rank = scale.1.len() == left.len() && other_scale.1.len() == left.len();
+        let fits = same_rank
+            && scale.1[..n] == left[..n]
+            && other_scale.1[n] == right[n]
+            && other_scale.1[..m] == right[..m]
+            && scale.1[n] == other_scale.1[m]
+            && left[n] % scale.1[n] == 0;
+        let block = if fits { left[n] / scale.1[n] } else { 0 };
+        let blocks: &[u32] = match (a, scale.0) {
+            (F4E2M1FN, F8E4M3FN) => &[16],
+            (F4E2M1FN, _) => &[16, 32],
+            _ => &[32],
+        };
+        require(blocks.contains(&block), || "the scales do not fit the operands".into())
+    }
 }
 
 /// Whether there are products of these elements.

@@ -3,9 +3,8 @@
 use super::Uses;
 use crate::Op;
 use crate::ops::Identity;
+use base::Value;
 use base::rules::{LOADED, Rule, STORED, Seen, is_ptr, multiplies, require};
-use base::tile::Elem;
-use base::{Scalar, Value};
 
 pub(super) fn rule(uses: &Uses<'_>) -> Rule {
     match &uses.op.kind {
@@ -35,7 +34,7 @@ pub(super) fn rule(uses: &Uses<'_>) -> Rule {
             uses.product(lhs, rhs, *acc)?;
             multiplies(a, b, uses.number(*acc)?.0)
         }
-        Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => mma_scaled(uses, [*lhs, *rhs], *acc, [*lhs_scale, *rhs_scale]),
+        Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => uses.scaled_product([*lhs, *rhs], *acc, [*lhs_scale, *rhs_scale]),
     }
 }
 
@@ -57,29 +56,4 @@ fn combination(uses: &Uses<'_>, operands: &[Value], dim: usize, identities: &[Id
         require(uses.seen(result) == Seen::Tile { elem, shape: &left }, || "a result does not fit its operand".into())?;
     }
     Ok(())
-}
-
-fn mma_scaled(uses: &Uses<'_>, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
-    use Scalar::*;
-    let [(a, left), (b, right)] = [uses.number(lhs)?, uses.number(rhs)?];
-    uses.product(left, right, acc)?;
-    let (scale, other_scale) = (uses.number(lhs_scale)?, uses.number(rhs_scale)?);
-    let known =
-        a == b && uses.tile(acc)?.0 == Elem::Scalar(F32) && scale.0 == other_scale.0 && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN);
-    require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN), || format!("there is no scaled product of {a} and {b}"))?;
-    let [m, n] = [left.len() - 2, left.len() - 1];
-    let same_rank = scale.1.len() == left.len() && other_scale.1.len() == left.len();
-    let fits = same_rank
-        && scale.1[..n] == left[..n]
-        && other_scale.1[n] == right[n]
-        && other_scale.1[..m] == right[..m]
-        && scale.1[n] == other_scale.1[m]
-        && left[n] % scale.1[n] == 0;
-    let block = if fits { left[n] / scale.1[n] } else { 0 };
-    let blocks: &[u32] = match (a, scale.0) {
-        (F4E2M1FN, F8E4M3FN) => &[16],
-        (F4E2M1FN, _) => &[16, 32],
-        _ => &[32],
-    };
-    require(blocks.contains(&block), || "the scales do not fit the operands".into())
 }

@@ -1,7 +1,7 @@
 //! Ops that combine elements: reductions, scans and products.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::layout::{Layout, Strides, solve};
+use crate::layout::{Layout, Strides};
 use crate::mma::{self, Operand, SyncAtom, WarpGrid};
 use crate::{Buffer, MmaAtom, Op};
 use base::rules::{is_ptr, multiplies};
@@ -17,11 +17,13 @@ impl Check<'_> {
                 uses.product(left, right, *acc)?;
                 multiplies(a, b, uses.number(*acc)?.0)?;
                 self.together(uses, &[*acc, uses.result()?])?;
-                match atom {
-                    MmaAtom::Sync { name } => self.fragments(uses, [*lhs, *rhs, *acc], name),
-                    // No stage makes these yet; whoever does says here what their layouts are.
-                    MmaAtom::Wgmma { .. } | MmaAtom::Tcgen05 { .. } => Ok(()),
-                }
+                self.fragments(uses, [*lhs, *rhs, *acc], None, atom)
+            }
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom } => {
+                let scales = [*lhs_scale, *rhs_scale];
+                uses.scaled_product([*lhs, *rhs], *acc, scales)?;
+                self.together(uses, &[*acc, uses.result()?])?;
+                self.fragments(uses, [*lhs, *rhs, *acc], Some(scales), atom)
             }
             Op::MmaShared { lhs, rhs, acc, .. } => self.shared_product(uses, [*lhs, *rhs], *acc),
             _ => unreachable!("only what combines comes here"),
@@ -73,25 +75,38 @@ impl Check<'_> {
     }
 
     /// The operands' layouts are those of the atom's fragments, for one way to divide the product among the warps.
-    fn fragments<O: Program>(&self, uses: &Uses<'_, O, Type>, values: [Value; 3], name: &str) -> Rule {
+    fn fragments<O: Program>(
+        &self,
+        uses: &Uses<'_, O, Type>,
+        values: [Value; 3],
+        scales: Option<[Value; 2]>,
+        atom: &MmaAtom,
+    ) -> Rule {
+        // No stage makes the others yet; whoever does says here what their layouts are.
+        let MmaAtom::Sync { name } = atom else { return Ok(()) };
         let atom = mma::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
         let target = self.target;
         require((atom.since)(target), || format!("{target} has no atom '{name}'"))?;
-        let [(a, left), (_, right), (acc, out)] = [uses.number(values[0])?, uses.number(values[1])?, uses.number(values[2])?];
+        let [(a, left), (acc, out)] = [uses.number(values[0])?, uses.number(values[2])?];
         require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let batch = if rank == 3 { out[0] } else { 1 };
-        debug_assert_eq!(right[rank - 2], k);
         let whole = m.is_multiple_of(atom.m) && n.is_multiple_of(atom.n) && k.is_multiple_of(atom.k);
         require(whole, || format!("the product does not divide into '{name}'"))?;
+        let blocks = match scales {
+            Some([scale, _]) => uses.tile(scale)?.1[rank - 1],
+            None => 0,
+        };
+        require(blocks * atom.k == atom.scales * k, || format!("'{name}' takes {} scales at once", atom.scales))?;
         let layouts = values.map(|value| self.layout(uses, value));
+        let of_scales = scales.map(|scales| scales.map(|value| self.layout(uses, value)));
         let warp_bits = self.attrs.warps().trailing_zeros();
         let fits = |grid: WarpGrid| {
             let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
-            layouts[0] == expected(Operand::A, m, k)
-                && layouts[1] == expected(Operand::B, k, n)
-                && layouts[2] == expected(Operand::C, m, n)
+            let scale = |operand, lines| atom.scale_layout(operand, batch, lines, blocks, grid, warp_bits);
+            layouts == [expected(Operand::A, m, k), expected(Operand::B, k, n), expected(Operand::C, m, n)]
+                && of_scales.as_ref().is_none_or(|found| *found == [scale(Operand::A, m), scale(Operand::B, n)])
         };
         let some = grids(atom, [batch, m, n], warp_bits).any(fits);
         require(some, || format!("the layouts are not those of the fragments of '{name}'"))
@@ -102,20 +117,7 @@ impl Check<'_> {
         uses.product(&lhs.shape, &rhs.shape, acc)?;
         self.together(uses, &[acc, uses.result()?])?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
-        multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)?;
-        let rank = lhs.shape.len();
-        for (buffer, info, dim) in [(operands[0], lhs, rank - 1), (operands[1], rhs, rank - 2)] {
-            let strides = Strides::of(&info.shape);
-            let offset = |bit: u32| solve(&info.offsets, 1 << bit).unwrap_or(0);
-            let along = strides.dim_bits(dim);
-            let step = offset(along.start);
-            let steps = along.clone().enumerate().all(|(i, bit)| offset(bit) == step << i);
-            let mask = along.clone().fold(0, |mask, bit| mask | offset(bit));
-            let others = (0..info.offsets.len() as u32).filter(|bit| !along.contains(bit));
-            let apart = others.into_iter().all(|bit| offset(bit) & mask == 0);
-            require(steps && apart, || format!("{buffer} does not have the elements that are summed in equal steps"))?;
-        }
-        Ok(())
+        multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }
 }
 

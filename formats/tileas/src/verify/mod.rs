@@ -156,9 +156,12 @@ impl Check<'_> {
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
                 self.shared(uses, kind)
             }
-            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaShared { .. } => {
-                self.combination(uses, kind)
-            }
+            Op::ReduceRegisters { .. }
+            | Op::ReduceLanes { .. }
+            | Op::Scan { .. }
+            | Op::Mma { .. }
+            | Op::MmaScaled { .. }
+            | Op::MmaShared { .. } => self.combination(uses, kind),
         }
     }
 
