@@ -16,6 +16,7 @@ const ABOUT: About = About {
         "convert",
         "check-bounds",
         "fold",
+        "induction",
         "use-facts",
         "shrink",
         "refold",

@@ -55,7 +55,7 @@ impl Check<'_> {
 /// Whether an op reads and writes buffers, and which.
 fn touches(op: &Op) -> (Vec<Buffer>, Option<Buffer>) {
     match op {
-        Op::SharedStore { buffer, .. } | Op::CopyView { buffer, .. } => (Vec::new(), Some(*buffer)),
+        Op::SharedStore { buffer, .. } | Op::CopyView { buffer, .. } | Op::Copy { buffer, .. } => (Vec::new(), Some(*buffer)),
         // It leaves elements as they are.
         Op::SharedScatter { buffer, .. } => (vec![*buffer], Some(*buffer)),
         Op::SharedLoad { buffer, .. } | Op::SharedGather { buffer, .. } => (vec![*buffer], None),

@@ -2,8 +2,8 @@
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::{BufferSpace, CopyAtom, Op};
-use base::memory::MemoryOrdering;
+use crate::{Buffer, CopyAtom, Op};
+use base::memory::{MemoryOrdering, Order};
 use base::rules::{LOADED, STORED};
 use base::tile::{Elem, View, ViewKind};
 
@@ -26,7 +26,14 @@ impl Check<'_> {
                 uses.results(&[Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
             }
-            Op::CopyView { .. } => self.copy(uses, kind),
+            Op::CopyView { .. } => self.copy_view(uses, kind),
+            Op::Copy { ptr, mask, token, order, buffer, atom } => {
+                let copied = uses.pointed(*ptr)?;
+                uses.masked(*mask, *ptr)?;
+                unordered(uses, *order, *token)?;
+                self.all_together(uses, &[Some(*ptr), *mask])?;
+                self.copied(copied, &self.layout(uses, *ptr), *buffer, *atom).map(drop)
+            }
             Op::ReduceView { tile, view, index, token, order, mode } => {
                 uses.reduce_view(*mode, *tile, *view, index, *order, *token)
             }
@@ -93,30 +100,40 @@ impl Check<'_> {
         require(names.is_some(), || format!("the rows' indices in {} are not in the threads that need them", index[dim]))
     }
 
-    /// A copy names a layout and a buffer of the view's tile, and its pieces are whole registers of the layout and whole in the buffer.
-    fn copy<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+    /// A copy of a view names the layout in which its threads copy.
+    fn copy_view<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let Op::CopyView { view, index, token, order, in_bounds, buffer, layout, atom, .. } = kind else {
             unreachable!("only copies come here")
         };
         let view = uses.view(*view, index, in_bounds)?;
-        uses.ordered(*order, *token, &LOADED)?;
-        require(order.semantics == MemoryOrdering::Weak, || "a copy is not ordered against other threads".into())?;
-        uses.results(&[Seen::Token])?;
-        let CopyAtom::Async { bytes } = atom else { return Err("a copy is made by an asynchronous atom".into()) };
-        let info = self.attrs.buffers.get(*buffer).ok_or_else(|| format!("{buffer} is not in the table"))?;
+        unordered(uses, *order, *token)?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
         require(1 << layout.warp.len() == self.attrs.warps(), || "its layout is for another number of warps".into())?;
-        let holds = info.shape == view.tile && info.elem == Elem::Scalar(view.memref.elem) && info.space == BufferSpace::Shared;
-        require(holds, || format!("{buffer} does not hold tiles of the view"))?;
-        layout.covers(info.offsets.len() as u32)?;
-        let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= *bytes;
-        require(pieces, || format!("there are no copies of {bytes} bytes"))?;
-        let bits = (bytes / info.elem.bytes()).ilog2();
-        require(info.neighbours(layout, bits), || {
-            format!("pieces of {bytes} bytes are not whole in {buffer} or in the copy's layout")
-        })?;
+        let bits = self.copied(Seen::of_view(view), layout, *buffer, *atom)?;
         neighbours(view, layout, bits)
     }
+
+    /// The buffer holds such tiles, and pieces of the atom's size are whole registers of the layout and whole in the buffer. Gives
+    /// log2 of a piece's elements.
+    fn copied(&self, tile: Seen<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
+        let CopyAtom::Async { bytes } = atom else { return Err("a copy is made by an asynchronous atom".into()) };
+        let info = self.buffer(buffer)?;
+        let holds = tile == Seen::Tile { elem: info.elem, shape: &info.shape };
+        require(holds, || format!("{buffer} does not hold what is copied"))?;
+        layout.covers(info.offsets.len() as u32)?;
+        let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
+        require(pieces, || format!("there are no copies of {bytes} bytes"))?;
+        let bits = (bytes / info.elem.bytes()).ilog2();
+        let whole = info.neighbours(layout, bits);
+        require(whole, || format!("pieces of {bytes} bytes are not whole in {buffer} or in the copy's layout"))?;
+        Ok(bits)
+    }
+}
+
+/// A copy is ordered by tokens alone.
+fn unordered<O: Program>(uses: &Uses<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
+    uses.ordered(order, token, &[MemoryOrdering::Weak])?;
+    uses.results(&[Seen::Token])
 }
 
 /// Bytes of a vector.

@@ -148,6 +148,7 @@ impl Check<'_> {
             Op::LoadView { .. }
             | Op::StoreView { .. }
             | Op::CopyView { .. }
+            | Op::Copy { .. }
             | Op::ReduceView { .. }
             | Op::Load { .. }
             | Op::Store { .. }
