@@ -130,6 +130,17 @@ def matmul(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
 
 
 @ct.kernel
+def matmul_dequantised(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+        x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y.astype(ct.float16) * 0.125, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
 def matmul_gathered(a, rows, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
     row = ct.load(rows, index=(i,), shape=(M,))
@@ -218,6 +229,10 @@ def cases():
     rows = random.integers(0, 30, 32, dtype=np.int32)
     picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
     yield Case('matmul_gathered', matmul_gathered, [g, rows, h, empty(32, 32), 32, 32, 16], (1, 1, 1), {3: picked @ h.astype(f32)}, 1e-4, 4e-3)
+    # Weights of eight bits, made halves in the loop.
+    g, h = normal(32, 144).astype(np.float16), random.integers(-8, 8, (144, 64), dtype=np.int8)
+    yield Case('matmul_dequantised', matmul_dequantised, [g, h, empty(32, 64), 32, 64, 16], (1, 1, 1),
+               {2: g.astype(f32) @ (h.astype(f32) * f32(0.125))}, 1e-4, 4e-3)
     # Operands that take more than their share of shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
@@ -227,7 +242,7 @@ def signature(case):
     """The constraints that cuTile would derive from arrays like these: contiguous rows, 16-byte aligned."""
     from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, KernelSignature
     from cuda.tile.compilation import CallingConvention
-    types = {np.dtype(np.float32): ct.float32, np.dtype(np.float16): ct.float16, np.dtype(np.int32): ct.int32}
+    types = {np.dtype(np.float32): ct.float32, np.dtype(np.float16): ct.float16, np.dtype(np.int32): ct.int32, np.dtype(np.int8): ct.int8}
     parameters = []
     for argument in case.arguments:
         if not isinstance(argument, np.ndarray):

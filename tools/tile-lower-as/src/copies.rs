@@ -1,7 +1,8 @@
 //! Decides which loads in loops become copies straight to shared memory, from where products read their fragments.
 //!
-//! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when only products
-//! use it, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
+//! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when it leads to a
+//! product, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
+//! Where only products use it they read their fragments from the buffer; else the tile is read into registers.
 
 use crate::access::{Accesses, Pieces};
 use crate::banks;
@@ -26,6 +27,16 @@ pub(crate) struct Copy {
     pub(crate) bytes: u32,
     /// Whether no bound cuts a piece.
     pub(crate) whole: bool,
+    /// Who reads the buffer.
+    pub(crate) readers: Readers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Products, their fragments.
+    Products,
+    /// The loop, the whole tile into registers: what it computes from the tile goes to the product.
+    Registers,
 }
 
 /// The copies of a function by the load's op, and why other operands of products are loaded to registers.
@@ -74,6 +85,14 @@ impl Copies {
     }
 }
 
+/// How the pieces of a copy lie: their dimension, and the rest as in [`Copy`].
+struct Copied {
+    dim: usize,
+    layout: Layout,
+    bytes: u32,
+    whole: bool,
+}
+
 struct Planner<'a> {
     function: &'a Function,
     accesses: &'a Accesses,
@@ -106,13 +125,24 @@ impl Planner<'_> {
         if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
             return Err("its neighbours in memory are not known to be aligned");
         }
-        let readers = self.readers(value, block, 0)?;
         let strides = Strides::of(shape);
         let others = (0..shape.len()).rev().filter(|other| *other != dim);
         let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
         let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
-        let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&readers).collect();
-        Ok(Copy { buffer: banks::buffer(elem, shape, dim, &accesses), layout, bytes, whole })
+        self.copy(op, block, Copied { dim, layout, bytes, whole })
+    }
+
+    fn copy(&self, op: OpId, block: Block, Copied { dim, layout, bytes, whole }: Copied) -> Result<Copy, &'static str> {
+        let value = self.function.body.result(op);
+        let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
+        let (readers, layouts) = match self.readers(value, block, 0) {
+            Some(fragments) => (Readers::Products, fragments),
+            // What else used it would want it in registers for long.
+            None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
+            None => (Readers::Registers, self.accesses.get(op).map(|access| access.layout.clone()).into_iter().collect()),
+        };
+        let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
+        Ok(Copy { buffer: banks::buffer(elem, shape, dim, &accesses), layout, bytes, whole, readers })
     }
 
     /// A load through pointers: its vectors are the pieces.
@@ -135,13 +165,10 @@ impl Planner<'_> {
         if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
             return Err("its neighbours in memory are not known to be aligned");
         }
-        let readers = self.readers(value, block, 0)?;
         let strides = Strides::of(shape);
         let neighbour = access.layout.register.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
-        let accesses: Vec<&Layout> = std::iter::once(&access.layout).chain(&readers).collect();
-        let buffer = banks::buffer(elem, shape, dim, &accesses);
-        Ok(Copy { buffer, layout: access.layout.clone(), bytes, whole: true })
+        self.copy(op, block, Copied { dim, layout: access.layout.clone(), bytes, whole: true })
     }
 
     fn is_zero(&self, value: Value) -> bool {
@@ -149,13 +176,13 @@ impl Planner<'_> {
         matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// The layouts in which products read a value that nothing else uses.
-    fn readers(&self, value: Value, block: Block, between: u32) -> Result<Vec<Layout>, &'static str> {
+    /// The layouts in which products read a value that nothing else uses; none when something does.
+    fn readers(&self, value: Value, block: Block, between: u32) -> Option<Vec<Layout>> {
         let body = &self.function.body;
         let mut found = Vec::new();
         for &user in &self.users[value.0 as usize] {
             if self.blocks[user.0 as usize] != Some(block) || between > MOST_BETWEEN {
-                return Err("it is used elsewhere than beside it in the loop");
+                return None;
             }
             let behind = || self.readers(body.result(user), block, between + 1);
             match &body.ops[user].kind {
@@ -168,7 +195,7 @@ impl Planner<'_> {
                             found.extend((*rhs_scale == value).then(|| of_b.clone()));
                         }
                     }
-                    _ => return Err("its product is made without matrix instructions"),
+                    _ => return None,
                 },
                 Op::Core(Core::Permute { order, .. }) => {
                     let shape = body.ty(body.result(user)).tile().expect("a permutation is of tiles").1;
@@ -176,24 +203,37 @@ impl Planner<'_> {
                 }
                 Op::Core(Core::Reshape { .. }) => found.extend(behind()?),
                 Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => found.extend(behind()?),
-                Op::Core(Core::Convert { .. }) => return Err("its elements are converted to another width"),
-                _ => return Err("something else than a product uses it"),
+                _ => return None,
             }
         }
-        Ok(found)
+        Some(found)
     }
 
-    /// Whether a value is an operand of a product, perhaps through a few ops that rearrange or convert it.
+    /// Whether a value is an operand of a product, perhaps through a few ops that rearrange it or compute from it.
     fn reaches_product(&self, value: Value, between: u32) -> bool {
-        let body = &self.function.body;
-        between <= MOST_BETWEEN
-            && self.users[value.0 as usize].iter().any(|user| match &body.ops[*user].kind {
-                Op::Mma { .. } | Op::MmaScaled { .. } => true,
-                Op::Core(Core::Permute { .. } | Core::Reshape { .. } | Core::Convert { .. }) => {
-                    self.reaches_product(body.result(*user), between + 1)
-                }
-                _ => false,
-            })
+        let mut users = self.users[value.0 as usize].iter();
+        users.any(|user| {
+            self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.reaches_product(next, between + 1))
+        })
+    }
+
+    /// Whether it is nothing else.
+    fn only_reaches_products(&self, value: Value, between: u32) -> bool {
+        let mut users = self.users[value.0 as usize].iter();
+        users.all(|user| {
+            self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.only_reaches_products(next, between + 1))
+        })
+    }
+
+    fn is_product(&self, op: OpId) -> bool {
+        matches!(self.function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
+    }
+
+    /// The result of an op that rearranges or computes, if not too many came before.
+    fn through(&self, op: OpId, between: u32) -> Option<Value> {
+        let Op::Core(core) = &self.function.body.ops[op].kind else { return None };
+        let passes = matches!(core, Core::Permute { .. } | Core::Reshape { .. }) || core.is_elementwise();
+        (passes && between < MOST_BETWEEN).then(|| self.function.body.result(op))
     }
 
     fn bits(&self, value: Value) -> Option<u32> {

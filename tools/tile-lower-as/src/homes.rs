@@ -4,7 +4,7 @@
 //! (constants, iotas, broadcasts, and what is computed from only such) have no home: each use makes them in the layout it wants.
 
 use crate::access::{Accesses, default_layout};
-use crate::copies::Copies;
+use crate::copies::{Copies, Readers};
 use crate::products::Products;
 use crate::slices;
 use base::core_ops::Core;
@@ -140,7 +140,7 @@ impl Homes {
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
             // Its uses read it from a buffer, each in the layout it wants.
-            Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some() => None,
+            Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::Products) => None,
             Op::LoadView { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
                 // Where nothing is gained by a layout, pointers that have a home are not moved.

@@ -1,7 +1,7 @@
 //! Memory accesses: the tile goes to or comes from the layout of the access's atom.
 
 use super::Rewriter;
-use crate::copies::Copy;
+use crate::copies::{Copy, Readers};
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
@@ -60,7 +60,7 @@ impl Rewriter<'_> {
     /// A load whose tile goes to a buffer, where its uses read it.
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } = kind else { unreachable!("only loads are copies") };
-        let Copy { buffer, layout, bytes, whole } = self.copies.get(op).expect("the load is a copy").clone();
+        let Copy { buffer, layout, bytes, whole, readers } = self.copies.get(op).expect("the load is a copy").clone();
         let buffer = self.attrs.buffers.push(buffer);
         let new = Op::CopyView {
             view: self.plain(*view)?,
@@ -73,14 +73,14 @@ impl Rewriter<'_> {
             layout: self.module.layout_id(layout),
             atom: CopyAtom::Async { bytes },
         };
-        self.copied(op, new, buffer);
+        self.copied(op, new, buffer, readers);
         Ok(())
     }
 
     /// A load through pointers likewise.
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, .. } = kind else { unreachable!("only loads are copies") };
-        let Copy { buffer, layout, bytes, .. } = self.copies.get(op).expect("the load is a copy").clone();
+        let Copy { buffer, layout, bytes, readers, .. } = self.copies.get(op).expect("the load is a copy").clone();
         let buffer = self.attrs.buffers.push(buffer);
         let new = Op::Copy {
             ptr: self.tile(*ptr, &layout)?,
@@ -90,17 +90,28 @@ impl Rewriter<'_> {
             buffer,
             atom: CopyAtom::Async { bytes },
         };
-        self.copied(op, new, buffer);
+        self.copied(op, new, buffer, readers);
         Ok(())
     }
 
-    /// The copy that a load became; uses of its tile read the buffer.
-    fn copied(&mut self, op: OpId, new: Op, buffer: Buffer) {
+    /// The copy that a load became.
+    fn copied(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
         let node = &self.from.body.ops[op];
         let (tile, done) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
-        self.buffered.insert(tile, buffer);
         self.remember(done, None, token);
+        match readers {
+            // Each use reads it in the layout it wants.
+            Readers::Products => _ = self.buffered.insert(tile, buffer),
+            Readers::Registers => {
+                let home = self.homes.or_default(self.from, tile);
+                let (elem, shape) = self.elem_shape(tile);
+                let ty = self.tile_type(elem, &shape, home.clone());
+                let new = self.shared_load(buffer, ty, &home, node.loc);
+                let id = self.module.layout_id(home);
+                self.remember(tile, Some(id), new);
+            }
+        }
     }
 
     pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
