@@ -1,7 +1,7 @@
 //! Real clients: cuTile Python compiles through the driver as it is found on PATH.
 
 use std::process::Command;
-use tests::{finish, path_with_tools, root, temporary, tool, tool_names};
+use tests::{finish, path_with_tools, root, temporary, tool, tool_names, tools_folder};
 
 /// `scripts/setup --clients` installs cuTile Python; without it this test fails, for it would test nothing.
 #[test]
@@ -11,7 +11,7 @@ fn cutile_python_exports_kernels() {
     tool_names().iter().for_each(|name| drop(tool(name)));
     let folder = temporary();
     let mut command = Command::new(python);
-    command.arg(root().join("tests/cli/client.py")).arg(root().join("scripts")).current_dir(folder.path());
+    command.arg(root().join("tests/cli/client.py")).arg(root().join("scripts")).arg(tools_folder()).current_dir(folder.path());
     command.env("PATH", path_with_tools()).env("TMPDIR", folder.path()).env("CUDA_TILE_CACHE_DIR", folder.path());
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     let ran = finish(command, b"");

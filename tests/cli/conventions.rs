@@ -135,6 +135,36 @@ fn output_files_are_replaced_whole_and_left_alone_when_equal() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
 }
 
+/// The options of a tool, as its help lists them.
+fn options(help: &str) -> Vec<String> {
+    let word = |line: &str| {
+        let words = line.trim_start().split([' ', ',', '=', '[']).filter(|word| word.starts_with("--") && word.len() > 2);
+        words.map(str::to_string).collect::<Vec<_>>()
+    };
+    let listed = help.lines().filter(|line| line.trim_start().starts_with('-'));
+    listed.flat_map(word).collect()
+}
+
+#[test]
+fn manual_pages_and_completions_have_every_option() {
+    let folder = temporary();
+    let line = format!("'{}' . '{}'", tests::root().join("scripts/man").display(), tests::tools_folder().display());
+    shell(folder.path(), &line).ok("scripts/man");
+    let completion = tests::root().join("examples/shell/completion.bash");
+    for tool in tools().into_iter().chain(["tileiras".to_string()]) {
+        let help = shell(folder.path(), &format!("{tool} --help")).text();
+        let page = fs::read_to_string(folder.path().join(format!("{tool}.1"))).unwrap().replace("\\-", "-");
+        let complete = format!("source '{}'; COMPREPLY=(); _tileworks {tool} -- {tool}; printf '%s\\n' \"${{COMPREPLY[@]}}\"", completion.display());
+        let completed = shell(folder.path(), &complete).text();
+        let options = options(&help);
+        assert!(options.len() >= 3, "{tool}: {help}");
+        for option in options {
+            assert!(page.contains(&option), "{tool}: {option} is not in the manual page");
+            assert!(completed.lines().any(|line| line == option), "{tool}: {option} is not completed");
+        }
+    }
+}
+
 #[test]
 fn a_closed_pipe_is_no_reason_to_speak() {
     for line in [format!("tile-read '{}' | true", bytecode()), "tile-read --help | true".into(), "tile-read --help >&-".into()] {

@@ -1,10 +1,11 @@
 //! The driver with small stages of this test's own in place of the real ones: what it passes on, in which order, and what it
 //! makes of failures.
 
+use crate::{bytecode, need_stages};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, finish, temporary, tool};
+use tests::{Ran, finish, run_in, temporary, tool};
 
 /// A folder with a copy of the driver and, for each stage, a script; `behaviour` is shell code that is given the stage's name
 /// in $name and its file in $file.
@@ -105,6 +106,29 @@ fn the_output_kind_and_the_files_between() {
         assert_eq!(lines(&format!("kept/k.{kind}")), index + 1);
     }
     assert_eq!(lines("k.cubin"), 6);
+}
+
+/// With the real stages, since passes are theirs.
+#[test]
+fn the_file_after_a_pass_or_after_each() {
+    need_stages();
+    let folder = temporary();
+    let printed = |option: &str| {
+        let ran = run_in(folder.path(), "tileiras", &[&bytecode(), "--gpu-name=sm_80", option, "-o", "k.cubin"], b"");
+        let heads = ran.stderr.lines().filter_map(|line| line.strip_prefix("// tile-")).map(str::to_string).collect::<Vec<_>>();
+        (ran.code, heads)
+    };
+    assert_eq!(printed("--print-after=hoist"), (Some(0), vec!["lower-aa after hoist".to_string()]));
+    assert_eq!(printed("--print-after=tile-ptx:optimize"), (Some(0), vec!["ptx after optimize".to_string()]));
+    assert_eq!(printed("--print-after=nothing"), (Some(2), vec![]));
+    let (_, all) = printed("--print-after=all");
+    let stages: Vec<&str> = all.iter().map(|head| head.split(' ').next().unwrap()).collect();
+    for stage in ["lower-aa", "lower-as", "sched", "ptx"] {
+        assert!(stages.contains(&stage), "{all:?}");
+    }
+    let stop = run_in(folder.path(), "tileiras", &[&bytecode(), "--stop-after=use-facts", "--format=text", "-o", "k.aa"], b"");
+    stop.ok("--stop-after=PASS");
+    assert!(fs::read_to_string(folder.path().join("k.aa")).unwrap().starts_with("//!tile tileaa"));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Many compilations: `--out-dir`, the cache, and generated ninja files, with stages of the test's own.
 
 use crate::driver::{PASS_ON, drive, fake};
+use crate::need_stages;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tests::{files_below, finish};
+use tests::{files_below, finish, root, tools_folder};
 
 /// Names that are hard on shells and build files.
 const ODD: [&str; 6] = ["a b", "a$b", "a:b", "-k", "it's", "a#b"];
@@ -81,12 +82,12 @@ fn a_cached_output_is_the_same_and_runs_no_stage() {
 
 #[test]
 fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
-    let folder = fake(PASS_ON);
+    let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
     let names: Vec<String> = (0..40).map(|index| format!("k{index}")).collect();
     let paths = kernels(folder.path(), &names.iter().map(String::as_str).collect::<Vec<_>>());
     let arguments: Vec<&str> =
         paths.iter().map(String::as_str).chain(["--gpu-name=sm_80", "--cache=kept", "--out-dir=out"]).collect();
-    for delay in [30, 60, 120] {
+    for delay in [5, 10, 20, 30, 45, 60, 90, 120, 150, 200] {
         let mut command = Command::new(folder.path().join("tileiras"));
         command.args(&arguments).current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -101,6 +102,26 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     for entry in &partial {
         assert!(whole.contains(entry), "{} was there in part", entry.0);
     }
+    // Nothing is left to compile: the cache has it all, and no entry is damaged.
+    fs::remove_dir_all(folder.path().join("out")).unwrap();
+    fs::remove_file(folder.path().join("runs")).unwrap();
+    drive(folder.path(), &arguments).ok("from the cache");
+    assert_eq!(outputs(&folder.path().join("out")), whole);
+    assert!(!folder.path().join("runs").exists(), "the last run started no stage");
+}
+
+/// Two workers and the scheduler on this machine; scripts/distribute is the launcher that the ninja file's commands go through.
+#[test]
+fn a_distributed_sweep_gives_what_a_local_one_gives() {
+    let python = root().join(".toolkit/python/bin/python");
+    assert!(python.is_file(), "Dask is not there; scripts/setup --clients brings it");
+    need_stages();
+    let mut command = Command::new(python);
+    command.arg(root().join("scripts/distribute")).arg("demo").arg(root().join("examples/kernels"));
+    command.args(["--workers=2", "--targets=sm_80,sm_120", "--levels=3", "--tools"]).arg(tools_folder());
+    let ran = finish(command, b"");
+    assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+    assert!(ran.text().contains("outputs are the same, byte for byte"), "{}", ran.text());
 }
 
 #[test]

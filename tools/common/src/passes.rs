@@ -49,9 +49,14 @@ impl Session {
     }
 
     fn after<S: Show>(&mut self, name: &'static str, state: &S) {
+        self.passed(name, || state.show());
+    }
+
+    /// Notes that a pass is done: prints its result when asked, and stops when that was the last.
+    pub fn passed(&mut self, name: &'static str, result: impl FnOnce() -> String) {
         debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
         if self.prints_after(name) {
-            crate::report::say(&format!("// {} after {name}\n{}\n", self.about.name, state.show().trim_end()));
+            crate::report::say(&format!("// {} after {name}\n{}\n", self.about.name, result().trim_end()));
         }
         self.stop_if_named(name);
     }

@@ -31,15 +31,20 @@ pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) 
     let context = Context::create();
     let machine = optimize::machine(target, level)?;
     let module = session.timed("emit", |_| kernel::emit_module(&context, &input.payload, envelope, &machine))?;
+    let ir = || module.print_to_string().to_string();
+    session.passed("emit", ir);
+    if session.stopped() {
+        return Ok(ir());
+    }
     session.timed("optimize", |_| {
         libdevice::link(&module)?;
         optimize::run(&module, &machine, level)
     })?;
-    match emit {
-        Emit::LlvmIr => Ok(module.print_to_string().to_string()),
-        Emit::Ptx => {
-            let text = session.timed("print", |_| optimize::print(&module, &machine))?;
-            finish::finish(&text, &input.payload, envelope, &session.producer())
-        }
+    session.passed("optimize", ir);
+    if emit == Emit::LlvmIr || session.stopped() {
+        return Ok(ir());
     }
+    let text = session.timed("print", |_| optimize::print(&module, &machine))?;
+    session.passed("print", || text.clone());
+    finish::finish(&text, &input.payload, envelope, &session.producer())
 }

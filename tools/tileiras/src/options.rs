@@ -161,7 +161,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "",
         "Assert before each access that it stays within its argument array, where that is known",
     ),
-    option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool, or after a pass in it, and write its file"),
+    option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
     option("save-temps", Extension, OptionalText, "folder", "Keep each stage's file, beside the output or in the folder"),
     option("pipeline", Extension, Text, "file", "Replace the stages by those of this pipeline.toml"),

@@ -86,9 +86,10 @@ impl Pipeline {
             for (option, given) in [("time", "--time"), ("verbose", "--verbose")] {
                 arguments.extend(parsed.flag(option).then(|| given.to_string()));
             }
-            for pass in parsed.all("print-after") {
-                let pass = if pass == "all" { Some(pass) } else { pass.strip_prefix(&format!("{}:", stage.tool)) };
-                arguments.extend(pass.map(|pass| format!("--print-after={pass}")));
+            for wanted in parsed.all("print-after") {
+                let (tool, pass) = wanted.split_once(':').map_or((None, wanted), |(tool, pass)| (Some(tool), pass));
+                let here = tool.map_or_else(|| pass == "all" || passes(&stage.tool).iter().any(|own| own == pass), |tool| tool == stage.tool);
+                arguments.extend(here.then(|| format!("--print-after={pass}")));
             }
             steps.push(Step { tool: stage.tool.clone(), arguments, writes: stage.writes.clone() });
         }
@@ -107,8 +108,12 @@ impl Pipeline {
     fn last<'a>(&self, parsed: &'a Parsed) -> Result<(usize, Option<&'a str>), String> {
         if let Some(stop) = parsed.get("stop-after") {
             let (tool, pass) = stop.split_once(':').map_or((stop, None), |(tool, pass)| (tool, Some(pass)));
-            let index = self.stage.iter().position(|stage| stage.tool == tool);
-            return index.map(|index| (index, pass)).ok_or_else(|| format!("the pipeline has no tool '{tool}'"));
+            if let Some(index) = self.stage.iter().position(|stage| stage.tool == tool) {
+                return Ok((index, pass));
+            }
+            // A pass alone is that of the first tool that has it.
+            let index = self.stage.iter().position(|stage| pass.is_none() && passes(&stage.tool).iter().any(|own| own == stop));
+            return index.map(|index| (index, Some(stop))).ok_or_else(|| format!("the pipeline has no tool or pass '{stop}'"));
         }
         let Some(kind) = parsed.get("emit") else { return Ok((self.stage.len() - 1, None)) };
         let index = self.stage.iter().position(|stage| stage.writes == kind || stage.emits.iter().any(|emitted| emitted == kind));
@@ -116,10 +121,11 @@ impl Pipeline {
     }
 
     fn check_print_after(&self, parsed: &Parsed, steps: &[Step]) -> Result<(), String> {
-        for pass in parsed.all("print-after").filter(|pass| *pass != "all") {
-            let named = pass.split_once(':').is_some_and(|(tool, _)| steps.iter().any(|step| step.tool == tool));
-            if !named {
-                return Err(format!("--print-after={pass}: say TOOL:PASS with a tool that runs, or all"));
+        for wanted in parsed.all("print-after").filter(|pass| *pass != "all") {
+            let pass = wanted.rsplit(':').next().unwrap_or(wanted);
+            let argument = format!("--print-after={pass}");
+            if !steps.iter().any(|step| step.arguments.contains(&argument)) {
+                return Err(format!("--print-after={wanted}: no tool that runs has this pass; each one's --help lists its passes"));
             }
         }
         Ok(())
@@ -134,6 +140,14 @@ fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
         Value::Integer => common::cl::parse_integer(value).map(|number| format!("{}={number}", dashed(name))),
         _ => Some(format!("{}={value}", dashed(name))),
     }
+}
+
+/// The names of a tool's passes, as its help lists them; asked for only when a pass is named without its tool.
+fn passes(tool: &str) -> Vec<String> {
+    let output = std::process::Command::new(tools_folder().join(tool)).arg("--help").output();
+    let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let listed = help.lines().find_map(|line| line.strip_prefix("Passes: ")).unwrap_or_default();
+    listed.split(", ").map(str::to_string).collect()
 }
 
 /// The folder with the stage tools: that of the driver's real path.
