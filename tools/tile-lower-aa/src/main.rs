@@ -56,3 +56,15 @@ fn lower(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
     session.run(RECORD, &mut file)?;
     session.write(&file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pass_can_be_named() {
+        for pass in CHECK_BOUNDS.iter().chain(PASSES).chain(RECORD).map(|pass| pass.name) {
+            assert!(ABOUT.passes.contains(&pass), "{pass} is not in ABOUT");
+        }
+    }
+}
