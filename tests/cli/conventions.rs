@@ -154,7 +154,10 @@ fn manual_pages_and_completions_have_every_option() {
     for tool in tools().into_iter().chain(["tileiras".to_string()]) {
         let help = shell(folder.path(), &format!("{tool} --help")).text();
         let page = fs::read_to_string(folder.path().join(format!("{tool}.1"))).unwrap().replace("\\-", "-");
-        let complete = format!("source '{}'; COMPREPLY=(); _tileworks {tool} -- {tool}; printf '%s\\n' \"${{COMPREPLY[@]}}\"", completion.display());
+        let complete = format!(
+            "source '{}'; COMPREPLY=(); _tileworks {tool} -- {tool}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            completion.display()
+        );
         let completed = shell(folder.path(), &complete).text();
         let options = options(&help);
         assert!(options.len() >= 3, "{tool}: {help}");

@@ -88,7 +88,8 @@ impl Pipeline {
             }
             for wanted in parsed.all("print-after") {
                 let (tool, pass) = wanted.split_once(':').map_or((None, wanted), |(tool, pass)| (Some(tool), pass));
-                let here = tool.map_or_else(|| pass == "all" || passes(&stage.tool).iter().any(|own| own == pass), |tool| tool == stage.tool);
+                let here = tool
+                    .map_or_else(|| pass == "all" || passes(&stage.tool).iter().any(|own| own == pass), |tool| tool == stage.tool);
                 arguments.extend(here.then(|| format!("--print-after={pass}")));
             }
             steps.push(Step { tool: stage.tool.clone(), arguments, writes: stage.writes.clone() });
@@ -146,8 +147,9 @@ fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
 fn passes(tool: &str) -> Vec<String> {
     let output = std::process::Command::new(tools_folder().join(tool)).arg("--help").output();
     let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let listed = help.lines().find_map(|line| line.strip_prefix("Passes: ")).unwrap_or_default();
-    listed.split(", ").map(str::to_string).collect()
+    // The list ends at an empty line, and may be broken into lines before.
+    let listed = help.split_once("Passes: ").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+    listed.split([',', ' ', '\n']).filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
 /// The folder with the stage tools: that of the driver's real path.
