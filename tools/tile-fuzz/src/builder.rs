@@ -1,12 +1,14 @@
 //! Puts a Tile IR module together: interned types, constants, ops in the block that is open.
 
+use base::arith::Overflow;
 use base::ir::{Block, Region, Value};
 use base::memory::Padding;
 use base::{Arena, Body, Loc, Scalar};
 use tileir::enums::Visibility;
-use tileir::module::Constant;
+use tileir::module::{Constant, Global};
 use tileir::types::Pointer;
 use tileir::types::PointerSpace;
+use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
 /// What a tile holds and how it is shaped.
@@ -28,12 +30,29 @@ impl Kind {
     }
 }
 
+/// How tiles are taken out of a tensor; `dim_map` names the tensor dimension of each tile dimension.
+pub(crate) struct View {
+    pub(crate) kind: ViewKind,
+    pub(crate) tile: Vec<i64>,
+    pub(crate) dim_map: Vec<usize>,
+}
+
+pub(crate) enum ViewKind {
+    Partition,
+    /// Distances between tiles, by tensor dimension.
+    Strided(Vec<i64>),
+    /// Rows along this dimension are picked.
+    Gather(usize),
+}
+
 pub(crate) struct Builder {
     module: Module,
     body: Body<Op, TypeId>,
     region: Region,
     block: Block,
     params: Vec<TypeId>,
+    /// For the whole function.
+    pub(crate) hints: Option<Dictionary>,
 }
 
 impl Builder {
@@ -51,7 +70,7 @@ impl Builder {
         let mut body = Body::default();
         let region = body.new_region();
         let block = body.new_block(region);
-        Builder { module, body, region, block, params: Vec::new() }
+        Builder { module, body, region, block, params: Vec::new(), hints: None }
     }
 
     pub(crate) fn ty(&mut self, ty: Type) -> TypeId {
@@ -74,10 +93,14 @@ impl Builder {
     pub(crate) fn tensor(&mut self, element: Scalar, shape: &[i64], strides: &[i64]) -> TypeId {
         self.ty(Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSpace::Absent })
     }
-    pub(crate) fn partition(&mut self, tensor: TypeId, tile: &[i64], padding: Option<Padding>) -> TypeId {
-        let tile: Box<[i32]> = tile.iter().map(|extent| *extent as i32).collect();
-        let dim_map = (0..tile.len() as i32).collect();
-        self.ty(Type::PartitionView { tile, tensor, dim_map, padding })
+    pub(crate) fn view(&mut self, view: &View, tensor: TypeId, padding: Option<Padding>) -> TypeId {
+        let narrow = |extents: &[i64]| extents.iter().map(|extent| *extent as i32).collect::<Box<[i32]>>();
+        let (tile, dim_map) = (narrow(&view.tile), view.dim_map.iter().map(|dim| *dim as i32).collect());
+        self.ty(match &view.kind {
+            ViewKind::Partition => Type::PartitionView { tile, tensor, dim_map, padding },
+            ViewKind::Strided(traversal) => Type::StridedView { tile, traversal: narrow(traversal), tensor, dim_map, padding },
+            ViewKind::Gather(dim) => Type::GatherScatterView { tile, tensor, sparse_dim: *dim as u32, padding },
+        })
     }
 
     pub(crate) fn param(&mut self, ty: TypeId) -> Value {
@@ -117,16 +140,42 @@ impl Builder {
         self.block = before;
     }
 
-    fn string(&mut self, text: &str) -> StringId {
-        self.module.strings.push(text.into())
+    pub(crate) fn string(&mut self, text: &str) -> StringId {
+        let known = self.module.strings.iter().find(|(_, known)| *known == text).map(|(id, _)| id);
+        known.unwrap_or_else(|| self.module.strings.push(text.into()))
+    }
+
+    /// A global with contents of its own.
+    pub(crate) fn global(&mut self, scalar: Scalar, elements: i64, data: Vec<u8>) -> Symbol {
+        let name = self.string(&format!("global{}", self.module.globals.len()));
+        let ty = self.tile(&Kind::new(scalar, &[elements]));
+        let value = self.module.constants.push(Constant { data: data.into() });
+        let visibility = Visibility::Public;
+        self.module.globals.push(Global { name, ty, value, alignment: 16, visibility, constant: false, loc: Loc::UNKNOWN });
+        Symbol(name)
+    }
+
+    /// An op whose result is of a kind.
+    pub(crate) fn make(&mut self, kind: &Kind, op: Op) -> Value {
+        let ty = self.tile(kind);
+        self.op(op, ty)
+    }
+    pub(crate) fn plus(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+        self.make(kind, Op::AddI { overflow: Overflow::None, lhs, rhs })
+    }
+    pub(crate) fn times(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+        self.make(kind, Op::MulI { overflow: Overflow::None, lhs, rhs })
+    }
+    pub(crate) fn and(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+        self.make(kind, Op::AndI { lhs, rhs })
     }
 
     pub(crate) fn finish(mut self) -> Module {
         self.ops(Op::Return { operands: Box::default() }, &[]);
         let name = self.string("fuzz");
         let ty = self.ty(Type::Function { inputs: self.params.clone().into(), results: Box::default() });
-        let Builder { mut module, body, region, .. } = self;
-        module.functions.push(Function { name, ty, visibility: Visibility::Public, hints: None, body, region, loc: Loc::UNKNOWN });
+        let Builder { mut module, body, region, hints, .. } = self;
+        module.functions.push(Function { name, ty, visibility: Visibility::Public, hints, body, region, loc: Loc::UNKNOWN });
         module
     }
 }

@@ -1,6 +1,6 @@
-//! Runs one program at every stage, as processes, and compares what it leaves in memory.
+//! Runs one program at every stage, as processes, and compares what it leaves in memory and what it prints.
 
-use crate::program::Program;
+use crate::program::{Output, Program};
 use base::diag::{Diagnostic, Result};
 use base::envelope::Form;
 use base::{Envelope, File, Scalar};
@@ -19,14 +19,40 @@ pub(crate) struct Bench {
     /// Where the tools are.
     pub(crate) tools: PathBuf,
     pub(crate) level: String,
+    pub(crate) target: String,
 }
 
 /// Seconds that one process may take.
-const PATIENCE: &str = "60";
+const PATIENCE: &str = "120";
 
+/// A run of a tool that went well, with what it printed, or what came of the program.
 enum Ran {
-    Done,
+    Done(String),
     Failed(Outcome),
+}
+
+/// A file of a stage, and how it is executed.
+struct Step<'a> {
+    tool: &'a str,
+    args: Vec<&'a str>,
+    file: &'a str,
+    executor: &'a str,
+    options: &'a [&'a str],
+}
+
+impl Program {
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let failed = |error: std::io::Error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        for (name, data) in &self.data {
+            std::fs::write(folder.join(format!("{name}.in")), data).map_err(failed)?;
+        }
+        let launch = serde_json::to_string_pretty(&self.launch).expect("a launch is made of plain values");
+        std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
+        let envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-fuzz", &[]);
+        let file = File { envelope, payload: self.module.clone() };
+        std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
+    }
 }
 
 impl Bench {
@@ -38,84 +64,89 @@ impl Bench {
         let told = String::from_utf8_lossy(&output.stderr);
         let first = told.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Ok(match output.status.code() {
-            Some(0) => Ran::Done,
+            Some(0) => Ran::Done(String::from_utf8_lossy(&output.stdout).into_owned()),
             Some(3) => Ran::Failed(Outcome::Unsupported(format!("{tool}: {first}"))),
             code => Ran::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first}"))),
         })
     }
 
-    pub(crate) fn write(program: &Program, folder: &Path) -> Result<()> {
-        let failed = |error: std::io::Error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        for (name, data) in &program.data {
-            std::fs::write(folder.join(format!("{name}.in")), data).map_err(failed)?;
-        }
-        let launch = serde_json::to_string_pretty(&program.launch).expect("a launch is made of plain values");
-        std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
-        let envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-fuzz", &[]);
-        let file = File { envelope, payload: program.module.clone() };
-        std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
-    }
-
-    /// Every stage must leave what the program itself does.
-    pub(crate) fn compare(&self, program: &Program, folder: &Path, target: &str) -> Result<Outcome> {
-        Self::write(program, folder)?;
+    /// Every stage must leave what the program itself does. The program itself is also checked for what would leave freedom.
+    pub(crate) fn compare(&self, program: &Program, folder: &Path) -> Result<Outcome> {
+        program.write(folder)?;
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
-        if let Some(outcome) = self.execute("tile-run", &tile, folder, "tile")? {
-            return Ok(outcome);
-        }
+        let placed = path("placed.sched");
+        let printed = match self.execute("tile-run", &["--check"], &tile, folder, "tile")? {
+            Ran::Done(printed) => printed,
+            Ran::Failed(outcome) => return Ok(outcome),
+        };
         let level = format!("-O{}", self.level);
-        let steps: [(&str, Vec<&str>, &str, &str); 4] = [
-            ("tile-lower-aa", vec![&level, &tile, "-o", &aa], &aa, "tile-run"),
-            ("tile-lower-as", vec!["--gpu-name", target, &aa, "-o", &atoms], &atoms, "tile-run"),
-            ("tile-sched", vec![&atoms, "-o", &sched], &sched, "tile-run"),
-            ("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim"),
+        let step = |tool, args, file, executor, options| Step { tool, args, file, executor, options };
+        let steps = [
+            step("tile-lower-aa", vec![&level, &tile, "-o", &aa], &aa, "tile-run", &[]),
+            step("tile-lower-as", vec!["--gpu-name", &self.target, &aa, "-o", &atoms], &atoms, "tile-run", &[]),
+            step("tile-sched", vec!["--stop-after=alloc", &atoms, "-o", &placed], &placed, "tile-run", &[]),
+            step("tile-sched", vec![&placed, "-o", &sched], &sched, "tile-run", &[]),
+            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &["--races=error"]),
+            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &["--races=error", "--delivery=late", "--schedule-seed=7"]),
         ];
-        for (tool, args, file, executor) in steps {
+        for Step { tool, args, file, executor, options } in steps {
             if let Ran::Failed(outcome) = self.run(tool, &args)? {
                 return Ok(outcome);
             }
-            let stage = file.rsplit('.').next().unwrap_or_default();
-            if let Some(outcome) = self.execute(executor, file, folder, stage)? {
-                return Ok(outcome);
+            let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
+            let got = match self.execute(executor, options, file, folder, &format!("out-{stage}"))? {
+                Ran::Done(got) => got,
+                Ran::Failed(outcome) => return Ok(outcome),
+            };
+            if let Some(difference) = difference(&program.outputs, &folder.join("tile"), &folder.join(format!("out-{stage}")))? {
+                return Ok(Outcome::Wrong(format!("{stage}: {difference}")));
             }
-            if let Some(difference) = self.difference(program, folder, stage)? {
-                return Ok(Outcome::Wrong(format!("{tool}: {difference}")));
+            if sorted(&got) != sorted(&printed) {
+                return Ok(Outcome::Wrong(format!("{stage}: prints {got:?} instead of {printed:?}")));
             }
         }
         Ok(Outcome::Same)
     }
 
-    fn execute(&self, executor: &str, file: &str, folder: &Path, stage: &str) -> Result<Option<Outcome>> {
-        let (launch, out) = (folder.join("launch.json"), folder.join(stage));
-        let args = [file, "--launch", &launch.to_string_lossy(), "--out-dir", &out.to_string_lossy()];
+    fn execute(&self, executor: &str, options: &[&str], file: &str, folder: &Path, out: &str) -> Result<Ran> {
+        let (launch, out) = (folder.join("launch.json"), folder.join(out));
+        let (launch, out) = (launch.to_string_lossy(), out.to_string_lossy());
+        let args = [&[file, "--launch", &*launch, "--out-dir", &*out], options].concat();
+        let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
         Ok(match self.run(executor, &args)? {
-            Ran::Done => None,
-            Ran::Failed(Outcome::Wrong(message)) => Some(Outcome::Wrong(format!(".{stage}: {message}"))),
-            Ran::Failed(outcome) => Some(outcome),
+            Ran::Failed(Outcome::Wrong(message)) => Ran::Failed(Outcome::Wrong(format!("{stage}: {message}"))),
+            ran => ran,
         })
     }
+}
 
-    fn difference(&self, program: &Program, folder: &Path, stage: &str) -> Result<Option<String>> {
-        for (name, scalar) in &program.outputs {
-            let read = |stage: &str| {
-                let path = folder.join(stage).join(format!("{name}.bin"));
-                std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
-            };
-            let (want, got) = (read("tile")?, read(stage)?);
-            let size = scalar.bytes() as usize;
-            let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
-            let odd: Vec<usize> = pairs.enumerate().filter(|(_, (want, got))| !same(*scalar, want, got)).map(|(i, _)| i).collect();
-            if let Some(first) = odd.first() {
-                let bits = |data: &[u8]| word(&data[first * size..][..size]);
-                let (count, all) = (odd.len(), want.len() / size);
-                let (got, want) = (bits(&got), bits(&want));
-                return Ok(Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}")));
-            }
+/// Blocks print in any order.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn difference(outputs: &[Output], wanted: &Path, got: &Path) -> Result<Option<String>> {
+    for Output { name, scalar, tolerance } in outputs {
+        let read = |folder: &Path| {
+            let path = folder.join(format!("{name}.bin"));
+            std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
+        };
+        let (want, got) = (read(wanted)?, read(got)?);
+        let size = scalar.bytes() as usize;
+        let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
+        let close = |(want, got): (&[u8], &[u8])| want == got || alike(*scalar, word(want), word(got), *tolerance);
+        let odd: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !close(*pair)).map(|(i, _)| i).collect();
+        if let Some(first) = odd.first() {
+            let bits = |data: &[u8]| word(&data[first * size..][..size]);
+            let (count, all) = (odd.len(), want.len() / size);
+            let (got, want) = (bits(&got), bits(&want));
+            return Ok(Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}")));
         }
-        Ok(None)
     }
+    Ok(None)
 }
 
 fn word(bytes: &[u8]) -> u64 {
@@ -124,8 +155,11 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Equal in every bit, or both NaN.
-fn same(scalar: Scalar, a: &[u8], b: &[u8]) -> bool {
-    let nan = |bytes: &[u8]| scalar.is_float() && base::float::decode(scalar, word(bytes)).is_nan();
-    a == b || nan(a) && nan(b)
+/// Both NaN, or not farther apart than the tolerance allows.
+fn alike(scalar: Scalar, want: u64, got: u64, tolerance: f64) -> bool {
+    if scalar.is_int() {
+        return false;
+    }
+    let (want, got) = (base::float::decode(scalar, want), base::float::decode(scalar, got));
+    want.is_nan() && got.is_nan() || (want - got).abs() <= tolerance * want.abs().max(1.0) && tolerance > 0.0
 }

@@ -1,18 +1,26 @@
-//! `tile-fuzz`: random, well-formed, well-defined programs, executed at every stage of the pipeline and compared bit for bit.
+//! `tile-fuzz`: random, well-formed, well-defined programs, executed at every stage of the pipeline and compared.
 
 mod access;
+mod approximate;
+mod atomics;
 mod builder;
 mod compare;
-mod compute;
 mod control;
+mod convert;
+mod effects;
+mod elementwise;
+mod fold;
+mod products;
 mod program;
 mod random;
 mod shapes;
+mod shrink;
+mod views;
 
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
 use compare::{Bench, Outcome};
-use program::Generator;
+use program::{Generator, Theme};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,12 +36,15 @@ struct Options {
     /// How many programs
     #[arg(long, default_value_t = 100)]
     count: u64,
+    /// What programs are about
+    #[arg(long, value_enum, default_value = "all")]
+    theme: Theme,
     /// Targets, each program gets one of
-    #[arg(long, value_delimiter = ',', default_value = "sm_80,sm_90,sm_100,sm_120")]
+    #[arg(long, value_delimiter = ',', default_value = "sm_80,sm_86,sm_89,sm_90,sm_100,sm_120")]
     targets: Vec<String>,
-    /// Optimisation level
-    #[arg(short = 'O', default_value = "3")]
-    level: String,
+    /// Optimisation levels, each program gets one of
+    #[arg(short = 'O', value_delimiter = ',', default_value = "3,0,2,3,1")]
+    levels: Vec<String>,
     /// Folder for programs; those that differ stay there
     #[arg(long, default_value = "fuzz-out")]
     dir: PathBuf,
@@ -43,6 +54,9 @@ struct Options {
     /// Only write the programs
     #[arg(long)]
     generate: bool,
+    /// Drop what is not needed from the programs that differ
+    #[arg(long)]
+    shrink: bool,
 }
 
 fn main() -> ExitCode {
@@ -61,24 +75,19 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<bool> {
     let own = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
     let tools = options.tools.clone().or(own).unwrap_or_default();
-    if options.targets.is_empty() {
-        return Err(Diagnostic::usage("FUZ003", "no target"));
+    if options.targets.is_empty() || options.levels.is_empty() {
+        return Err(Diagnostic::usage("FUZ003", "no target or no level"));
     }
-    let bench = Bench { tools, level: options.level.clone() };
     let seeds = options.seed..options.seed.saturating_add(options.count);
-    let outcomes: Result<Vec<(u64, Outcome)>> =
-        seeds.into_par_iter().map(|seed| one(options, &bench, seed).map(|outcome| (seed, outcome))).collect();
+    let outcomes: Result<Vec<Outcome>> = seeds.into_par_iter().map(|seed| one(options, &tools, seed)).collect();
     let outcomes = outcomes?;
     let mut unsupported: BTreeMap<&str, u32> = BTreeMap::new();
     let (mut same, mut wrong) = (0, 0);
-    for (seed, outcome) in &outcomes {
+    for outcome in &outcomes {
         match outcome {
             Outcome::Same => same += 1,
             Outcome::Unsupported(message) => *unsupported.entry(message).or_default() += 1,
-            Outcome::Wrong(message) => {
-                wrong += 1;
-                println!("seed {seed} {}: {message}", target(options, *seed));
-            }
+            Outcome::Wrong(_) => wrong += 1,
         }
     }
     unsupported.iter().for_each(|(message, count)| println!("{count} unsupported: {message}"));
@@ -86,21 +95,27 @@ fn run(options: &Options) -> Result<bool> {
     Ok(wrong == 0)
 }
 
-fn target(options: &Options, seed: u64) -> &str {
-    &options.targets[(seed % options.targets.len() as u64) as usize]
-}
-
-fn one(options: &Options, bench: &Bench, seed: u64) -> Result<Outcome> {
-    let program = Generator::program(seed);
+fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
+    let program = Generator::program(seed, options.theme);
     let folder = options.dir.join(seed.to_string());
     if options.generate {
-        return Bench::write(&program, &folder).map(|()| Outcome::Same);
+        return program.write(&folder).map(|()| Outcome::Same);
     }
-    let outcome = bench.compare(&program, &folder, target(options, seed));
+    let pick = |from: &[String], by: u64| from[(by % from.len() as u64) as usize].clone();
+    let target = pick(&options.targets, seed);
+    let level = pick(&options.levels, seed / options.targets.len() as u64);
+    let bench = Bench { tools: tools.into(), level, target };
+    let outcome = bench.compare(&program, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
-    if !matches!(outcome, Outcome::Wrong(_)) {
-        let removed = std::fs::remove_dir_all(&folder);
-        removed.map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display())))?;
+    if let Outcome::Wrong(message) = &outcome {
+        println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
+        if options.shrink {
+            let program = shrink::shrink(program, message, &bench, &folder)?;
+            bench.compare(&program, &folder)?;
+        }
+        return Ok(outcome);
     }
+    let removed = std::fs::remove_dir_all(&folder);
+    removed.map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display())))?;
     Ok(outcome)
 }

@@ -1,7 +1,8 @@
 //! Makes a random program, its arguments and its memory: well formed, and defined in every bit that it writes.
 //!
 //! A pool of tiles grows by random ops on it and is stored at the end. What would leave freedom is avoided as it is made: divisors
-//! are positive, shifts are shorter than the word, floats that become integers are clamped first, float sums are not reduced.
+//! are not zero, floats that become integers are clamped first, floats are summed only where every sum is exact, approximate
+//! functions go to outputs of their own, which are compared within a bound. Each family of ops is a file with methods of [`Generator`].
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
@@ -10,7 +11,7 @@ use base::ir::Value;
 use common::launch::{Buffer, Launch, Param};
 use tileir::{Attribute, Module, Op};
 
-/// What a tile can be made of here.
+/// What a tile of the pool can be made of.
 pub(crate) const INTS: [Scalar; 4] = [Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
 pub(crate) const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
 
@@ -21,13 +22,20 @@ pub(crate) struct Memory {
     pub(crate) pointer: Value,
 }
 
+/// Memory that is compared at the end.
+pub(crate) struct Output {
+    pub(crate) name: String,
+    pub(crate) scalar: Scalar,
+    /// How far an element may be off, relative to its size or to one; zero: not by a bit.
+    pub(crate) tolerance: f64,
+}
+
 pub(crate) struct Program {
     pub(crate) module: Module,
     pub(crate) launch: Launch,
     /// What each buffer holds before.
     pub(crate) data: Vec<(String, Vec<u8>)>,
-    /// The element type of each output.
-    pub(crate) outputs: Vec<(String, Scalar)>,
+    pub(crate) outputs: Vec<Output>,
 }
 
 pub(crate) struct Generator {
@@ -36,25 +44,69 @@ pub(crate) struct Generator {
     /// Tiles that can be used here.
     pub(crate) pool: Vec<(Value, Kind)>,
     pub(crate) inputs: Vec<Memory>,
-    /// A number that the launch gives, and what it is.
+    /// Numbers that the launch gives, and what they are.
     pub(crate) sizes: Vec<(Value, i64)>,
     pub(crate) block: Value,
     pub(crate) grid: i64,
-    /// The largest shapes tiles have.
+    /// Shapes that tiles have; most have the same number of elements.
     pub(crate) shapes: Vec<Vec<i64>>,
-    pub(crate) token: Value,
-    /// How deep in regions.
+    /// How deep in regions, and in how many loops.
     pub(crate) depth: u32,
+    pub(crate) loops: u32,
     params: Vec<Param>,
     data: Vec<(String, Vec<u8>)>,
-    pub(crate) outputs: Vec<(String, Scalar)>,
+    pub(crate) outputs: Vec<Output>,
 }
 
 /// Elements of an input.
 const INPUT: i64 = 4096;
 
+/// A way to go on, and how often it is taken.
+type Step = (usize, fn(&mut Generator));
+
+/// What may be anywhere, however often it is executed.
+const ANYWHERE: &[Step] = &[
+    (12, Generator::elementwise),
+    (6, Generator::reshaped),
+    (3, Generator::load),
+    (2, Generator::reduce),
+    (2, Generator::scan),
+    (2, Generator::narrow),
+    (1, Generator::packed),
+    (1, Generator::index),
+    (1, Generator::fact),
+    (1, Generator::global),
+    (1, Generator::product),
+    (1, Generator::shared_atomic),
+    (1, Generator::assertion),
+];
+/// What has regions.
+const NESTED: &[Step] = &[(2, Generator::conditional), (2, Generator::repeat), (1, Generator::unbounded)];
+/// What may be executed once: it writes memory of its own.
+const ONCE: &[Step] = &[
+    (3, Generator::bounce),
+    (2, Generator::own_atomic),
+    (1, Generator::compare_and_swap),
+    (1, Generator::scratch),
+    (1, Generator::scatter),
+    (2, Generator::approximate),
+    (1, Generator::print),
+    (1, Generator::early_store),
+];
+/// What is made at most a few times, for it is large.
+const LARGE: &[Step] = &[(1, Generator::leave_early), (3, Generator::product_loop), (1, Generator::attention), (1, Generator::scaled)];
+
+/// What programs are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Theme {
+    /// Everything.
+    All,
+    /// Matrix products and loops around them.
+    Products,
+}
+
 impl Generator {
-    pub(crate) fn program(seed: u64) -> Program {
+    pub(crate) fn program(seed: u64, theme: Theme) -> Program {
         let mut random = Random::new(seed);
         let grid = random.pick(&[1, 2, 3, 4]);
         let mut generator = Generator {
@@ -66,55 +118,69 @@ impl Generator {
             block: Value(0),
             grid,
             shapes: Vec::new(),
-            token: Value(0),
             depth: 0,
+            loops: 0,
             params: Vec::new(),
             data: Vec::new(),
             outputs: Vec::new(),
         };
         generator.parameters();
         generator.prologue();
-        let ops = 3 + generator.random.below(20);
-        for _ in 0..ops {
+        let steps = match theme {
+            Theme::All => 3 + generator.random.below(20),
+            Theme::Products => generator.random.below(6),
+        };
+        for _ in 0..steps {
             generator.step();
+        }
+        if theme == Theme::Products {
+            for _ in 0..1 + generator.random.below(2) {
+                generator.take(&LARGE[1..]);
+            }
         }
         generator.epilogue();
         generator.done()
     }
 
-    /// All parameters are made first; how many outputs are used shows later.
     fn parameters(&mut self) {
-        for i in 0..3 {
-            let scalar = if i == 0 { Scalar::I32 } else { self.scalar() };
+        for _ in 0..3 {
+            let scalar = if self.inputs.is_empty() { Scalar::I32 } else { self.scalar() };
             let data = self.contents(scalar, INPUT);
-            self.memory(&format!("in{i}"), scalar, INPUT, data);
+            let pointer = self.memory(scalar, data);
+            self.inputs.push(Memory { scalar, elements: INPUT, pointer });
         }
         for _ in 0..2 {
             let size = self.random.pick(&[64, 100, 128, 256, 500, 1024]);
-            let ty = self.build.tile(&Kind::new(Scalar::I32, &[]));
-            let value = self.build.param(ty);
-            self.params.push(Param::I32(size));
+            let value = self.number_parameter(size);
             self.sizes.push((value, size));
         }
     }
 
-    fn memory(&mut self, name: &str, scalar: Scalar, elements: i64, data: Vec<u8>) {
-        let ty = self.build.pointers(scalar, &[]);
-        let pointer = self.build.param(ty);
-        self.params.push(Param::Ptr(name.into()));
-        self.data.push((name.into(), data));
-        self.inputs.push(Memory { scalar, elements, pointer });
+    /// A parameter that is a number.
+    pub(crate) fn number_parameter(&mut self, number: i64) -> Value {
+        let ty = self.build.tile(&Kind::new(Scalar::I32, &[]));
+        self.params.push(Param::I32(number));
+        self.build.param(ty)
     }
 
-    /// Memory for what the program writes; a parameter like the others.
-    pub(crate) fn output(&mut self, scalar: Scalar, elements: i64) -> Value {
-        let name = format!("out{}", self.outputs.len());
+    /// A parameter that points to memory with these contents.
+    pub(crate) fn memory(&mut self, scalar: Scalar, data: Vec<u8>) -> Value {
+        let name = format!("in{}", self.data.len());
+        self.buffer(name, scalar, data)
+    }
+
+    fn buffer(&mut self, name: String, scalar: Scalar, data: Vec<u8>) -> Value {
         let ty = self.build.pointers(scalar, &[]);
-        let pointer = self.build.param(ty);
         self.params.push(Param::Ptr(name.clone()));
-        self.data.push((name.clone(), vec![0; elements as usize * scalar.bytes() as usize]));
-        self.outputs.push((name, scalar));
-        pointer
+        self.data.push((name, data));
+        self.build.param(ty)
+    }
+
+    /// A parameter that points to memory for what the program writes.
+    pub(crate) fn output(&mut self, scalar: Scalar, elements: i64, tolerance: f64) -> Value {
+        let name = format!("out{}", self.outputs.len());
+        self.outputs.push(Output { name: name.clone(), scalar, tolerance });
+        self.buffer(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
     pub(crate) fn scalar(&mut self) -> Scalar {
@@ -125,7 +191,6 @@ impl Generator {
     /// Numbers of all sizes, and sometimes special ones.
     fn contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
         let mut data = Vec::new();
-        let even = base::arith::Rounding::NearestEven;
         for _ in 0..elements {
             let bits = match scalar.is_int() {
                 true => match self.random.below(3) {
@@ -141,7 +206,7 @@ impl Generator {
                         3 => -1e4 * self.random.below(1000) as f64,
                         _ => (self.random.below(4001) as f64 - 2000.0) / 64.0,
                     };
-                    base::float::encode(scalar, number, even, base::float::Overflow::Ieee)
+                    encode(scalar, number)
                 }
             };
             data.extend(&bits.to_le_bytes()[..scalar.bytes() as usize]);
@@ -152,36 +217,57 @@ impl Generator {
     fn prologue(&mut self) {
         let index = self.build.tile(&Kind::new(Scalar::I32, &[]));
         self.block = self.build.ops(Op::GetTileBlockId {}, &[index; 3])[0];
-        let token = self.build.token();
-        self.token = self.build.op(Op::MakeToken {}, token);
-        let count = self.random.pick(&[16, 64, 128, 256, 512, 1024]);
-        for _ in 0..2 {
-            let rows = 1 << self.random.below((count as u64).ilog2() as usize + 1);
-            self.shapes.push(vec![rows, count / rows]);
+        let bits = self.random.pick(&[0, 1, 4, 6, 7, 7, 8, 8, 9, 10, 10, 11]);
+        for rank in [1, 2, 2, 3, 4] {
+            let shape = self.split(bits, rank);
+            self.shapes.push(shape);
         }
-        self.shapes.push(vec![count]);
-        if count >= 64 {
-            self.shapes.push(vec![4, count / 16, 4]);
+        if bits == 0 {
+            self.shapes.push(Vec::new());
         }
         for _ in 0..2 {
             self.load();
         }
+        if self.random.one_in(3) {
+            self.hints();
+        }
     }
 
-    /// One more value.
+    /// A shape of `1 << bits` elements.
+    fn split(&mut self, bits: usize, rank: usize) -> Vec<i64> {
+        let mut shape = vec![1; rank];
+        for _ in 0..bits {
+            shape[self.random.below(rank)] *= 2;
+        }
+        shape
+    }
+
+    /// One more thing to do.
     fn step(&mut self) {
-        match self.random.below(24) {
-            0..=9 => self.elementwise(),
-            10..=13 => self.reshaped(),
-            14 | 15 => self.load(),
-            16 => self.reduce(),
-            17 => self.scan(),
-            18 => self.conditional(),
-            19 => self.repeat(),
-            20 => self.bounce(),
-            21 => self.atomic(),
-            22 => self.product(),
-            _ => self.index(),
+        match self.random.below(12) {
+            0 => self.take(NESTED),
+            1 | 2 => self.take(ONCE),
+            3 if self.random.one_in(4) => self.take(LARGE),
+            _ => self.take(ANYWHERE),
+        }
+    }
+
+    /// One more thing to do in a region.
+    pub(crate) fn inner_step(&mut self) {
+        match self.random.below(12) {
+            0 | 1 if self.depth < 3 => self.take(NESTED),
+            2 if self.loops == 0 => self.take(ONCE),
+            _ => self.take(ANYWHERE),
+        }
+    }
+
+    fn take(&mut self, from: &[Step]) {
+        let mut at = self.random.below(from.iter().map(|(weight, _)| weight).sum());
+        for (weight, step) in from {
+            if at < *weight {
+                return step(self);
+            }
+            at -= weight;
         }
     }
 
@@ -208,7 +294,7 @@ impl Generator {
             grid: [self.grid as u32, 1, 1],
             buffers: buffers.collect(),
             params: self.params,
-            outputs: self.outputs.iter().map(|(name, _)| name.clone()).collect(),
+            outputs: self.outputs.iter().map(|output| output.name.clone()).collect(),
         };
         Program { module: self.build.finish(), launch, data: self.data, outputs: self.outputs }
     }
@@ -222,6 +308,10 @@ impl Generator {
         let at = self.random.below(self.pool.len()).max(self.random.below(self.pool.len()));
         self.pool[at].clone()
     }
+    pub(crate) fn shape(&mut self) -> Vec<i64> {
+        let at = self.random.below(self.shapes.len());
+        self.shapes[at].clone()
+    }
 
     pub(crate) fn splat(&mut self, kind: &Kind, bits: u64) -> Value {
         self.build.constant(kind, &[bits & kind.scalar.mask()])
@@ -229,16 +319,22 @@ impl Generator {
     pub(crate) fn index_constant(&mut self, value: i64) -> Value {
         self.splat(&Kind::new(Scalar::I32, &[]), value as u64)
     }
-
     /// A float constant.
     pub(crate) fn number(&mut self, kind: &Kind, number: f64) -> Value {
-        let even = base::arith::Rounding::NearestEven;
-        let bits = base::float::encode(kind.scalar, number, even, base::float::Overflow::Ieee);
-        self.splat(kind, bits)
+        self.splat(kind, encode(kind.scalar, number))
     }
 
     pub(crate) fn attribute(&mut self, scalar: Scalar, bits: u64) -> Attribute {
         let ty = self.build.ty(tileir::Type::Scalar(scalar));
-        if scalar.is_int() { Attribute::Integer { ty, bits: bits & scalar.mask() } } else { Attribute::Float { ty, bits } }
+        match scalar {
+            Scalar::I1 => Attribute::Bool(bits & 1 == 1),
+            _ if scalar.is_int() => Attribute::Integer { ty, bits: bits & scalar.mask() },
+            _ => Attribute::Float { ty, bits },
+        }
     }
+}
+
+/// The bits of a number, rounded to nearest.
+pub(crate) fn encode(scalar: Scalar, number: f64) -> u64 {
+    base::float::encode(scalar, number, base::arith::Rounding::NearestEven, base::float::Overflow::Ieee)
 }

@@ -2,7 +2,6 @@
 
 use crate::builder::Kind;
 use crate::program::Generator;
-use base::Scalar;
 use base::ir::Value;
 use tileir::Op;
 
@@ -11,17 +10,17 @@ impl Generator {
         if from.shape == shape {
             return source;
         }
-        let ty = self.build.tile(&Kind::new(from.scalar, shape));
-        self.build.op(Op::Reshape { source }, ty)
+        self.build.make(&Kind::new(from.scalar, shape), Op::Reshape { source })
     }
 
     pub(crate) fn reshaped(&mut self) {
         let (x, kind) = self.any();
-        match self.random.below(5) {
-            0 if kind.shape.len() > 1 => self.permute(x, &kind),
-            1 => self.broadcast(x, &kind),
-            2 if !kind.shape.is_empty() => self.extract(x, &kind),
-            3 if !kind.shape.is_empty() => self.cat(x, &kind),
+        match self.random.below(7) {
+            0 | 1 if kind.shape.len() > 1 => self.permute(x, &kind),
+            2 => self.broadcast(x, &kind),
+            3 if !kind.shape.is_empty() => self.extract(x, &kind),
+            4 if !kind.shape.is_empty() => self.cat(x, &kind),
+            5 if !kind.shape.is_empty() => self.insert(x, &kind),
             _ => {
                 let fitting: Vec<Vec<i64>> =
                     self.shapes.iter().filter(|shape| shape.iter().product::<i64>() == kind.count()).cloned().collect();
@@ -35,63 +34,79 @@ impl Generator {
     }
 
     fn permute(&mut self, source: Value, kind: &Kind) {
-        let mut permutation: Vec<i32> = (0..kind.shape.len() as i32).collect();
-        let last = permutation.len() - 1;
-        permutation.swap(self.random.below(last), last);
+        let rank = kind.shape.len();
+        let mut permutation: Vec<i32> = (0..rank as i32).collect();
+        for _ in 0..1 + self.random.below(rank - 1) {
+            permutation.swap(self.random.below(rank), self.random.below(rank));
+        }
         let shape: Vec<i64> = permutation.iter().map(|dim| kind.shape[*dim as usize]).collect();
         let result = Kind::new(kind.scalar, &shape);
-        let ty = self.build.tile(&result);
-        let value = self.build.op(Op::Permute { permutation: permutation.into(), source }, ty);
+        let value = self.build.make(&result, Op::Permute { permutation: permutation.into(), source });
         if !self.shapes.contains(&shape) {
             self.shapes.push(shape);
         }
         self.add(value, result);
     }
 
-    /// Along a new dimension, or along all of them from a scalar.
+    /// Along dimensions in which the tile is made to have one element, or along new ones.
     fn broadcast(&mut self, x: Value, kind: &Kind) {
-        let fits = |shape: &&Vec<i64>| match kind.shape.len() {
-            0 => !shape.is_empty(),
-            1 => shape.len() == 2 && shape.contains(&kind.shape[0]),
-            _ => false,
-        };
+        let count = kind.count();
+        let fits = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;
         let fitting: Vec<Vec<i64>> = self.shapes.iter().filter(fits).cloned().collect();
         if fitting.is_empty() {
             return;
         }
         let shape = self.random.pick(&fitting);
+        // Dimensions that together have as many elements as the tile keep them.
+        let mut left = count;
         let mut narrow = vec![1; shape.len()];
-        if let Some(extent) = kind.shape.first() {
-            let dims: Vec<usize> = (0..shape.len()).filter(|dim| shape[*dim] == *extent).collect();
-            narrow[self.random.pick(&dims)] = *extent;
+        let first = self.random.below(shape.len());
+        for dim in (0..shape.len()).map(|dim| (dim + first) % shape.len()) {
+            if left % shape[dim] == 0 {
+                narrow[dim] = shape[dim];
+                left /= shape[dim];
+            }
+        }
+        if left != 1 {
+            return;
         }
         let result = Kind::new(kind.scalar, &shape);
         let source = self.reshape(x, kind, &narrow);
-        let ty = self.build.tile(&result);
-        let value = if narrow == shape { source } else { self.build.op(Op::Broadcast { source }, ty) };
+        let value = if narrow == shape { source } else { self.build.make(&result, Op::Broadcast { source }) };
         self.add(value, result);
     }
 
-    fn extract(&mut self, source: Value, kind: &Kind) {
+    /// A part of a dimension: which one, and how long it is.
+    fn part(&mut self, kind: &Kind) -> Option<(Vec<Value>, Kind)> {
         let dim = self.random.below(kind.shape.len());
         if kind.shape[dim] < 2 {
-            return;
+            return None;
         }
         let mut shape = kind.shape.clone();
         let parts = if shape[dim] >= 4 && self.random.one_in(2) { 4 } else { 2 };
         shape[dim] /= parts;
-        let indices = (0..shape.len()).map(|d| match d == dim {
-            true => {
+        let mut indices = vec![self.index_constant(0); shape.len()];
+        indices[dim] = match self.random.one_in(3) {
+            true => self.below(parts, &[]),
+            false => {
                 let part = self.random.below(parts as usize) as i64;
                 self.index_constant(part)
             }
-            false => self.index_constant(0),
-        });
-        let indices: Vec<Value> = indices.collect();
-        let result = Kind::new(kind.scalar, &shape);
-        let ty = self.build.tile(&result);
-        let value = self.build.op(Op::Extract { source, indices: indices.into() }, ty);
+        };
+        Some((indices, Kind::new(kind.scalar, &shape)))
+    }
+
+    fn extract(&mut self, source: Value, kind: &Kind) {
+        let Some((indices, result)) = self.part(kind) else { return };
+        let value = self.build.make(&result, Op::Extract { source, indices: indices.into() });
         self.add(value, result);
+    }
+
+    fn insert(&mut self, destination: Value, kind: &Kind) {
+        let Some((indices, part)) = self.part(kind) else { return };
+        let source = self.some(&part);
+        let value = self.build.make(kind, Op::Insert { source, destination, indices: indices.into() });
+        self.add(value, kind.clone());
     }
 
     fn cat(&mut self, lhs: Value, kind: &Kind) {
@@ -102,22 +117,7 @@ impl Generator {
         let mut shape = kind.shape.clone();
         shape[dim] *= 2;
         let result = Kind::new(kind.scalar, &shape);
-        let ty = self.build.tile(&result);
-        let value = self.build.op(Op::Cat { dim: dim as i64, lhs, rhs }, ty);
-        self.add(value, result);
-    }
-
-    /// A product whose sums are exact.
-    pub(crate) fn product(&mut self) {
-        let [m, n, k] = [0; 3].map(|_| 1i64 << (4 + self.random.below(2)));
-        let lhs = self.some(&Kind::new(Scalar::I8, &[m, k]));
-        let rhs = self.some(&Kind::new(Scalar::I8, &[k, n]));
-        let result = Kind::new(Scalar::I32, &[m, n]);
-        let acc = self.some(&result);
-        let signs = [base::arith::Signedness::Signed, base::arith::Signedness::Unsigned];
-        let (signedness_lhs, signedness_rhs) = (self.random.pick(&signs), self.random.pick(&signs));
-        let ty = self.build.tile(&result);
-        let value = self.build.op(Op::MmaI { signedness_lhs, signedness_rhs, lhs, rhs, acc }, ty);
+        let value = self.build.make(&result, Op::Cat { dim: dim as i64, lhs, rhs });
         self.add(value, result);
     }
 }

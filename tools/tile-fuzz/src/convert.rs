@@ -1,0 +1,131 @@
+//! Conversions between element types, with operands that leave no result undefined; narrow floats and packed tiles.
+
+use crate::builder::Kind;
+use crate::program::{FLOATS, Generator};
+use base::Scalar;
+use base::arith::{Overflow, Rounding, Signedness};
+use base::ir::Value;
+use tileir::Op;
+
+const EVEN: Rounding = Rounding::NearestEven;
+
+impl Generator {
+    /// Between any two types; floats are brought into the range of the integer first.
+    pub(crate) fn convert(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
+        let kind = from.of(to);
+        let signedness = if from.scalar == Scalar::I1 { Signedness::Unsigned } else { self.signedness() };
+        let op = match (from.scalar.is_int(), to.is_int()) {
+            _ if from.scalar == to => return value,
+            (true, true) if from.scalar.bits() < to.bits() => Op::ExtI { signedness, from: value },
+            (true, true) => Op::TruncI { overflow: Overflow::None, from: value },
+            (true, false) if from.scalar == Scalar::I1 => {
+                let wide = self.convert(value, from, Scalar::I32);
+                return self.convert(wide, &from.of(Scalar::I32), to);
+            }
+            (true, false) => Op::IToF { signedness, rounding_mode: EVEN, from: value },
+            (false, true) if to == Scalar::I1 => {
+                let one = self.number(from, 1.0);
+                return self.compare(value, one, from);
+            }
+            (false, true) => return self.whole(value, from, to),
+            (false, false) => Op::FToF { rounding_mode: EVEN, from: value },
+        };
+        self.build.make(&kind, op)
+    }
+
+    fn whole(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
+        let signedness = self.signedness();
+        let (low, high) = if signedness == Signedness::Signed { (-100.0, 100.0) } else { (0.0, 200.0) };
+        let from_value = self.clamped(value, from, low, high);
+        let rounding_mode = Rounding::NearestIntToZero;
+        let saturating = self.random.one_in(4);
+        self.build.make(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
+    }
+
+    /// A float between two bounds; NaN becomes the lower.
+    pub(crate) fn clamped(&mut self, value: Value, kind: &Kind, low: f64, high: f64) -> Value {
+        let (low, high) = (self.number(kind, low), self.number(kind, high));
+        let (propagate_nan, flush_to_zero) = (false, false);
+        let above = self.build.make(kind, Op::MaxF { propagate_nan, flush_to_zero, lhs: value, rhs: low });
+        self.build.make(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
+    }
+
+    /// Through a float type that only conversions and products know, and back.
+    pub(crate) fn narrow(&mut self) {
+        let (x, kind) = self.any();
+        let from = if self.random.one_in(2) { Scalar::F32 } else { self.random.pick(&FLOATS) };
+        let x = self.convert(x, &kind, from);
+        let kind = kind.of(from);
+        let narrow = [Scalar::F8E4M3FN, Scalar::F8E5M2, Scalar::TF32, Scalar::F8E8M0FNU, Scalar::F4E2M1FN];
+        let through = self.random.pick(&narrow);
+        if through == Scalar::F4E2M1FN && kind.count() < 2 {
+            return;
+        }
+        let rounding_mode = match through {
+            Scalar::F8E8M0FNU => self.random.pick(&[Rounding::Zero, Rounding::PositiveInf]),
+            Scalar::TF32 if from == Scalar::F32 => self.random.pick(&[EVEN, Rounding::Zero, Rounding::NearestAway]),
+            Scalar::TF32 if from == Scalar::F64 => self.random.pick(&[EVEN, Rounding::Zero]),
+            _ => EVEN,
+        };
+        // A number that is not too small for any of them, and has a sign only where the type has one.
+        let x = match through {
+            Scalar::F8E8M0FNU => self.clamped(x, &kind, 0.0625, 200.0),
+            _ if self.random.one_in(2) => x,
+            _ => self.clamped(x, &kind, -100.0, 100.0),
+        };
+        let small = self.build.make(&kind.of(through), Op::FToF { rounding_mode, from: x });
+        let small = if self.random.one_in(2) { self.moved(small, &kind.of(through)) } else { small };
+        let back = self.random.pick(&[Scalar::F32, Scalar::F16, Scalar::BF16]);
+        let value = self.build.make(&kind.of(back), Op::FToF { rounding_mode: EVEN, from: small });
+        self.add(value, kind.of(back));
+    }
+
+    /// The elements in another order, whatever their type.
+    fn moved(&mut self, source: Value, kind: &Kind) -> Value {
+        let count = kind.count();
+        if count < 4 {
+            return source;
+        }
+        let across = Kind::new(kind.scalar, &[count / 2, 2]);
+        let turned = Kind::new(kind.scalar, &[2, count / 2]);
+        let wide = self.reshape(source, kind, &across.shape);
+        let wide = self.build.make(&turned, Op::Permute { permutation: [1, 0].into(), source: wide });
+        self.reshape(wide, &turned, &kind.shape)
+    }
+
+    /// The bytes of a tile as elements of another width.
+    pub(crate) fn packed(&mut self) {
+        let (x, kind) = self.any();
+        let count = kind.count();
+        let scalar = self.random.pick(&[Scalar::I16, Scalar::I32, Scalar::I64, Scalar::I4]);
+        if count * i64::from(scalar.bits()) < 8 {
+            return;
+        }
+        let flat = Kind::new(scalar, &[count]);
+        let x = match scalar {
+            Scalar::I4 => {
+                let bytes = self.convert(x, &kind, Scalar::I8);
+                self.build.make(&kind.of(Scalar::I4), Op::TruncI { overflow: Overflow::None, from: bytes })
+            }
+            _ => self.convert(x, &kind, scalar),
+        };
+        let x = self.reshape(x, &kind.of(scalar), &flat.shape);
+        let bytes = Kind::new(Scalar::I8, &[count * i64::from(scalar.bits()) / 8]);
+        let packed = self.build.make(&bytes, Op::Pack { source: x });
+        let to = self.random.pick(&[Scalar::I16, Scalar::I32, Scalar::I4]);
+        let bits = bytes.count() * 8;
+        if bits < i64::from(to.bits()) {
+            return self.add(packed, bytes);
+        }
+        let wide = Kind::new(to, &[bits / i64::from(to.bits())]);
+        let value = self.build.make(&wide, Op::Unpack { source: packed });
+        match to {
+            Scalar::I4 => {
+                let signedness = self.signedness();
+                let value = self.build.make(&wide.of(Scalar::I32), Op::ExtI { signedness, from: value });
+                self.add(value, wide.of(Scalar::I32));
+            }
+            _ => self.add(value, wide),
+        }
+    }
+}

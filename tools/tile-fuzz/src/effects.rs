@@ -1,0 +1,134 @@
+//! What else a program says: messages, conditions that hold, promises, globals, hints.
+
+use crate::builder::Kind;
+use crate::program::{Generator, INTS};
+use base::Scalar;
+use base::arith::{Predicate, Signedness};
+use base::ir::Value;
+use tileir::{Attribute, Op};
+
+impl Generator {
+    /// The first block prints a scalar or a few elements.
+    pub(crate) fn print(&mut self) {
+        let (x, kind) = self.any();
+        let (scalar, conversion) = self.random.pick(&[(Scalar::I32, "%d"), (Scalar::I32, "%x"), (Scalar::F32, "%f"), (Scalar::I64, "%lld")]);
+        let x = self.convert(x, &kind, scalar);
+        let kind = kind.of(scalar);
+        let (x, kind) = match kind.count() > 16 {
+            true => {
+                let few = Kind::new(scalar, &[8]);
+                (self.some(&few), few)
+            }
+            false => (x, kind),
+        };
+        let x = if scalar == Scalar::F32 { self.clamped(x, &kind, -1000.0, 1000.0) } else { x };
+        let zero = self.index_constant(0);
+        let first = self.integers(Predicate::Equal, self.block, zero);
+        let number = self.outputs.len();
+        let format = self.build.string(&format!("print {number}: {conversion} and %d\n"));
+        let token = self.build.token();
+        self.when(first, |inner| {
+            let args = [x, inner.block].into();
+            inner.build.op(Op::PrintTko { format, args, token: None }, token);
+            inner.build.ops(Op::Yield { operands: Box::default() }, &[]);
+        });
+    }
+
+    /// A condition that holds for every number, which does not show.
+    pub(crate) fn assertion(&mut self) {
+        let (x, kind) = self.any();
+        let x = self.convert(x, &kind, Scalar::I32);
+        let kind = kind.of(Scalar::I32);
+        let (mask, limit) = (self.splat(&kind, 0xff), self.splat(&kind, 0xff));
+        let low = self.build.and(&kind, x, mask);
+        let comparison_predicate = Predicate::LessThanOrEqual;
+        let op = Op::CmpI { comparison_predicate, signedness: Signedness::Unsigned, lhs: low, rhs: limit };
+        let condition = self.build.make(&kind.of(Scalar::I1), op);
+        let message = self.build.string("a byte is at most 255");
+        self.build.ops(Op::Assert { message, condition }, &[]);
+    }
+
+    /// A promise that was made true.
+    pub(crate) fn fact(&mut self) {
+        let (x, kind) = self.any();
+        let scalar = self.random.pick(&INTS[1..]);
+        let x = self.convert(x, &kind, scalar);
+        let kind = kind.of(scalar);
+        let (value, predicate) = match self.random.below(3) {
+            0 => self.bounded(x, &kind),
+            1 => {
+                let bits = 1 + self.random.below(5) as u64;
+                let mask = self.splat(&kind, u64::MAX << bits);
+                (self.build.and(&kind, x, mask), Attribute::DivBy { divisor: 1 << bits, every: None, along: None })
+            }
+            _ => self.repeating(&kind),
+        };
+        let value = self.build.make(&kind, Op::Assume { predicate, value });
+        self.add(value, kind);
+    }
+
+    fn bounded(&mut self, x: Value, kind: &Kind) -> (Value, Attribute) {
+        let upper = self.random.pick(&[1, 7, 63, 1000]);
+        let mask = self.splat(kind, (upper as u64 + 1).next_power_of_two() - 1);
+        let low = self.build.and(kind, x, mask);
+        let limit = self.splat(kind, upper as u64);
+        let value = self.build.make(kind, Op::MinI { signedness: Signedness::Signed, lhs: low, rhs: limit });
+        let lower = self.random.one_in(2).then_some(0);
+        (value, Attribute::Bounded { lower, upper: Some(upper) })
+    }
+
+    /// Elements along a dimension that come in runs of equal ones, or of which every so many one is a multiple.
+    fn repeating(&mut self, kind: &Kind) -> (Value, Attribute) {
+        let Some(extent) = kind.shape.last().copied().filter(|extent| *extent >= 4) else {
+            let value = self.splat(kind, 64);
+            return (value, Attribute::DivBy { divisor: 64, every: None, along: None });
+        };
+        let row = Kind::new(kind.scalar, &[extent]);
+        let places = self.build.make(&row, Op::Iota {});
+        let equal = self.random.one_in(2);
+        let value = match equal {
+            true => {
+                let mask = self.splat(&row, !3);
+                self.build.and(&row, places, mask)
+            }
+            false => places,
+        };
+        let rank = kind.shape.len();
+        let mut narrow = vec![1; rank];
+        narrow[rank - 1] = extent;
+        let source = self.reshape(value, &row, &narrow);
+        let value = if narrow == kind.shape { source } else { self.build.make(kind, Op::Broadcast { source }) };
+        let along = rank as i64 - 1;
+        let predicate = match equal {
+            true => Attribute::SameElements((0..rank).map(|dim| if dim + 1 == rank { 4 } else { 1 }).collect()),
+            false => Attribute::DivBy { divisor: 4, every: Some(4), along: Some(along) },
+        };
+        (value, predicate)
+    }
+
+    /// Elements of a table that is part of the program.
+    pub(crate) fn global(&mut self) {
+        let (scalar, elements) = (self.scalar(), 64);
+        let data = (0..elements * i64::from(scalar.bytes())).map(|i| (i * 37 % 113) as u8).collect();
+        let name = self.build.global(scalar, elements, data);
+        let ty = self.build.pointers(scalar, &[]);
+        let pointer = self.build.op(Op::GetGlobal { name }, ty);
+        let kind = Kind::new(scalar, &self.shape());
+        let value = self.gather(pointer, elements, &kind);
+        self.add(value, kind);
+    }
+
+    /// Wishes about warps and occupancy, for some targets.
+    pub(crate) fn hints(&mut self) {
+        let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
+        let mut targets = Vec::new();
+        for target in ["sm_80", "sm_90", "sm_100", "sm_120"] {
+            let (occupancy, warps) = (self.random.pick(&[1, 2, 4]), self.random.pick(&[4, 8]));
+            let wishes = [("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
+            let wish = wishes.map(|(name, bits)| (self.build.string(name), Attribute::Integer { ty: number, bits }));
+            let kept = if self.random.one_in(2) { &wish[..1] } else { &wish[..] };
+            targets.push((self.build.string(target), Attribute::Dictionary(kept.into())));
+        }
+        self.build.hints = Some(targets.into());
+    }
+}

@@ -1,0 +1,225 @@
+//! Element-wise ops: arithmetic, comparisons, selections, numbers made of places.
+
+use crate::builder::Kind;
+use crate::program::{Generator, INTS};
+use base::Scalar;
+use base::arith::{Overflow, Predicate, Rounding, Signedness};
+use base::ir::Value;
+use tileir::Op;
+use tileir::enums::ComparisonOrdering;
+
+pub(crate) const PREDICATES: [Predicate; 6] = [
+    Predicate::Equal,
+    Predicate::NotEqual,
+    Predicate::LessThan,
+    Predicate::LessThanOrEqual,
+    Predicate::GreaterThan,
+    Predicate::GreaterThanOrEqual,
+];
+
+impl Generator {
+    pub(crate) fn signedness(&mut self) -> Signedness {
+        self.random.pick(&[Signedness::Signed, Signedness::Unsigned])
+    }
+
+    /// Some tile of a kind: one of the pool, converted, reshaped or broadcast where that is needed, or a new one.
+    pub(crate) fn some(&mut self, kind: &Kind) -> Value {
+        let equal: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
+        if !equal.is_empty() && !self.random.one_in(4) {
+            return self.random.pick(&equal);
+        }
+        let fitting: Vec<(Value, Kind)> = self.pool.iter().filter(|(_, known)| known.count() == kind.count()).cloned().collect();
+        if !fitting.is_empty() && !self.random.one_in(4) {
+            let (value, from) = self.random.pick(&fitting);
+            let value = self.convert(value, &from, kind.scalar);
+            return self.reshape(value, &from.of(kind.scalar), &kind.shape);
+        }
+        if self.random.one_in(2) {
+            return self.varied(kind);
+        }
+        match kind.scalar.is_int() {
+            true => {
+                let bits = self.random.next() >> self.random.below(64);
+                self.splat(kind, bits)
+            }
+            false => {
+                let number = (self.random.below(401) as f64 - 200.0) / 16.0;
+                self.number(kind, number)
+            }
+        }
+    }
+
+    /// Numbers that differ from place to place.
+    fn varied(&mut self, kind: &Kind) -> Value {
+        let flat = Kind::new(Scalar::I32, &[kind.count()]);
+        let places = self.build.make(&flat, Op::Iota {});
+        let factor = self.random.below(1000) as u64;
+        let factor = self.splat(&flat, 2 * factor + 1);
+        let numbers = self.build.times(&flat, places, factor);
+        let shift = self.random.below(4) as u64;
+        let shift = self.splat(&flat, shift);
+        let numbers = self.build.make(&flat, Op::ShRI { signedness: Signedness::Unsigned, lhs: numbers, rhs: shift });
+        let numbers = self.convert(numbers, &flat, kind.scalar);
+        self.reshape(numbers, &flat.of(kind.scalar), &kind.shape)
+    }
+
+    /// Numbers from 0 to below a power of two, as i32.
+    pub(crate) fn below(&mut self, bound: i64, shape: &[i64]) -> Value {
+        let kind = Kind::new(Scalar::I32, shape);
+        let (some, mask) = (self.some(&kind), self.splat(&kind, bound as u64 - 1));
+        self.build.and(&kind, some, mask)
+    }
+
+    /// Against another tile of the kind.
+    pub(crate) fn compare(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
+        let comparison_predicate = self.random.pick(&PREDICATES);
+        let op = match kind.scalar.is_int() {
+            true => Op::CmpI { comparison_predicate, signedness: self.signedness(), lhs, rhs },
+            false => {
+                let comparison_ordering = self.random.pick(&[ComparisonOrdering::Ordered, ComparisonOrdering::Unordered]);
+                Op::CmpF { comparison_predicate, comparison_ordering, lhs, rhs }
+            }
+        };
+        self.build.make(&kind.of(Scalar::I1), op)
+    }
+
+    pub(crate) fn elementwise(&mut self) {
+        let (x, kind) = self.any();
+        let (value, kind) = match self.random.below(8) {
+            0 => {
+                let to = self.scalar();
+                (self.convert(x, &kind, to), kind.of(to))
+            }
+            1 => {
+                let y = self.some(&kind);
+                (self.compare(x, y, &kind), kind.of(Scalar::I1))
+            }
+            2 => {
+                let cond = self.some(&kind.of(Scalar::I1));
+                let val_if_false = self.some(&kind);
+                (self.build.make(&kind, Op::Select { cond, val_if_true: x, val_if_false }), kind)
+            }
+            _ => (self.arithmetic(x, &kind), kind),
+        };
+        self.add(value, kind);
+    }
+
+    pub(crate) fn arithmetic(&mut self, x: Value, kind: &Kind) -> Value {
+        let y = self.some(kind);
+        let op = match kind.scalar {
+            Scalar::I1 => self.random.pick(&[Op::AndI { lhs: x, rhs: y }, Op::OrI { lhs: x, rhs: y }, Op::XOrI { lhs: x, rhs: y }]),
+            scalar if scalar.is_int() => self.integer(x, y, kind),
+            _ => self.float(x, y, kind),
+        };
+        self.build.make(kind, op)
+    }
+
+    fn integer(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
+        let (lhs, rhs, overflow, signedness) = (x, y, Overflow::None, self.signedness());
+        match self.random.below(19) {
+            0 => Op::AddI { overflow, lhs, rhs },
+            1 => Op::SubI { overflow, lhs, rhs },
+            2 => Op::MulI { overflow, lhs, rhs },
+            3 => Op::AndI { lhs, rhs },
+            4 => Op::OrI { lhs, rhs },
+            5 => Op::XOrI { lhs, rhs },
+            6 => Op::MinI { signedness, lhs, rhs },
+            7 => Op::MaxI { signedness, lhs, rhs },
+            8 => Op::NegI { overflow, source: x },
+            9 => Op::MulhiI { x, y },
+            10 | 11 => self.division(x, y, kind),
+            12 | 13 => self.shift(x, y, kind),
+            14 => Op::AbsI { source: x },
+            15 => Op::MulI { overflow, lhs, rhs: lhs },
+            16 => Op::SubI { overflow, lhs: rhs, rhs: lhs },
+            _ => self.promising(x, y, kind),
+        }
+    }
+
+    /// By a constant of any size, or by 1 to 16.
+    fn division(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
+        let signedness = self.signedness();
+        let rhs = match self.random.one_in(2) {
+            true => {
+                let divisor = 2 + (self.random.next() >> self.random.below(62));
+                let minus = signedness == Signedness::Signed && self.random.one_in(3);
+                let fits = (divisor & (kind.scalar.mask() >> 1)).max(2);
+                self.splat(kind, if minus { fits.wrapping_neg() } else { fits })
+            }
+            false => {
+                let (mask, one) = (self.splat(kind, 15), self.splat(kind, 1));
+                let low = self.build.and(kind, y, mask);
+                self.build.plus(kind, low, one)
+            }
+        };
+        let roundings = [Rounding::Zero, Rounding::PositiveInf, Rounding::NegativeInf];
+        let allowed = if signedness == Signedness::Signed { 3 } else { 2 };
+        let rounding = self.random.pick(&roundings[..allowed]);
+        match self.random.one_in(2) {
+            true => Op::RemI { signedness, lhs, rhs },
+            false => Op::DivI { signedness, rounding, lhs, rhs },
+        }
+    }
+
+    /// By less than the width, or by anything: then nothing but the sign is left.
+    fn shift(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
+        let bits = u64::from(kind.scalar.bits());
+        let mask = if self.random.one_in(3) { 2 * bits - 1 } else { bits - 1 };
+        let mask = self.splat(kind, mask);
+        let rhs = self.build.and(kind, y, mask);
+        match self.random.one_in(2) {
+            true => Op::ShLI { overflow: Overflow::None, lhs, rhs },
+            false => Op::ShRI { signedness: self.signedness(), lhs, rhs },
+        }
+    }
+
+    /// Ops on numbers so small that they do not wrap, which say so.
+    fn promising(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
+        let mask = self.splat(kind, kind.scalar.mask() >> (kind.scalar.bits() / 2 + 1));
+        let (lhs, rhs) = (self.build.and(kind, x, mask), self.build.and(kind, y, mask));
+        let overflow = self.random.pick(&[Overflow::NoSignedWrap, Overflow::NoUnsignedWrap, Overflow::NoWrap]);
+        match self.random.below(3) {
+            0 => Op::AddI { overflow, lhs, rhs },
+            1 => Op::MulI { overflow, lhs, rhs },
+            _ => Op::SubI { overflow: Overflow::NoSignedWrap, lhs, rhs },
+        }
+    }
+
+    fn float(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Op {
+        let directed = matches!(kind.scalar, Scalar::F32 | Scalar::F64);
+        let even = Rounding::NearestEven;
+        let roundings = [even, even, even, Rounding::Zero, Rounding::NegativeInf, Rounding::PositiveInf];
+        let rounding_mode = if directed { self.random.pick(&roundings) } else { even };
+        let flush_to_zero = kind.scalar == Scalar::F32 && self.random.one_in(8);
+        let propagate_nan = self.random.one_in(2);
+        match self.random.below(13) {
+            0 | 1 => Op::AddF { flush_to_zero, rounding_mode, lhs, rhs },
+            2 => Op::SubF { flush_to_zero, rounding_mode, lhs, rhs },
+            3 | 4 => Op::MulF { flush_to_zero, rounding_mode, lhs, rhs },
+            5 => {
+                let acc = self.some(kind);
+                Op::Fma { flush_to_zero, rounding_mode, lhs, rhs, acc }
+            }
+            6 => Op::MaxF { propagate_nan, flush_to_zero, lhs, rhs },
+            7 => Op::MinF { propagate_nan, flush_to_zero, lhs, rhs },
+            8 => Op::NegF { source: lhs },
+            9 => Op::AbsF { source: lhs },
+            10 if directed => Op::DivF { flush_to_zero, rounding_mode, lhs, rhs },
+            11 if directed => {
+                let source = self.build.make(kind, Op::AbsF { source: lhs });
+                Op::Sqrt { flush_to_zero, rounding_mode, source }
+            }
+            _ => self.random.pick(&[Op::Floor { source: lhs }, Op::Ceil { source: lhs }]),
+        }
+    }
+
+    /// Numbers that depend on the element's place.
+    pub(crate) fn index(&mut self) {
+        let shape = self.shape();
+        let (scalar, count) = (self.random.pick(&INTS[1..]), shape.iter().product());
+        let flat = Kind::new(scalar, &[count]);
+        let iota = self.build.make(&flat, Op::Iota {});
+        let shaped = self.reshape(iota, &flat, &shape);
+        self.add(shaped, Kind::new(scalar, &shape));
+    }
+}

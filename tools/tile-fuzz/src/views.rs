@@ -1,0 +1,227 @@
+//! Loads and stores through views of tensors: partitions, tiles with steps of their own, picked rows.
+
+use crate::builder::{Kind, View, ViewKind};
+use crate::program::Generator;
+use base::Scalar;
+use base::ir::Value;
+use base::memory::{MemoryOrdering, MemoryScope, Padding};
+use tileir::types::DYNAMIC;
+use tileir::{Attribute, Op, TypeId};
+
+/// A tensor in memory; dynamic extents and strides are operands.
+pub(crate) struct Tensor {
+    pub(crate) scalar: Scalar,
+    pub(crate) sizes: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
+    pub(crate) base: Value,
+}
+
+impl Tensor {
+    /// Whole rows in the given order of dimensions, the fastest last.
+    pub(crate) fn packed(scalar: Scalar, sizes: &[i64], order: &[usize], base: Value) -> Tensor {
+        let mut strides = vec![1; sizes.len()];
+        let mut next = 1;
+        for dim in order.iter().rev() {
+            strides[*dim] = next;
+            next *= sizes[*dim];
+        }
+        Tensor { scalar, sizes: sizes.into(), strides, base }
+    }
+}
+
+impl Generator {
+    /// The pointer, with or without a promise that its parameter keeps.
+    pub(crate) fn promised(&mut self, value: Value, ty: TypeId) -> Value {
+        if self.random.one_in(3) {
+            return value;
+        }
+        self.build.op(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
+    }
+
+    /// The view, with some of the extents and strides known only at run time.
+    pub(crate) fn view(&mut self, tensor: &Tensor, view: &View, padding: Option<Padding>) -> Value {
+        let ty = self.build.pointers(tensor.scalar, &[]);
+        let base = self.promised(tensor.base, ty);
+        let (mut sizes, mut strides) = (tensor.sizes.clone(), tensor.strides.clone());
+        let (mut dynamic_shape, mut dynamic_strides) = (Vec::new(), Vec::new());
+        if self.random.one_in(3) {
+            for (known, dynamic) in [(&mut sizes, &mut dynamic_shape), (&mut strides, &mut dynamic_strides)] {
+                for extent in known.iter_mut().filter(|extent| **extent != 1) {
+                    if self.random.one_in(2) {
+                        dynamic.push(self.number_parameter(*extent));
+                        *extent = DYNAMIC;
+                    }
+                }
+            }
+        }
+        let make = Op::MakeTensorView { base, dynamic_shape: dynamic_shape.into(), dynamic_strides: dynamic_strides.into() };
+        let ty = self.build.tensor(tensor.scalar, &sizes, &strides);
+        let tensor_view = self.build.op(make, ty);
+        let ty = self.build.view(view, ty, padding);
+        let op = match view.kind {
+            ViewKind::Partition => Op::MakePartitionView { tensor_view },
+            ViewKind::Strided(_) => Op::MakeStridedView { tensor_view },
+            ViewKind::Gather(_) => Op::MakeGatherScatterView { tensor_view },
+        };
+        self.build.op(op, ty)
+    }
+
+    pub(crate) fn load_view(&mut self, view: Value, index: &[Value], kind: &Kind, token: Option<Value>) -> (Value, Value) {
+        let types = [self.build.tile(kind), self.build.token()];
+        let (memory_ordering, memory_scope) = self.load_order();
+        let load = Op::LoadViewTko {
+            memory_ordering,
+            memory_scope,
+            optimization_hints: None,
+            inbounds: Box::default(),
+            view,
+            index: index.into(),
+            token,
+        };
+        let results = self.build.ops(load, &types);
+        (results[0], results[1])
+    }
+
+    pub(crate) fn load_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
+        match self.random.below(12) {
+            0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
+            1 => (MemoryOrdering::Acquire, Some(MemoryScope::TileBlock)),
+            _ => (MemoryOrdering::Weak, None),
+        }
+    }
+
+    fn padding(&mut self, scalar: Scalar) -> Padding {
+        match scalar.is_int() || self.random.one_in(2) {
+            true => Padding::Zero,
+            false => self.random.pick(&[Padding::NegZero, Padding::Nan, Padding::PosInf, Padding::NegInf]),
+        }
+    }
+
+    /// A tile of an input, which it may stick out of.
+    pub(crate) fn load_window(&mut self, base: Value, elements: i64, kind: &Kind) -> Value {
+        let rank = kind.shape.len();
+        let mut dim_map: Vec<usize> = (0..rank).collect();
+        if self.random.one_in(3) {
+            dim_map.swap(self.random.below(rank), self.random.below(rank));
+        }
+        let mut sizes = vec![1; rank];
+        for (dim, extent) in dim_map.iter().zip(&kind.shape) {
+            sizes[*dim] = extent * 2;
+        }
+        while sizes.iter().product::<i64>() > elements {
+            let largest = (0..rank).max_by_key(|dim| sizes[*dim]).expect("a tile has dimensions");
+            sizes[largest] /= 2;
+        }
+        if self.random.one_in(2) {
+            let dim = self.random.below(rank);
+            sizes[dim] = (sizes[dim] - 1 - self.random.below(3) as i64).max(1);
+        }
+        let mut order: Vec<usize> = (0..rank).collect();
+        if self.random.one_in(3) {
+            order.swap(self.random.below(rank), rank - 1);
+        }
+        let tensor = Tensor::packed(kind.scalar, &sizes, &order, base);
+        let view_kind = match self.random.below(4) {
+            0 => {
+                let step = |extent: &i64, generator: &mut Generator| (extent / 2).max(1) + generator.random.below(3) as i64;
+                ViewKind::Strided(kind.shape.iter().map(|extent| step(extent, self)).collect())
+            }
+            1 => ViewKind::Gather(self.random.below(rank)),
+            _ => ViewKind::Partition,
+        };
+        if matches!(view_kind, ViewKind::Gather(_)) {
+            dim_map = (0..rank).collect();
+        }
+        let mut index = vec![self.index_constant(0); rank];
+        index[self.random.below(rank)] = if self.random.one_in(3) { self.below(4, &[]) } else { self.block };
+        if let ViewKind::Gather(dim) = view_kind {
+            let bound = (sizes[dim] as u64).next_power_of_two() as i64 * 2;
+            index[dim] = self.below(bound, &[kind.shape[dim]]);
+        }
+        let padding = Some(self.padding(kind.scalar));
+        let view = self.view(&tensor, &View { kind: view_kind, tile: kind.shape.clone(), dim_map }, padding);
+        self.load_view(view, &index, kind, None).0
+    }
+
+    /// A tile of a one-dimensional tensor whose extent is known only at run time.
+    pub(crate) fn load_row(&mut self, pointer: Value, kind: &Kind) -> Value {
+        let ty = self.build.pointers(kind.scalar, &[]);
+        let base = self.promised(pointer, ty);
+        let (size, known) = self.random.pick(&self.sizes.clone());
+        let number = self.build.tile(&Kind::new(Scalar::I32, &[]));
+        let size = if known % 16 == 0 { self.promised(size, number) } else { size };
+        let ty = self.build.tensor(kind.scalar, &[DYNAMIC], &[1]);
+        let make = Op::MakeTensorView { base, dynamic_shape: [size].into(), dynamic_strides: Box::default() };
+        let tensor_view = self.build.op(make, ty);
+        let padding = self.padding(kind.scalar);
+        let view = View { kind: ViewKind::Partition, tile: kind.shape.clone(), dim_map: vec![0] };
+        let ty = self.build.view(&view, ty, Some(padding));
+        let view = self.build.op(Op::MakePartitionView { tensor_view }, ty);
+        self.load_view(view, &[self.block], kind, None).0
+    }
+
+    /// A tensor that each block has a tile of, one after the other along the first dimension.
+    pub(crate) fn own_view(&mut self, base: Value, kind: &Kind) -> Value {
+        let mut sizes = kind.shape.clone();
+        sizes[0] *= self.grid;
+        let order: Vec<usize> = (0..sizes.len()).collect();
+        let tensor = Tensor::packed(kind.scalar, &sizes, &order, base);
+        self.view(&tensor, &View { kind: ViewKind::Partition, tile: kind.shape.clone(), dim_map: order }, None)
+    }
+
+    pub(crate) fn own_index(&mut self, kind: &Kind) -> Vec<Value> {
+        let zero = self.index_constant(0);
+        (0..kind.shape.len()).map(|dim| if dim == 0 { self.block } else { zero }).collect()
+    }
+
+    pub(crate) fn store_view(&mut self, view: Value, index: &[Value], tile: Value, token: Option<Value>) -> Value {
+        let ty = self.build.token();
+        let (memory_ordering, memory_scope) = self.store_order();
+        let inbounds = Box::default();
+        let index = index.into();
+        let store =
+            Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints: None, inbounds, tile, view, index, token };
+        self.build.op(store, ty)
+    }
+
+    pub(crate) fn store_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
+        match self.random.below(12) {
+            0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
+            1 => (MemoryOrdering::Release, Some(MemoryScope::Device)),
+            _ => (MemoryOrdering::Weak, None),
+        }
+    }
+
+    /// Rows of a tile go to rows that a reversed list names.
+    pub(crate) fn scatter(&mut self) {
+        let (x, kind) = self.any();
+        if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
+            return;
+        }
+        let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
+        let dim = self.random.below(kind.shape.len());
+        let rows = Kind::new(Scalar::I32, &[kind.shape[dim]]);
+        let mut index = vec![self.index_constant(0); kind.shape.len()];
+        let mut sizes = kind.shape.clone();
+        // The rows of a block are all others' neighbours; along another dimension the block has its own tile.
+        let iota = self.build.make(&rows, Op::Iota {});
+        let flip = self.random.below(rows.count() as usize) as u64;
+        let flip = self.splat(&rows, flip);
+        index[dim] = self.build.make(&rows, Op::XOrI { lhs: iota, rhs: flip });
+        let along = self.random.below(kind.shape.len());
+        sizes[along] *= self.grid;
+        match along == dim {
+            true => {
+                let block = self.own_start(rows.count());
+                let ones = self.reshape(block, &Kind::new(Scalar::I32, &[]), &[1]);
+                let start = if rows.count() == 1 { ones } else { self.build.make(&rows, Op::Broadcast { source: ones }) };
+                index[dim] = self.build.plus(&rows, index[dim], start);
+            }
+            false => index[along] = self.block,
+        }
+        let order: Vec<usize> = (0..sizes.len()).collect();
+        let tensor = Tensor::packed(kind.scalar, &sizes, &order, pointer);
+        let view = self.view(&tensor, &View { kind: ViewKind::Gather(dim), tile: kind.shape.clone(), dim_map: order }, None);
+        self.store_view(view, &index, x, None);
+    }
+}
