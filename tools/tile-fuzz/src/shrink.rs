@@ -45,7 +45,7 @@ fn without(module: &Module, op: ir::Op) -> Option<Module> {
     let mut module = module.clone();
     let body = &module.functions[0].body;
     let node = &body.ops[op];
-    if node.kind.is_terminator() || matches!(node.kind, Op::Constant { .. }) {
+    if node.kind.is_terminator() {
         return None;
     }
     let results = node.results.to_vec();
@@ -57,6 +57,9 @@ fn without(module: &Module, op: ir::Op) -> Option<Module> {
                 used[i] = true;
             }
         });
+    }
+    if matches!(node.kind, Op::Constant { .. }) && used.contains(&true) {
+        return None;
     }
     let (block, at) = body.blocks.iter().find_map(|(id, block)| Some((id, block.ops.iter().position(|o| *o == op)?)))?;
     let mut replaced = Vec::new();

@@ -217,7 +217,8 @@ impl Generator {
                 let start = if rows.count() == 1 { ones } else { self.build.make(&rows, Op::Broadcast { source: ones }) };
                 index[dim] = self.build.plus(&rows, index[dim], start);
             }
-            false => index[along] = self.block,
+            // Where such a view starts is counted in elements.
+            false => index[along] = self.own_start(kind.shape[along]),
         }
         let order: Vec<usize> = (0..sizes.len()).collect();
         let tensor = Tensor::packed(kind.scalar, &sizes, &order, pointer);

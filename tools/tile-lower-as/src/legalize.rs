@@ -37,7 +37,7 @@ impl Legalizer<'_> {
     fn product(&mut self, op: OpId, target: Target) {
         match self.function.body.ops[op].kind.clone() {
             Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc }
-                if !is_native(target, self.scalar(lhs), self.scalar(acc)) =>
+                if !is_native(target, self.scalar(lhs), self.scalar(acc), &self.shape(lhs), &self.shape(rhs)) =>
             {
                 let [lhs, rhs] = [lhs, rhs].map(|operand| self.float(operand, Scalar::F16));
                 self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc };

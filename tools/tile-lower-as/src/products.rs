@@ -142,10 +142,9 @@ pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     if largest.max(together) > MOST_REGISTERS * 32 * fewest { fewest * 2 } else { fewest }
 }
 
-/// Whether products of a target take operands of this type as they are, by atoms or otherwise.
-pub(crate) fn is_native(target: Target, operand: Scalar, acc: Scalar) -> bool {
-    match operand {
-        Scalar::F8E4M3FN | Scalar::F8E5M2 => target.0 >= 89 && acc == Scalar::F32,
-        _ => true,
-    }
+/// Whether products of a target take operands of this type as they are: 8-bit floats by atoms only, others otherwise too.
+pub(crate) fn is_native(target: Target, operand: Scalar, acc: Scalar, lhs: &Shape, rhs: &Shape) -> bool {
+    let [_, m, n, k] = extents(lhs, rhs);
+    let narrow = matches!(operand, Scalar::F8E4M3FN | Scalar::F8E5M2);
+    !narrow || sync_atom(target, operand, acc, [m, n, k]).is_some()
 }

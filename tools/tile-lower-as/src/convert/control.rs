@@ -90,6 +90,7 @@ impl Rewriter<'_> {
             let node = &body.ops[parent];
             match (&node.kind, core) {
                 (tileaa::Op::Core(Core::If { .. }), Core::Yield { .. }) => return node.results.to_vec(),
+                (_, Core::Yield { .. }) => break,
                 (tileaa::Op::Core(Core::For { body: region, .. }), Core::Continue { .. }) => {
                     return body.blocks[body.block_of(*region)].args[1..].to_vec();
                 }
@@ -100,7 +101,7 @@ impl Rewriter<'_> {
                 _ => inner = parent,
             }
         }
-        // In the body of a reduction values are scalars, which live the same everywhere.
+        // What the body of a reduction yields are scalars, which live the same everywhere.
         core.operands().to_vec()
     }
 

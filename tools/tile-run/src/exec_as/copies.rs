@@ -26,7 +26,6 @@ impl<O: Step> SpreadProgram<'_, O> {
             return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
         }
         let ty = self.info(*buffer).elem.carrier();
-        // Element by element, so that a bound may cut a piece.
         self.copy_pieces(&Transfer { op, order: *order, spread, spots, ty, width: 1 }, *buffer, bytes, *whole, env)?;
         Ok(ended(None, env))
     }
@@ -71,8 +70,10 @@ impl<O: Step> SpreadProgram<'_, O> {
                         self.refuse(op, format!("copies {bytes} bytes at {start:#x}, which is not a multiple or not in one piece"))
                     );
                 }
-                self.note(transfer, address, first + i, false, env)?;
-                env.world.read(address, &mut data[i * size..(i + 1) * size])?;
+            }
+            if let Some((start, _)) = transfer.spots[first].filter(|_| inside > 0) {
+                self.note_bytes(transfer, start, inside * size, first, false, env)?;
+                env.world.read(start, &mut data[..inside * size])?;
             }
             let written = self.hazards(env).write(buffer.0 as usize, place(first), &data, spread.warp(first));
             written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;

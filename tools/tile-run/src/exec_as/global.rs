@@ -212,10 +212,22 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     /// An access that other threads may race with. Atomics of threads are ordered by themselves.
     pub(super) fn note(&self, transfer: &Transfer<'_>, address: u64, slot: usize, writes: bool, env: &mut Env<'_>) -> Result<()> {
+        self.note_bytes(transfer, address, transfer.size(), slot, writes, env)
+    }
+
+    pub(super) fn note_bytes(
+        &self,
+        transfer: &Transfer<'_>,
+        address: u64,
+        bytes: usize,
+        slot: usize,
+        writes: bool,
+        env: &mut Env<'_>,
+    ) -> Result<()> {
         if !self.source.races || transfer.order.semantics != MemoryOrdering::Weak {
             return Ok(());
         }
-        let noted = self.hazards(env).outside(address, transfer.size(), transfer.spread.warp(slot), writes);
+        let noted = self.hazards(env).outside(address, bytes, transfer.spread.warp(slot), writes);
         noted.map_err(|fault| self.fault(transfer.op, None, fault, writes))
     }
 

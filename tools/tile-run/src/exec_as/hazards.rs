@@ -19,6 +19,8 @@ pub(crate) struct Touch {
 /// In place of a warp: several of them.
 const SEVERAL: u16 = u16::MAX;
 const PAGE: usize = 4096;
+/// More pages than this are given back at the next barrier.
+const KEPT_PAGES: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
@@ -84,7 +86,7 @@ pub(crate) struct Hazards {
     pub(crate) shared: SharedMemory,
     clock: Clock,
     races: bool,
-    /// Marks of bytes outside the block's own memory since the last barrier, by page.
+    /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
     global: BTreeMap<u64, Box<[Mark; PAGE]>>,
 }
 
@@ -100,7 +102,9 @@ impl Hazards {
 
     pub(crate) fn barrier(&mut self) {
         self.clock.barrier = self.clock.now.event;
-        self.global.clear();
+        if self.global.len() > KEPT_PAGES {
+            self.global.clear();
+        }
     }
 
     pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), Fault> {
@@ -115,9 +119,13 @@ impl Hazards {
         if !self.races {
             return Ok(());
         }
-        for at in address..address.saturating_add(bytes as u64) {
+        let (mut at, end) = (address, address.saturating_add(bytes as u64));
+        while at < end {
+            let first = at as usize % PAGE;
+            let count = (PAGE - first).min((end - at) as usize);
             let page = self.global.entry(at / PAGE as u64).or_insert_with(|| Box::new([Mark::default(); PAGE]));
-            self.clock.visit(&mut page[at as usize % PAGE], warp, writes)?;
+            page[first..first + count].iter_mut().try_for_each(|mark| self.clock.visit(mark, warp, writes))?;
+            at += count as u64;
         }
         Ok(())
     }

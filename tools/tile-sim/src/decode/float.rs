@@ -1,10 +1,11 @@
-//! Floating-point arithmetic. Plain `f32` and `f64` use the host's; everything rounded otherwise goes through `base::float`.
+//! Floating-point arithmetic. Plain `f32` and `f64` use the host's; everything rounded otherwise goes through `base::float`,
+//! or through `base::arith` for `f64`.
 
 use super::{only, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3};
 use base::Scalar;
-use base::arith::Rounding;
+use base::arith::{Binary, Fma, Rounding, Unary};
 use base::float::{self, Overflow, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
 use ptx::{Instruction, Type};
 
@@ -114,7 +115,7 @@ pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usiz
         (Some(Kind::Sub), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a - b)),
         (Some(Kind::Mul), Scalar::F32, 2) => map2(|a, b| pair(a, b, |a, b| a * b)),
         (Some(kind), Scalar::F64, 1) => double(kind),
-        (None, Scalar::F64, 1) => return Err(unsupported(instruction, "directed rounding of f64")),
+        (None, Scalar::F64, 1) => double_directed(kind, mode.rounding),
         _ => packed(ty.bits(), count, general(kind, mode)),
     };
     Ok(Some((f, arity(kind))))
@@ -151,6 +152,20 @@ fn double(kind: Kind) -> LaneFn {
         Kind::Fma => map3(move |a, b, c| lift(a).mul_add(lift(b), lift(c)).to_bits()),
         Kind::Sqrt => map1(move |a| lift(a).sqrt().to_bits()),
         Kind::Reciprocal => map1(move |a| (1.0 / lift(a)).to_bits()),
+    }
+}
+
+fn double_directed(kind: Kind, rounding: Rounding) -> LaneFn {
+    const TY: Scalar = Scalar::F64;
+    let one = 1f64.to_bits();
+    match kind {
+        Kind::Add => map2(move |a, b| Binary::AddF { rounding, ftz: false }.eval(TY, a, b)),
+        Kind::Sub => map2(move |a, b| Binary::SubF { rounding, ftz: false }.eval(TY, a, b)),
+        Kind::Mul => map2(move |a, b| Binary::MulF { rounding, ftz: false }.eval(TY, a, b)),
+        Kind::Div => map2(move |a, b| Binary::DivF { rounding, ftz: false }.eval(TY, a, b)),
+        Kind::Fma => map3(move |a, b, c| Fma { rounding, ftz: false }.eval(TY, a, b, c)),
+        Kind::Sqrt => map1(move |a| Unary::Sqrt { rounding, ftz: false }.eval(TY, a)),
+        Kind::Reciprocal => map1(move |a| Binary::DivF { rounding, ftz: false }.eval(TY, one, a)),
     }
 }
 

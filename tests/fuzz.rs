@@ -1,0 +1,22 @@
+//! Random programs, the same ones each time: every stage and the PTX compute what the program says. `tile-fuzz` runs others.
+
+use tests::{run, temporary, tool_names};
+
+fn agree(arguments: &[&str]) {
+    // `tile-fuzz` starts the tools beside it; that all of them are there and not old is looked at first.
+    tool_names().iter().for_each(|name| _ = tests::tool(name));
+    let folder = temporary();
+    let folder = folder.path().display().to_string();
+    let ran = run("tile-fuzz", &[&["--dir", &folder], arguments].concat(), b"");
+    assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+}
+
+#[test]
+fn random_programs_compute_the_same_everywhere() {
+    agree(&["--seed=1", "--count=150"]);
+}
+
+#[test]
+fn random_products_compute_the_same_everywhere() {
+    agree(&["--seed=1", "--count=50", "--theme=products"]);
+}
