@@ -32,7 +32,10 @@ entry @product(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %step
   return
 }
 ";
-const [ROWS, DEPTH, COLUMNS, STEP]: [usize; 4] = [64, 544, 32, 32];
+const ROWS: usize = 64;
+const DEPTH: usize = 544;
+const COLUMNS: usize = 32;
+const STEP: usize = 32;
 
 fn left(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
