@@ -62,7 +62,8 @@ fn every_stage_and_the_ptx_compute_the_same() {
         let folder = temporary();
         let stem = folder.path().join("k").display().to_string();
         let kept = format!("--save-temps={}", folder.path().display());
-        let arguments = [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &kept, "-o", &format!("{stem}.ptx")];
+        let arguments =
+            [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &kept, "-o", &format!("{stem}.ptx")];
         let what = format!("{} {target} {level}", label(case));
         let ran = run("tileiras", &arguments, b"");
         if ran.code != Some(0) {

@@ -106,7 +106,8 @@ impl Kernel {
     /// The stages of the loop's schedule.
     fn stages(&self) -> usize {
         let text = self.analysis();
-        let numbers = text.split("stage: ").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+        let numbers =
+            text.split("stage: ").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
         1 + numbers.map(|number| number.parse().expect("a stage is a number")).max().unwrap_or(0)
     }
 

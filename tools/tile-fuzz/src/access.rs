@@ -69,8 +69,7 @@ impl Generator {
     ) -> (Value, Value) {
         let types = [self.build.tile(kind), self.build.token()];
         let (memory_ordering, memory_scope) = self.load_order();
-        let load =
-            Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints: None, source, mask, padding_value, token };
+        let load = Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints: None, source, mask, padding_value, token };
         let results = self.build.ops(load, &types);
         (results[0], results[1])
     }
@@ -78,8 +77,7 @@ impl Generator {
     pub(crate) fn store_pointers(&mut self, destination: Value, value: Value, mask: Option<Value>, token: Option<Value>) -> Value {
         let ty = self.build.token();
         let (memory_ordering, memory_scope) = self.store_order();
-        let store =
-            Op::StorePtrTko { memory_ordering, memory_scope, optimization_hints: None, destination, value, mask, token };
+        let store = Op::StorePtrTko { memory_ordering, memory_scope, optimization_hints: None, destination, value, mask, token };
         self.build.op(store, ty)
     }
 

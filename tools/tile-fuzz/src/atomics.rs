@@ -31,7 +31,6 @@ impl Generator {
         if kind.scalar.is_int() { self.some(kind) } else { self.small(kind, 1) }
     }
 
-
     fn read_modify_write(
         &mut self,
         mode: AtomicMode,

@@ -88,7 +88,13 @@ impl Bench {
             step("tile-sched", vec!["--stop-after=alloc", &atoms, "-o", &placed], &placed, "tile-run", &[]),
             step("tile-sched", vec![&placed, "-o", &sched], &sched, "tile-run", &[]),
             step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &["--races=error"]),
-            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &["--races=error", "--delivery=late", "--schedule-seed=7"]),
+            step(
+                "tile-ptx",
+                vec![&sched, "-o", &ptx],
+                &ptx,
+                "tile-sim",
+                &["--races=error", "--delivery=late", "--schedule-seed=7"],
+            ),
         ];
         for Step { tool, args, file, executor, options } in steps {
             if let Ran::Failed(outcome) = self.run(tool, &args)? {

@@ -11,7 +11,8 @@ impl Generator {
     /// The first block prints a scalar or a few elements.
     pub(crate) fn print(&mut self) {
         let (x, kind) = self.any();
-        let (scalar, conversion) = self.random.pick(&[(Scalar::I32, "%d"), (Scalar::I32, "%x"), (Scalar::F32, "%f"), (Scalar::I64, "%lld")]);
+        let (scalar, conversion) =
+            self.random.pick(&[(Scalar::I32, "%d"), (Scalar::I32, "%x"), (Scalar::F32, "%f"), (Scalar::I64, "%lld")]);
         let x = self.convert(x, &kind, scalar);
         let kind = kind.of(scalar);
         let (x, kind) = match kind.count() > 16 {

@@ -90,7 +90,8 @@ impl Generator {
             let tile = self.some(&kind);
             tiles.push((tile, kind));
         }
-        let folds: Vec<Fold> = tiles.iter().map(|(_, kind)| kind.scalar).collect::<Vec<_>>().iter().map(|s| self.fold(*s)).collect();
+        let folds: Vec<Fold> =
+            tiles.iter().map(|(_, kind)| kind.scalar).collect::<Vec<_>>().iter().map(|s| self.fold(*s)).collect();
         for ((tile, kind), fold) in tiles.iter_mut().zip(&folds) {
             if kind.scalar.is_float() && matches!(fold, Fold::Add) {
                 // The largest sum has to be exact in the narrowest type.
