@@ -11,19 +11,38 @@ use inkwell::{AddressSpace, IntPredicate};
 use tileas::Layout;
 
 impl<'c> Emitter<'c, '_> {
-    /// Reads `width` neighbouring elements.
-    pub(super) fn read(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
+    /// Reads as many neighbouring elements of a tile as `otherwise` has, which stand for them where the condition does not hold.
+    pub(super) fn read_where(
+        &self,
+        cond: Option<IntValue<'c>>,
+        otherwise: &[Val<'c>],
+        tile: Value,
+        ptr: PointerValue<'c>,
+        order: Order,
+    ) -> Vec<Val<'c>> {
+        let (ir, elem, width) = (self.ir, self.elem(tile), otherwise.len());
+        if order.semantics != MemoryOrdering::Weak || elem.bits() == 4 {
+            return self.guarded(cond, otherwise, |e| e.read_apart(elem, ptr, width, order));
+        }
+        let ty = ir.vector_type(ir.stored(elem), width as u32);
+        let read = || ir.load(ty, ptr, elem.bytes() * width as u32);
+        let apart = |vector| ir.unpack(vector, width).into_iter().map(|value| self.register_form(elem, value)).collect();
+        if !self.packing.keeps_vectors(tile, elem) {
+            return self.guarded(cond, otherwise, |_| apart(read()));
+        }
+        let stored: Vec<Val<'c>> = otherwise.iter().map(|value| self.memory_form(elem, *value)).collect();
+        apart(self.guarded(cond, &[ir.pack(&stored)], |_| vec![read()])[0])
+    }
+
+    /// Reads neighbouring elements one by one, as order towards other threads demands; elements of four bits two by two.
+    fn read_apart(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
             let read = |i: usize| self.read_ordered(elem, self.neighbour(elem, ptr, i), order);
             return (0..width).map(read).collect();
         }
-        if elem.bits() == 4 {
-            let bytes = ir.unpack(ir.load(ir.vector_type(ir.int(8).into(), width as u32 / 2), ptr, width as u32 / 2), width / 2);
-            return bytes.into_iter().flat_map(|byte| self.split_word(byte.into_int_value(), elem, 2)).collect();
-        }
-        let vector = ir.load(ir.vector_type(ir.stored(elem), width as u32), ptr, elem.bytes() * width as u32);
-        ir.unpack(vector, width).into_iter().map(|value| self.register_form(elem, value)).collect()
+        let bytes = ir.unpack(ir.load(ir.vector_type(ir.int(8).into(), width as u32 / 2), ptr, width as u32 / 2), width / 2);
+        bytes.into_iter().flat_map(|byte| self.split_word(byte.into_int_value(), elem, 2)).collect()
     }
 
     /// Writes neighbouring elements.

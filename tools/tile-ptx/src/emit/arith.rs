@@ -1,6 +1,7 @@
 //! Element-wise integer and basic float arithmetic. Transcendental functions are in [`super::math`].
 
 use super::Emitter;
+use super::packed::Packed;
 use crate::ir::Val;
 use base::arith::{Binary, Compare, Fma, Predicate, Rounding, Signedness, Unary};
 use base::diag::Result;
@@ -41,7 +42,10 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    pub(super) fn binary(&mut self, _op: OpId, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
+    pub(super) fn binary(&mut self, op: OpId, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
+        if self.in_pairs(op, Packed::of(kind), &[lhs, rhs], result) {
+            return Ok(());
+        }
         let elem = self.elem(result);
         self.each([lhs, rhs], result, |e, [a, b]| e.binary_scalar(kind, elem, a, b))
     }
@@ -205,7 +209,10 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
 
-    pub(super) fn fma(&mut self, _op: OpId, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
+    pub(super) fn fma(&mut self, op: OpId, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
+        if self.in_pairs(op, Packed::of_fma(kind), &operands, result) {
+            return Ok(());
+        }
         let elem = self.elem(result);
         self.each(operands, result, |e, args| {
             if kind.rounding == Rounding::NearestEven && !kind.ftz {

@@ -3,6 +3,7 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::Value;
+use base::arith::Overflow;
 use base::tile::{Dense, Elem};
 use inkwell::AddressSpace;
 use inkwell::values::IntValue;
@@ -64,12 +65,25 @@ impl<'c> Emitter<'c, '_> {
         let ty = self.ir.elem(elem).into_int_type();
         let thread = self.thread_part(&layout, |basis| basis);
         let thread = self.ir.resize(thread, ty, false);
-        let registers = (0..layout.registers()).map(|register| {
-            let element = apply(&layout.register, register as u32);
-            self.ir.xor(thread, ty.const_int(u64::from(element), false)).into()
-        });
-        let registers = registers.collect();
+        let of_threads = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | basis);
+        let own = (0..layout.registers()).map(|register| apply(&layout.register, register as u32));
+        let registers = own.map(|own| self.joined(thread, of_threads, own).into()).collect();
         self.set(result, registers);
+    }
+
+    /// The part of a number that the thread decides, which has only the bits `of_threads`, and the part that the register does: a
+    /// sum where they have no bit in common, so that LLVM finds the constant part of what is computed from it.
+    fn joined(&self, thread: IntValue<'c>, of_threads: u32, own: u32) -> IntValue<'c> {
+        let ty = thread.get_type();
+        let number = ty.const_int(u64::from(own), false);
+        if own == 0 {
+            return thread;
+        }
+        if own & of_threads != 0 {
+            return self.ir.xor(thread, number);
+        }
+        let positive = u64::from(own | of_threads) >> (ty.get_bit_width() - 1) == 0;
+        self.ir.promise(self.ir.add(thread, number), if positive { Overflow::NoWrap } else { Overflow::NoUnsignedWrap })
     }
 
     pub(super) fn coordinate(&mut self, dim: usize, result: Value) {
@@ -77,11 +91,9 @@ impl<'c> Emitter<'c, '_> {
         let strides = Strides::of(self.ty(result).shape());
         let ty = ir.elem(self.elem(result)).into_int_type();
         let thread = ir.resize(self.thread_part(&layout, |basis| strides.coordinate(basis, dim)), ty, false);
-        let registers = (0..layout.registers()).map(|register| {
-            let own = strides.coordinate(apply(&layout.register, register as u32), dim);
-            ir.xor(thread, ty.const_int(u64::from(own), false)).into()
-        });
-        let registers = registers.collect();
+        let of_threads = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | strides.coordinate(*basis, dim));
+        let own = (0..layout.registers()).map(|register| strides.coordinate(apply(&layout.register, register as u32), dim));
+        let registers = own.map(|own| self.joined(thread, of_threads, own).into()).collect();
         self.set(result, registers);
     }
 

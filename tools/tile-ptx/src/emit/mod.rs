@@ -13,6 +13,7 @@ mod fragments;
 mod index;
 mod math;
 mod mma;
+mod packed;
 mod pointer;
 mod reduce;
 mod shape;
@@ -30,6 +31,7 @@ use base::tile::Elem;
 use base::{Block, Envelope, Value};
 use control::Frame;
 use fragments::MatrixRead;
+use packed::Packing;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
 use sched::Op;
 use std::collections::BTreeMap;
@@ -79,6 +81,7 @@ pub(crate) struct Emitter<'c, 'a> {
     /// Tiles that are read when products get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
     blocks: Vec<Option<Block>>,
+    packing: Packing,
 }
 
 impl<'c, 'a> Emitter<'c, 'a> {
@@ -115,6 +118,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             deferred: BTreeMap::new(),
             uses: function.body.use_counts(function.region),
             blocks: function.body.op_blocks(),
+            packing: Packing::of(module, function, envelope.target()?),
         })
     }
 

@@ -50,7 +50,7 @@ impl<'c> Emitter<'c, '_> {
                         Some(other) => self.get(*other)[first..first + width].to_vec(),
                         None => vec![self.ir.constant(elem, 0); width],
                     };
-                    registers.extend(self.guarded(self.both(mask, speaks), &otherwise, |e| e.read(elem, at, width, *order)));
+                    registers.extend(self.read_where(self.both(mask, speaks), &otherwise, results[0], at, *order));
                 }
                 if speaks.is_some() {
                     registers = self.agree(&layout, elem, registers);

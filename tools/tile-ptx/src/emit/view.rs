@@ -70,9 +70,8 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
-                let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
-                let window = self.window(op, *view, index, in_bounds, &layout)?;
-                let registers = self.load_window(&window, elem, &layout, 1 << vector_bits, *order);
+                let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?;
+                let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
                 self.set(results[0], registers);
                 self.set_token(results[1]);
             }
@@ -91,7 +90,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    fn load_window(&mut self, window: &Window<'c>, elem: Elem, layout: &Layout, width: usize, order: Order) -> Vec<Val<'c>> {
+    fn load_window(&mut self, window: &Window<'c>, tile: Value, width: usize, order: Order) -> Vec<Val<'c>> {
+        let (elem, layout) = (self.elem(tile), &self.layout(tile));
         let otherwise = vec![self.padding(elem, window.padding); width];
         let ordered = order.semantics != MemoryOrdering::Weak;
         // What others may change meanwhile is read once for all that hold it.
@@ -99,7 +99,7 @@ impl<'c> Emitter<'c, '_> {
         let mut registers = Vec::with_capacity(layout.registers());
         for first in (0..layout.registers()).step_by(width) {
             let (ptr, inside) = self.place(window, layout, first);
-            registers.extend(self.guarded(self.both(inside, speaks), &otherwise, |e| e.read(elem, ptr, width, order)));
+            registers.extend(self.read_where(self.both(inside, speaks), &otherwise, tile, ptr, order));
         }
         if speaks.is_some() { self.agree(layout, elem, registers) } else { registers }
     }
