@@ -30,8 +30,12 @@ impl Packed {
             Binary::AddF { rounding, ftz } if plain(rounding, ftz) => Some(Packed::Add),
             Binary::SubF { rounding, ftz } if plain(rounding, ftz) => Some(Packed::Sub),
             Binary::MulF { rounding, ftz } if plain(rounding, ftz) => Some(Packed::Mul),
-            Binary::MaxF { propagate_nan, ftz: false } => Some(Packed::Extreme(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" })),
-            Binary::MinF { propagate_nan, ftz: false } => Some(Packed::Extreme(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" })),
+            Binary::MaxF { propagate_nan, ftz: false } => {
+                Some(Packed::Extreme(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" }))
+            }
+            Binary::MinF { propagate_nan, ftz: false } => {
+                Some(Packed::Extreme(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" }))
+            }
             _ => None,
         }
     }
