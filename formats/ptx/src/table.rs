@@ -116,7 +116,7 @@ pub const OPCODES: &[Opcode] = &[
     op("szext", 3, 3),
     op("tanh", 2, 2),
     op("tcgen05", 0, 9),
-    op("tensormap", 3, 4),
+    op("tensormap", 2, 4),
     op("testp", 2, 2),
     op("trap", 0, 0),
     op("vote", 2, 3),

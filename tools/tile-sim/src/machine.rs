@@ -12,6 +12,7 @@ use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP};
 use crate::memory::Global;
 use crate::order::{Actor, Order};
+use crate::parallel;
 use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::shared::Shared;
@@ -37,6 +38,7 @@ pub(crate) enum Delivery {
     Late,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) delivery: Delivery,
     pub(crate) races: Races,
@@ -56,9 +58,11 @@ pub(crate) struct Machine<'p> {
     /// How often each branch was taken.
     pub(crate) taken: Vec<u64>,
     pub(crate) total: u64,
-    /// Waits at mbarriers that found the phase not done.
-    pub(crate) failed_waits: u64,
-    grid: [u32; 3],
+    /// Waits at mbarriers that found the phase not done, by instruction.
+    pub(crate) failed_waits: Vec<u64>,
+    pub(crate) grid: [u32; 3],
+    /// The clusters that are not launched yet.
+    pub(crate) waiting: ClusterIds,
     random: u64,
     /// The instruction that is executed, and its line.
     pc: u32,
@@ -104,8 +108,9 @@ impl<'p> Machine<'p> {
             executed,
             taken,
             total: 0,
-            failed_waits: 0,
+            failed_waits: vec![0; program.code.len()],
             grid,
+            waiting: ClusterIds::default(),
             random,
             pc: 0,
             line: 0,
@@ -116,14 +121,23 @@ impl<'p> Machine<'p> {
 
     /// Runs the whole grid.
     pub(crate) fn run(&mut self) -> Result<()> {
-        let mut waiting = self.cluster_ids()?;
+        let all = self.cluster_ids()?;
+        if let Some(parts) = parallel::parts(self, &all) {
+            return parallel::run(self, parts);
+        }
+        self.run_clusters(all)
+    }
+
+    /// Runs some clusters of the grid.
+    pub(crate) fn run_clusters(&mut self, clusters: ClusterIds) -> Result<()> {
+        self.waiting = clusters;
         let resident = self.resident()?;
         let mut running: Vec<Cluster> = Vec::new();
         let mut last_admission = 0;
         loop {
             let slow = self.total - last_admission > SLICE && running.len() < resident;
             if (running.is_empty() || slow)
-                && let Some(id) = waiting.next()
+                && let Some(id) = self.waiting.next()
             {
                 running.push(self.cluster(id));
                 last_admission = self.total;
@@ -150,11 +164,31 @@ impl<'p> Machine<'p> {
             if progress || running.is_empty() {
                 continue;
             }
-            match waiting.next() {
+            match self.waiting.next() {
                 Some(id) if running.len() < resident => running.push(self.cluster(id)),
                 _ => return Err(deadlock(self.program, &running)),
             }
         }
+    }
+
+    /// A machine that runs a part of the grid on a copy of memory.
+    pub(crate) fn part(&self, number: u64) -> Machine<'p> {
+        let seed = self.options.seed.map(|seed| seed.wrapping_add(number << 32));
+        let options = Options { seed, ..self.options };
+        let traffic = self.traffic.clone();
+        Machine { traffic, ..Machine::new(self.program, options, self.grid, self.params.clone(), self.global.followed()) }
+    }
+    /// Takes what such a machine did.
+    pub(crate) fn take(&mut self, part: Machine) {
+        self.global.take_written(&part.global);
+        self.printed.extend(part.printed);
+        self.total += part.total;
+        self.race = self.race.take().or(part.race);
+        let add = |to: &mut Vec<u64>, from: Vec<u64>| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        add(&mut self.executed, part.executed);
+        add(&mut self.taken, part.taken);
+        add(&mut self.failed_waits, part.failed_waits);
+        self.traffic.iter_mut().zip(&part.traffic).for_each(|(to, from)| to.add(from));
     }
 
     /// How many clusters run side by side at most.
@@ -172,7 +206,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn cluster_ids(&self) -> Result<impl Iterator<Item = [u32; 3]> + use<>> {
+    fn cluster_ids(&self) -> Result<ClusterIds> {
         let size = self.program.cluster;
         let divide = |axis: usize| -> Result<u32> {
             if self.program.grid_of_clusters {
@@ -188,8 +222,7 @@ impl<'p> Machine<'p> {
         if total > 1 << 26 {
             return Err(Fault::unsupported(format!("a grid of {total} clusters")));
         }
-        let rows = (0..z).flat_map(move |z| (0..y).map(move |y| (y, z)));
-        Ok(rows.flat_map(move |(y, z)| (0..x).map(move |x| [x, y, z])))
+        Ok(ClusterIds { extent: [x, y, z], next: 0, end: total })
     }
 
     fn cluster(&self, id: [u32; 3]) -> Cluster {
@@ -374,6 +407,26 @@ impl<'p> Machine<'p> {
             return Err(Fault::new("SIM041", format!("no end after {} warp instructions", self.total)));
         }
         Ok(count)
+    }
+}
+
+/// A run of the numbers of clusters, x first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterIds {
+    pub(crate) extent: [u32; 3],
+    pub(crate) next: u64,
+    pub(crate) end: u64,
+}
+
+impl Iterator for ClusterIds {
+    type Item = [u32; 3];
+    fn next(&mut self) -> Option<[u32; 3]> {
+        let [x, y, _] = self.extent.map(u64::from);
+        let at = self.next;
+        (at < self.end).then(|| {
+            self.next += 1;
+            [at % x, at / x % y, at / (x * y)].map(|part| part as u32)
+        })
     }
 }
 

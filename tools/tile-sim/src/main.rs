@@ -36,6 +36,7 @@ mod memory;
 mod mutants;
 mod native;
 mod order;
+mod parallel;
 mod pending;
 mod product;
 mod program;

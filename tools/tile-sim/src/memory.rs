@@ -6,13 +6,16 @@ use crate::fault::{Fault, Result};
 const HEAP_LIMIT: u64 = 1 << 30;
 const HEAP_BASE: u64 = 0x0500_0000_0000;
 
+#[derive(Clone)]
 struct Region {
     base: u64,
     name: String,
     data: Vec<u8>,
+    /// Which bytes were written, when that is followed.
+    written: Option<Vec<bool>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Global {
     /// Sorted by address.
     regions: Vec<Region>,
@@ -24,10 +27,29 @@ pub(crate) struct Global {
 impl Global {
     pub(crate) fn add(&mut self, name: &str, base: u64, data: Vec<u8>) {
         let at = self.regions.partition_point(|region| region.base < base);
-        self.regions.insert(at, Region { base, name: name.to_owned(), data });
+        self.regions.insert(at, Region { base, name: name.to_owned(), data, written: None });
     }
     pub(crate) fn region(&self, name: &str) -> Option<&[u8]> {
         self.regions.iter().find(|region| region.name == name).map(|region| &*region.data)
+    }
+    /// How many bytes there are.
+    pub(crate) fn size(&self) -> u64 {
+        self.regions.iter().map(|region| region.data.len() as u64).sum()
+    }
+    /// A copy that notes what is written to it.
+    pub(crate) fn followed(&self) -> Global {
+        let mut copy = self.clone();
+        copy.regions.iter_mut().for_each(|region| region.written = Some(vec![false; region.data.len()]));
+        copy
+    }
+    /// Takes what was written to such a copy.
+    pub(crate) fn take_written(&mut self, copy: &Global) {
+        for (region, other) in self.regions.iter_mut().zip(&copy.regions) {
+            let written = other.written.iter().flatten();
+            for ((byte, &new), _) in region.data.iter_mut().zip(&other.data).zip(written).filter(|(_, written)| **written) {
+                *byte = new;
+            }
+        }
     }
     /// Memory for device code; `None` when there is no more.
     pub(crate) fn allocate(&mut self, bytes: u64, align: u64) -> Option<u64> {
@@ -41,9 +63,26 @@ impl Global {
         Some(base)
     }
 
-    /// The bytes at an address.
+    pub(crate) fn read(&mut self, address: u64, length: usize) -> Result<&[u8]> {
+        let (region, offset) = self.find(address, length)?;
+        Ok(&self.regions[region].data[offset..offset + length])
+    }
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
+    }
+    /// The bytes at an address, to be written.
     #[inline]
     pub(crate) fn bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8]> {
+        let (region, offset) = self.find(address, length)?;
+        let region = &mut self.regions[region];
+        if let Some(written) = &mut region.written {
+            written[offset..offset + length].fill(true);
+        }
+        Ok(&mut region.data[offset..offset + length])
+    }
+    /// The region and the offset of an address.
+    #[inline]
+    fn find(&mut self, address: u64, length: usize) -> Result<(usize, usize)> {
         let inside = |region: &Region| {
             let offset = address.wrapping_sub(region.base);
             offset < region.data.len() as u64 && region.data.len() as u64 - offset >= length as u64
@@ -55,9 +94,7 @@ impl Global {
                 _ => return Err(self.outside(address, length, at)),
             }
         }
-        let region = &mut self.regions[self.last];
-        let offset = (address - region.base) as usize;
-        Ok(&mut region.data[offset..offset + length])
+        Ok((self.last, (address - self.regions[self.last].base) as usize))
     }
 
     #[cold]

@@ -5,6 +5,7 @@
 
 use crate::exec::bulk::{Load, Store};
 use crate::exec::copy::Copy;
+use crate::exec::launch::Response;
 use crate::exec::tcgen05::{Fill, Product};
 use crate::fault::Result;
 use crate::machine::{Cluster, Delivery, Machine};
@@ -29,6 +30,7 @@ pub(crate) enum Action {
     Store(Store),
     Product(Box<Product>),
     Fill(Fill),
+    Response(Response),
     /// Arrivals when the tensor work before is done.
     Commit {
         barriers: Vec<(usize, u32)>,
@@ -66,6 +68,7 @@ impl Machine<'_> {
             Action::Load(load) => self.load_box(cluster, load, actor),
             Action::Store(store) => self.store_box(cluster, store),
             Action::Product(product) => self.do_product(cluster, &product, actor),
+            Action::Response(response) => self.respond(cluster, &response, actor),
             Action::Fill(fill) => self.do_fill(cluster, &fill, actor),
             Action::Commit { barriers, number } => barriers.into_iter().try_for_each(|barrier| {
                 cluster.order.arrive_products(actor, number, barrier);

@@ -3,6 +3,7 @@
 use crate::lanes::LaneFn;
 use crate::product::{Accumulator, Kind};
 use crate::tmem::Shape;
+use std::collections::BTreeMap;
 
 /// Index of a register in a warp's file.
 pub(crate) type Slot = u32;
@@ -22,6 +23,8 @@ pub(crate) struct Program {
     pub(crate) local_bytes: u32,
     /// Module variables in global and constant memory.
     pub(crate) globals: Vec<GlobalVariable>,
+    /// Where labels are, by place.
+    pub(crate) labels: BTreeMap<u32, String>,
     pub(crate) threads: u32,
     pub(crate) block: [u32; 3],
     pub(crate) dynamic_shared: u32,
@@ -263,6 +266,19 @@ pub(crate) enum Op {
         operand: Slot,
         dst: Option<Slot>,
     },
+    /// Takes the next cluster of the grid away from those to be launched.
+    CancelLaunch {
+        response: Address,
+        barrier: Address,
+        multicast: bool,
+    },
+    /// Changes a field of a tensor map.
+    ReplaceInMap {
+        space: Space,
+        address: Address,
+        field: MapField,
+        value: Slot,
+    },
     MapToCta {
         dst: Slot,
         address: Slot,
@@ -361,6 +377,22 @@ pub(crate) enum Op {
     },
 }
 
+/// A field of a tensor map, with the dimension it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapField {
+    Address,
+    Rank,
+    Box(u32),
+    Dim(u32),
+    Stride(u32),
+    ElementStride,
+    ElementType,
+    Interleave,
+    Swizzle,
+    SwizzleAtom,
+    Fill,
+}
+
 /// A matrix of `ldmatrix` and `stmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatrixShape {
@@ -371,6 +403,8 @@ pub(crate) enum MatrixShape {
 }
 
 pub(crate) struct MmaOp {
+    /// Counts the bits that differ, not those that both have.
+    pub(crate) exclusive: bool,
     pub(crate) m: usize,
     pub(crate) k: usize,
     pub(crate) d: Box<[Slot]>,
@@ -512,6 +546,8 @@ pub(crate) struct BulkOp {
     pub(crate) map: Slot,
     pub(crate) map_offset: i64,
     pub(crate) coordinates: Box<[Slot]>,
+    /// The coordinates are a column and four rows of a matrix.
+    pub(crate) four_rows: bool,
     pub(crate) bytes: Slot,
     pub(crate) barrier: Option<Address>,
     pub(crate) multicast: Slot,

@@ -85,6 +85,8 @@ impl Op {
             Op::TensorProduct(op) => each(&[op.d.base, op.a_shared, op.b, op.descriptor, op.accumulate]),
             Op::Barrier(op) => each(&[op.id]),
             Op::CopyArrive { address, .. } => each(&at(address)),
+            Op::CancelLaunch { response, barrier, .. } => each(&[response.base, barrier.base]),
+            Op::ReplaceInMap { address, value, .. } => each(&[address.base, *value]),
             Op::Nothing
             | Op::ProxyFence
             | Op::TensorRelinquish

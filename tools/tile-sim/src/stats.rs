@@ -18,6 +18,12 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
+    pub(crate) fn add(&mut self, other: &Traffic) {
+        self.bytes += other.bytes;
+        self.sectors += other.sectors;
+        self.wavefronts += other.wavefronts;
+        self.conflicts += other.conflicts;
+    }
     /// An access to global memory.
     pub(crate) fn global(&mut self, at: &Lanes, mask: u32, bytes: u32) {
         let length = u64::from(bytes);
@@ -54,13 +60,13 @@ struct Report {
     kernel: String,
     #[serde(flatten)]
     total: Part,
-    /// Waits at mbarriers that found the phase not done.
-    failed_waits: u64,
     loops: Vec<Loop>,
 }
 
 #[derive(Serialize)]
 struct Loop {
+    /// The label it begins at.
+    label: String,
     first_line: u32,
     last_line: u32,
     /// How often warps went back to the start.
@@ -80,6 +86,8 @@ struct Part {
     bank_conflicts: u64,
     products: u64,
     barrier_waits: u64,
+    /// Waits at mbarriers that found the phase not done.
+    failed_waits: u64,
 }
 
 impl Machine<'_> {
@@ -95,26 +103,23 @@ impl Machine<'_> {
                 let range = target as usize..pc + 1;
                 let lines = || program.code[range.clone()].iter().map(|instr| instr.line);
                 loops.push(Loop {
+                    label: program.labels.get(&target).cloned().unwrap_or_default(),
                     first_line: lines().min().unwrap_or(0),
                     last_line: lines().max().unwrap_or(0),
                     repeats: self.taken[pc],
-                    part: self.part(range.clone()),
+                    part: self.counts(range.clone()),
                 });
             }
         }
-        let report = Report {
-            kernel: program.entry.clone(),
-            total: self.part(0..program.code.len()),
-            failed_waits: self.failed_waits,
-            loops,
-        };
+        let report = Report { kernel: program.entry.clone(), total: self.counts(0..program.code.len()), loops };
         serde_json::to_string_pretty(&report).expect("counts can be written") + "\n"
     }
 
-    fn part(&self, range: std::ops::Range<usize>) -> Part {
+    fn counts(&self, range: std::ops::Range<usize>) -> Part {
         let mut part = Part::default();
         for pc in range {
             let count = self.executed[pc];
+            part.failed_waits += self.failed_waits[pc];
             if count == 0 {
                 continue;
             }

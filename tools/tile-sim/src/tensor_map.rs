@@ -1,6 +1,7 @@
 //! The 128-byte tensor map of the copy engine: a strided window of global memory and the box that one copy moves.
 
 use crate::fault::{Fault, Result};
+use crate::program::MapField;
 use ptx::Type;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +108,14 @@ impl TensorMap {
     pub(crate) fn box_bytes(&self) -> u32 {
         self.extent.iter().product::<u32>() * self.element
     }
+    /// Four rows of a matrix, each as wide as the box, one after the other: a column and the rows' numbers.
+    pub(crate) fn four_rows(&self, at: [i32; 5]) -> Vec<Row> {
+        let one = TensorMap { extent: [self.extent[0], 1, 1, 1, 1], ..self.clone() };
+        let width = self.extent[0] * self.element;
+        let row =
+            |index: usize| one.rows([at[0], at[1 + index], 0, 0, 0]).map(move |row| Row { offset: index as u32 * width, ..row });
+        (0..4).flat_map(row).collect()
+    }
     /// The rows of a box at these coordinates, in the order in which they lie in shared memory.
     pub(crate) fn rows(&self, at: [i32; 5]) -> impl Iterator<Item = Row> + '_ {
         let rows: u32 = self.extent[1..].iter().product();
@@ -133,6 +142,35 @@ impl TensorMap {
             }
         })
     }
+}
+
+/// Changes a field of a map in memory, as `tensormap.replace` does.
+pub(crate) fn replace(bytes: &mut [u8], field: MapField, value: u64) -> Result<()> {
+    let unsupported = |what: &str| Err(Fault::unsupported(format!("a tensor map with {what} {value}")));
+    let (word, from, count, bits) = match field {
+        MapField::Address => (0, 0, 64, value),
+        MapField::Rank => (1, 4, 3, value),
+        MapField::Box(0) => (6, 56, 8, value.wrapping_sub(1)),
+        MapField::Box(axis) => (7, 8 * (axis - 1), 8, value.wrapping_sub(1)),
+        MapField::Dim(axis) => (4 + axis as usize / 2, 32 * (axis % 2), 32, (value & 0xffff_ffff).wrapping_sub(1)),
+        MapField::Stride(axis) => (1 + (axis as usize).div_ceil(2), 32 * ((axis + 1) % 2), 32, value >> 4),
+        MapField::ElementType if value <= 10 => (1, 7, 4, value),
+        MapField::ElementType => return unsupported("element type"),
+        MapField::Swizzle if value <= 3 => (1, 13, 2, value),
+        MapField::Swizzle => return unsupported("swizzle mode"),
+        MapField::SwizzleAtom if value <= 1 => (1, 19, 1, value),
+        MapField::SwizzleAtom => return unsupported("swizzle atomicity"),
+        MapField::ElementStride if value == 1 => return Ok(()),
+        MapField::ElementStride => return unsupported("element stride"),
+        MapField::Interleave | MapField::Fill if value == 0 => return Ok(()),
+        MapField::Interleave => return unsupported("interleave layout"),
+        MapField::Fill => return unsupported("fill mode"),
+    };
+    let mask = (u64::MAX >> (64 - count)) << from;
+    let place = &mut bytes[8 * word..8 * word + 8];
+    let old = u64::from_le_bytes([place[0], place[1], place[2], place[3], place[4], place[5], place[6], place[7]]);
+    place.copy_from_slice(&(old & !mask | bits << from & mask).to_le_bytes());
+    Ok(())
 }
 
 /// The part of a row that exists in global memory.

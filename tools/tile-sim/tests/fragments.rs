@@ -33,6 +33,10 @@ const A_K32: Place = |l, i| (g(l) + lower(i < 4 || (8..12).contains(&i)), t(l) *
 const A_K32_NIBBLE: Place = |l, i| (g(l) + lower(i < 8), t(l) * 8 + (i & 7));
 const A_K64: Place = |l, i| (g(l) + lower(i < 8 || (16..24).contains(&i)), t(l) * 8 + (i & 7) + if i < 16 { 0 } else { 32 });
 
+const A_M8K128: Place = |l, i| (g(l), t(l) * 32 + i);
+const A_K128: Place = |l, i| (g(l) + lower(i < 32), t(l) * 32 + (i & 31));
+const A_K256: Place = |l, i| (g(l) + lower(i < 32 || (64..96).contains(&i)), t(l) * 32 + (i & 31) + if i < 64 { 0 } else { 128 });
+
 const B_K4: Place = |l, _| (t(l), g(l));
 const B_K8_HALF: Place = |l, i| (t(l) * 2 + i, g(l));
 const B_K8: Place = |l, i| (t(l) + 4 * i, g(l));
@@ -41,6 +45,9 @@ const B_K16_BYTE: Place = |l, i| (t(l) * 4 + i, g(l));
 const B_K32: Place = |l, i| (t(l) * 4 + (i & 3) + if i < 4 { 0 } else { 16 }, g(l));
 const B_K32_NIBBLE: Place = |l, i| (t(l) * 8 + i, g(l));
 const B_K64: Place = |l, i| (t(l) * 8 + (i & 7) + if i < 8 { 0 } else { 32 }, g(l));
+
+const B_K128: Place = |l, i| (t(l) * 32 + i, g(l));
+const B_K256: Place = |l, i| (t(l) * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, g(l));
 
 const C_M8: Place = |l, i| (g(l), t(l) * 2 + i);
 const C: Place = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
@@ -63,6 +70,9 @@ const fn mma(m: usize, k: usize, ty: (Type, Type), a: Place, b: Place, d: &'stat
         _ => 32,
     };
     Mma { m, k, a: (ty.0, a), b: (ty.1, b), d: (d, bits), c: if m == 8 { C_M8 } else { C }, kind: "" }
+}
+const fn counted(m: usize, k: usize, a: Place, b: Place, how: &'static str) -> Mma {
+    Mma { kind: how, ..mma(m, k, (B1, B1), a, b, "s32") }
 }
 const fn mixed(a: Type, b: Type, d: &'static str) -> Mma {
     Mma { kind: ".kind::f8f6f4", ..mma(16, 32, (a, b), A_K32, B_K32, d) }
@@ -91,6 +101,10 @@ const MMA: &[Mma] = &[
     mma(8, 32, (U4, S4), A_M8K32, B_K32_NIBBLE, "s32"),
     mma(16, 32, (S4, S4), A_K32_NIBBLE, B_K32_NIBBLE, "s32"),
     mma(16, 64, (S4, U4), A_K64, B_K64, "s32"),
+    counted(8, 128, A_M8K128, B_K128, ".and.popc"),
+    counted(16, 128, A_K128, B_K128, ".xor.popc"),
+    counted(16, 256, A_K256, B_K256, ".and.popc"),
+    counted(16, 256, A_K256, B_K256, ".xor.popc"),
     mixed(E3M2, E2M3, "f32"),
     mixed(E2M1_BYTE, E4M3, "f16"),
     mixed(E2M3, E2M1_BYTE, "f32"),
@@ -113,7 +127,8 @@ fn mma_shapes() {
                 registers.set(lane, na + nb, index, d.1, accumulator(d.0, sums[row][column]));
             }
         }
-        let name = format!("mma.sync.aligned.m{m}n8k{k}.row.col{kind}.{}.{}.{}.{}", d.0, a.0.name, b.0.name, d.0);
+        let (kind, how) = if kind.ends_with("popc") { ("", kind) } else { (kind, "") };
+        let name = format!("mma.sync.aligned.m{m}n8k{k}.row.col{kind}.{}.{}.{}.{}{how}", d.0, a.0.name, b.0.name, d.0);
         let double = d.0 == "f64";
         let vector = |first: usize, count: usize| match double {
             true => {
@@ -139,7 +154,8 @@ fn mma_shapes() {
         for lane in 0..32 {
             for index in 0..m * 8 / 32 {
                 let (row, column) = c(lane, index);
-                let product: i64 = (0..k).map(|at| left[row][at] * right[at][column]).sum();
+                let pair = |x: i64, y: i64| if how == ".xor.popc" { x ^ y } else { x * y };
+                let product: i64 = (0..k).map(|at| pair(left[row][at], right[at][column])).sum();
                 let expected = accumulator(d.0, sums[row][column] + product);
                 let got = Registers::get(&out, nc, lane, index, d.1);
                 assert_eq!(got, expected, "{name}: lane {lane}, element {index}, row {row}, column {column}");

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::{only, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3, map4};
-use crate::program::Op;
+use crate::program::{Op, Slot};
 use ptx::{Instruction, Operand, Type};
 
 /// A function of two integers at the width and signedness of a type.
@@ -98,6 +98,11 @@ impl Builder<'_> {
         only(instruction, &[])?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it needs a type")) };
         let (to, from) = (self.operand(instruction, 0)?, self.operand(instruction, 1)?);
+        if ty == Type::B128 {
+            let (to, from) = (self.halves(to)?, self.halves(from)?);
+            self.emit(Op::Move { dst: to[0], src: from[0] });
+            return Ok(Op::Move { dst: to[1], src: from[1] });
+        }
         match (to, from) {
             (Operand::Vector(parts), Operand::Vector(sources)) if parts.len() == sources.len() => {
                 Err(unsupported(instruction, "vector to vector"))
@@ -119,6 +124,14 @@ impl Builder<'_> {
                 let src = self.value(from, ty.bits())?;
                 Ok(Op::Move { dst: self.result(instruction, 0)?, src })
             }
+        }
+    }
+
+    /// A register of 128 bits, or the two of 64 in braces.
+    fn halves(&mut self, operand: &Operand) -> Result<[Slot; 2]> {
+        match operand {
+            Operand::Vector(parts) if parts.len() == 2 => Ok([self.destination(&parts[0])?.0, self.destination(&parts[1])?.0]),
+            single => self.destination(single).map(|(slot, _)| [slot, slot + 1]),
         }
     }
 
@@ -153,7 +166,8 @@ fn integer(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)
         "sub" => (int2!(ty, |a, b| a.wrapping_sub(b)), 2),
         "mul" => (multiply(instruction, ty), 2),
         "mad" => (multiply_add(instruction, ty), 3),
-        "mul24" | "mad24" => return Err(unsupported(instruction, "24-bit products")),
+        "mul24" => (product24(instruction, ty), 2),
+        "mad24" => (product24(instruction, ty), 3),
         "div" => (divide(ty), 2),
         "rem" => (remainder(ty), 2),
         "min" | "max" => (extremum(instruction, ty), 2),
@@ -250,6 +264,22 @@ fn multiply_add(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
         };
     }
     int3!(ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))
+}
+
+/// The upper or lower 32 of the 48 bits of a product of 24-bit numbers, and a third number added for `mad24`.
+fn product24(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
+    let signed = ty.is_signed();
+    if !matches!(ty, Type::U32 | Type::S32) {
+        return None;
+    }
+    let (high, saturate) = (instruction.has("hi"), instruction.has("sat"));
+    let part = move |x: u64| if signed { i64::from((x as i32) << 8 >> 8) } else { (x & 0xff_ffff) as i64 };
+    Some(map3(move |a, b, c| {
+        let product = part(a).wrapping_mul(part(b));
+        let product = if high { (product >> 16) as i32 } else { product as i32 };
+        let sum = if saturate { product.saturating_add(c as i32) } else { product.wrapping_add(c as i32) };
+        u64::from(sum as u32)
+    }))
 }
 
 /// Division by zero gives all ones, as the hardware's own routine does.

@@ -177,6 +177,7 @@ impl<'m> Builder<'m> {
             shared_bytes: self.shared_bytes as u32,
             local_bytes: self.local_bytes as u32,
             globals: self.globals,
+            labels: self.labels.into_iter().zip(targets).map(|((name, _), place)| (place, name)).collect(),
             threads: count(block),
             block,
             dynamic_shared: self.sizes.dynamic_shared.unwrap_or(0),
@@ -222,7 +223,7 @@ impl<'m> Builder<'m> {
             match register.count {
                 Some(count) => drop(self.scope().ranges.insert(register.name.clone(), (ty, count))),
                 None => {
-                    let slot = self.temporary();
+                    let slot = self.register(ty);
                     self.bind(&register.name, Binding::Register { slot, ty });
                 }
             }
@@ -370,7 +371,7 @@ impl<'m> Builder<'m> {
             if let (Some(number), Some(&(ty, count))) = (number, self.scopes[index].ranges.get(&name[..digits]))
                 && number < count
             {
-                let binding = Binding::Register { slot: self.temporary(), ty };
+                let binding = Binding::Register { slot: self.register(ty), ty };
                 self.scopes[index].names.insert(name.to_owned(), binding.clone());
                 return Some(binding);
             }
@@ -409,6 +410,14 @@ impl<'m> Builder<'m> {
         self.functions.get(name).copied()
     }
 
+    /// A register; one of 128 bits is two of 64, the lower first.
+    fn register(&mut self, ty: Type) -> Slot {
+        let slot = self.temporary();
+        if ty == Type::B128 {
+            self.temporary();
+        }
+        slot
+    }
     /// A register nobody else uses.
     pub(super) fn temporary(&mut self) -> Slot {
         self.slots += 1;
@@ -486,7 +495,7 @@ impl<'m> Builder<'m> {
     pub(super) fn destination(&mut self, operand: &Operand) -> Result<(Slot, u32)> {
         let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "a register is needed here")) };
         if name == "_" {
-            return Ok((self.temporary(), 64));
+            return Ok((self.register(Type::B128), 64));
         }
         match self.find(name) {
             Some(Binding::Register { slot, ty }) => Ok((slot, ty.bits())),

@@ -7,7 +7,7 @@ use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2};
 use crate::program::Op;
 use base::Scalar;
-use base::arith::Rounding;
+use base::arith::{Convert, Rounding, Signedness};
 use base::float::{self, Overflow, decode, encode};
 use ptx::{Instruction, Type};
 
@@ -73,12 +73,13 @@ fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u3
 
 fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result<LaneFn> {
     let rounding = rounding_word(instruction).unwrap_or(Rounding::NearestEven);
-    if to == Scalar::F64 && from.bits() == 64 && rounding != Rounding::NearestEven {
-        return Err(unsupported(instruction, "directed rounding to f64"));
+    if to == Scalar::F64 {
+        let signedness = if from.is_signed() { Signedness::Signed } else { Signedness::Unsigned };
+        let convert = Convert::IToF { signedness, rounding };
+        return Ok(map1(move |a| convert.eval(Scalar::I64, Scalar::F64, integer(from, a) as u64)));
     }
     Ok(map1(move |a| {
-        let value = integer(from, a);
-        let exact = if to == Scalar::F64 { value as f64 } else { sticky(value) };
+        let exact = sticky(integer(from, a));
         encode(to, exact, rounding, Overflow::Ieee)
     }))
 }

@@ -25,6 +25,7 @@ pub(super) fn operand_kind(ty: Type) -> Option<Kind> {
         Type::U8 | Type::S8 => Kind::Int { bits: 8, signed: ty.is_signed() },
         Type::U4 => Kind::Int { bits: 4, signed: false },
         Type::S4 => Kind::Int { bits: 4, signed: true },
+        Type::B1 => Kind::Int { bits: 1, signed: false },
         _ => return None,
     })
 }
@@ -124,6 +125,9 @@ impl Builder<'_> {
                 "row",
                 "col",
                 "satfinite",
+                "xor",
+                "and",
+                "popc",
                 "kind::f8f6f4",
                 "kind::mxf8f6f4",
                 "kind::mxf4",
@@ -163,7 +167,25 @@ impl Builder<'_> {
             scale_a = Some(self.scale(instruction, 4, kind, count)?);
             scale_b = Some(self.scale(instruction, 6, kind, count)?);
         }
-        Ok(MmaOp { m, k, d, a, b, c, d_type, c_type, d_packed: is_packed(d_type), c_packed: is_packed(c_type), scale_a, scale_b })
+        let exclusive = instruction.has("xor");
+        if instruction.has("popc") != (a_type == Type::B1) || a_type != b_type && a_type == Type::B1 {
+            return Err(unsupported(instruction, "these types"));
+        }
+        Ok(MmaOp {
+            exclusive,
+            m,
+            k,
+            d,
+            a,
+            b,
+            c,
+            d_type,
+            c_type,
+            d_packed: is_packed(d_type),
+            c_packed: is_packed(c_type),
+            scale_a,
+            scale_b,
+        })
     }
 
     fn mma_operand(
@@ -184,7 +206,7 @@ impl Builder<'_> {
         let shift = if in_bytes && width == 4 { 2 } else { 0 };
         let from = self.operand(instruction, index)?;
         let slots = self.values(from, container.max(32))?;
-        if container < 4 || slots.len() * (32 / container).max(1) as usize * 32 != elements {
+        if slots.len() * (32 / container).max(1) as usize * 32 != elements {
             return Err(unsupported(instruction, "these registers"));
         }
         let table = if width <= 8 { kind.table(width) } else { Vec::new() };

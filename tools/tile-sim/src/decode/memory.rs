@@ -88,6 +88,10 @@ impl Builder<'_> {
             let dst = self.result(instruction, 0)?;
             return Ok(self.copy(dst, src));
         }
+        if let Some(dst) = self.wide_register(instruction, 0)? {
+            let element = Element { bytes: 8, signed_to: None };
+            return Ok(Op::Load { space: self.space(instruction)?, element, dst, address: self.address(instruction, 1)? });
+        }
         let to = self.operand(instruction, 0)?;
         let dst = self.results(to)?;
         let ty = Self::element_type(instruction, dst.len())?;
@@ -108,11 +112,29 @@ impl Builder<'_> {
             let src = self.source(instruction, 1, bits)?;
             return Ok(self.copy(dst, src));
         }
+        if let Some(registers) = self.wide_register(instruction, 1)? {
+            return Ok(Op::Store {
+                space: self.space(instruction)?,
+                bytes: 8,
+                src: registers,
+                address: self.address(instruction, 0)?,
+            });
+        }
         let from = self.operand(instruction, 1)?;
         let bits = instruction.types().next().map_or(64, Type::bits);
         let src = self.values(from, bits)?;
         let ty = Self::element_type(instruction, src.len())?;
         Ok(Op::Store { space: self.space(instruction)?, bytes: ty.bytes(), src, address: self.address(instruction, 0)? })
+    }
+
+    /// The two halves of a register of 128 bits, when the instruction is about one.
+    fn wide_register(&mut self, instruction: &Instruction, index: usize) -> Result<Option<Box<[Slot]>>> {
+        if instruction.types().next() != Some(Type::B128) {
+            return Ok(None);
+        }
+        let operand = self.operand(instruction, index)?;
+        let slot = self.destination(operand)?.0;
+        Ok(Some([slot, slot + 1].into()))
     }
 
     /// Memory is sequentially consistent here, so only the fences between proxies do something.

@@ -10,12 +10,14 @@ mod compare;
 mod control;
 mod convert;
 mod float;
+mod launch;
 mod matrix;
 mod memory;
 mod tcgen05;
 mod wgmma;
 
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START, Sizes};
+pub(crate) use launch::CANCELED;
 
 use crate::fault::{Fault, Result};
 use crate::program::{Op, Program};
@@ -87,6 +89,9 @@ impl Builder<'_> {
             return Ok(Some(op));
         }
         if let Some(op) = self.asynchronous(instruction)? {
+            return Ok(Some(op));
+        }
+        if let Some(op) = self.launch_control(instruction)? {
             return Ok(Some(op));
         }
         if let Some(op) = self.matrix(instruction)? {

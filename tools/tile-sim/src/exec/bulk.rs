@@ -9,7 +9,7 @@ use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
 use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkOp, Side, Slot, Space};
-use crate::tensor_map::{Swizzle, TensorMap};
+use crate::tensor_map::{Row, Swizzle, TensorMap};
 use crate::warp::Warp;
 use base::Scalar;
 use base::arith::Rounding;
@@ -31,7 +31,7 @@ pub(crate) struct Load {
 
 #[derive(Clone, Debug)]
 enum Source {
-    Tensor { map: TensorMap, at: [i32; 5] },
+    Tensor(Window),
     Global(u64),
     Shared((usize, u32)),
 }
@@ -52,8 +52,25 @@ pub(crate) struct Store {
 
 #[derive(Clone, Debug)]
 enum Target {
-    Tensor { map: TensorMap, at: [i32; 5] },
+    Tensor(Window),
     Global(u64),
+}
+
+/// A part of a tensor.
+#[derive(Clone, Debug)]
+struct Window {
+    map: TensorMap,
+    at: [i32; 5],
+    four_rows: bool,
+}
+
+impl Window {
+    fn bytes(&self) -> u32 {
+        if self.four_rows { 4 * self.map.extent[0] * self.map.element } else { self.map.box_bytes() }
+    }
+    fn rows(&self) -> Vec<Row> {
+        if self.four_rows { self.map.four_rows(self.at) } else { self.map.rows(self.at).collect() }
+    }
 }
 
 impl Machine<'_> {
@@ -85,7 +102,7 @@ impl Machine<'_> {
         let actor = self.actor(cta, warp);
         let at = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
         let tensor = if op.tensor { Some(self.tensor(warp, lane, op)?) } else { None };
-        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, |(map, _)| map.box_bytes());
+        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, Window::bytes);
         if tensor.is_none() && !bytes.is_multiple_of(16) {
             return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size is a multiple of 16")));
         }
@@ -108,7 +125,7 @@ impl Machine<'_> {
                 return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
             }
             let to = match tensor {
-                Some((map, coordinates)) => Target::Tensor { map, at: coordinates },
+                Some(window) => Target::Tensor(window),
                 None => Target::Global(at(warp, op.to)),
             };
             let state = &mut cluster.ctas[cta];
@@ -139,7 +156,7 @@ impl Machine<'_> {
             (vec![to], vec![barrier])
         };
         let from = match (tensor, op.from_side) {
-            (Some((map, coordinates)), _) => Source::Tensor { map, at: coordinates },
+            (Some(window), _) => Source::Tensor(window),
             (None, Side::Global) => Source::Global(at(warp, op.from)),
             (None, Side::Shared) => {
                 let place = shared(cluster, at(warp, op.from))?;
@@ -168,7 +185,7 @@ impl Machine<'_> {
     }
 
     /// The tensor map that an operand points to, and the coordinates.
-    fn tensor(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<(TensorMap, [i32; 5])> {
+    fn tensor(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Window> {
         let address = warp.read(op.map)[lane].wrapping_add_signed(op.map_offset);
         let bytes = match place_of_map(address)? {
             Place::Param(offset) => {
@@ -176,10 +193,11 @@ impl Machine<'_> {
                 let outside = || Fault::new("SIM070", "a tensor map lies outside the parameters");
                 self.params.get(offset as usize..end).ok_or_else(outside)?.to_vec()
             }
-            _ => self.global.bytes(address, 128)?.to_vec(),
+            _ => self.global.read(address, 128)?.to_vec(),
         };
         let map = TensorMap::decode(&bytes)?;
-        if map.rank != op.coordinates.len() {
+        let fits = if op.four_rows { map.rank == 2 && op.coordinates.len() == 5 } else { map.rank == op.coordinates.len() };
+        if !fits {
             let message = format!("{} coordinates for a tensor of rank {}", op.coordinates.len(), map.rank);
             return Err(Fault::new("SIM070", message));
         }
@@ -187,19 +205,20 @@ impl Machine<'_> {
         for (coordinate, &slot) in at.iter_mut().zip(&op.coordinates) {
             *coordinate = warp.read(slot)[lane] as i32;
         }
-        Ok((map, at))
+        Ok(Window { map, at, four_rows: op.four_rows })
     }
 
     pub(crate) fn load_box(&mut self, cluster: &mut Cluster, load: Load, actor: Actor) -> Result<()> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
         match &load.from {
-            Source::Tensor { map, at } => {
+            Source::Tensor(window) => {
+                let map = &window.map;
                 swizzle = map.swizzle;
-                for row in map.rows(*at) {
+                for row in window.rows() {
                     if row.bytes > 0 {
                         let start = (row.offset + row.skip) as usize;
-                        let part = self.global.bytes(row.address, row.bytes as usize)?;
+                        let part = self.global.read(row.address, row.bytes as usize)?;
                         data[start..start + row.bytes as usize].copy_from_slice(part);
                         if map.tf32 {
                             round_to_tf32(&mut data[start..start + row.bytes as usize]);
@@ -207,7 +226,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Source::Global(address) => data.copy_from_slice(self.global.bytes(*address, load.bytes as usize)?),
+            Source::Global(address) => data.copy_from_slice(self.global.read(*address, load.bytes as usize)?),
             Source::Shared((cta, address)) => data.copy_from_slice(cluster.ctas[*cta].shared.peek(*address, load.bytes)?),
         }
         for &(cta, address) in &load.to {
@@ -232,7 +251,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let swizzle = match &store.to {
-            Target::Tensor { map, .. } => map.swizzle,
+            Target::Tensor(window) => window.map.swizzle,
             Target::Global(_) => Swizzle::None,
         };
         let shared = &mut cluster.ctas[store.cta].shared;
@@ -252,8 +271,9 @@ impl Machine<'_> {
         self.read_source(cluster, &mut store)?;
         let data = store.data.unwrap_or_default();
         match &store.to {
-            Target::Tensor { map, at } => {
-                for row in map.rows(*at) {
+            Target::Tensor(window) => {
+                let map = &window.map;
+                for row in window.rows() {
                     let start = (row.offset + row.skip) as usize;
                     let part = &data[start..start + row.bytes as usize];
                     if !part.is_empty() {

@@ -84,7 +84,7 @@ impl Machine<'_> {
     fn do_copy(&mut self, cluster: &mut Cluster, copy: &Copy, warp: usize) -> Result<()> {
         let mut data = [0; 16];
         if copy.read > 0 {
-            data[..copy.read as usize].copy_from_slice(self.global.bytes(copy.from, copy.read as usize)?);
+            data[..copy.read as usize].copy_from_slice(self.global.read(copy.from, copy.read as usize)?);
         }
         cluster.ctas[copy.to.0].shared.write_copy(copy.to.1, &data[..copy.bytes as usize], warp)
     }

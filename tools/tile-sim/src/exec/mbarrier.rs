@@ -153,7 +153,7 @@ impl Machine<'_> {
             warp.splits[split].gave_up = if done { None } else { Some(pc) };
             if !done && blocking && patient {
                 let lane = mask.trailing_zeros() as usize;
-                self.failed_waits += 1;
+                self.failed_waits[pc as usize] += 1;
                 return Ok(Flow::Wait(Wait::Mbarrier { address: at[lane] as u32, parity: operand[lane] as u32 & 1, state }));
             }
             if let Some(dst) = dst {

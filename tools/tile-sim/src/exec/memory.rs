@@ -117,7 +117,7 @@ impl Machine<'_> {
             let place = place(cluster, cta, space, at[lane]).map_err(|fault| fault.lanes(1 << lane))?;
             let local = self.program.local_bytes;
             let bytes: &[u8] = match place {
-                Place::Global(address) => self.global.bytes(address, total as usize).map_err(|fault| fault.lanes(1 << lane))?,
+                Place::Global(address) => self.global.read(address, total as usize).map_err(|fault| fault.lanes(1 << lane))?,
                 Place::Shared(cta, offset) => {
                     cluster.order.read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     let shared = &cluster.ctas[cta].shared;
@@ -188,7 +188,7 @@ impl Machine<'_> {
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
             match place(cluster, cta, space, at[lane]).map_err(located)? {
                 Place::Global(address) => {
-                    self.global.bytes(address, total as usize).map_err(located)?.copy_from_slice(data);
+                    self.global.write(address, data).map_err(located)?;
                 }
                 Place::Shared(cta, offset) => {
                     cluster.order.write(actor, cta, offset, total).map_err(located)?;

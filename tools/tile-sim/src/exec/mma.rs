@@ -42,6 +42,14 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
             }
         }
     }
+    if op.exclusive {
+        // Bits that differ: those of either, less twice those of both.
+        for (index, sum) in sums.iter_mut().enumerate() {
+            let (row, column) = (index / N, index % N);
+            *sum += a[row * k..][..k].iter().sum::<f64>() + b.iter().skip(column).step_by(N).sum::<f64>();
+        }
+        a.iter_mut().for_each(|value| *value *= -2.0);
+    }
     multiply(&mut sums, &a, &b, k, N);
     let undefined = op.c.iter().fold(0, |mask, &slot| mask | warp.undefined[slot as usize]);
     for (index, &slot) in op.d.iter().enumerate() {

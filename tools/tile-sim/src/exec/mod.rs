@@ -4,6 +4,7 @@ pub(crate) mod bulk;
 mod collective;
 mod copies;
 pub(crate) mod copy;
+pub(crate) mod launch;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -116,6 +117,12 @@ impl Machine<'_> {
                 warp.set(*dst, mask, &out, 0);
             }
             Op::CopyAsync { bytes, to, from, read } => self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *read)?,
+            Op::CancelLaunch { response, barrier, multicast } => {
+                return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
+            }
+            Op::ReplaceInMap { space, address, field, value } => {
+                self.replace_in_map(cluster, cta, warp, mask, *space, *address, *field, *value)?;
+            }
             Op::CopyCommit => self.copy_commit(warp, mask),
             Op::CopyWait { left } => self.copy_wait(cluster, warp, mask, *left)?,
             Op::CopyArrive { address, increment } => {

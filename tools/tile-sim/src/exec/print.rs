@@ -65,7 +65,7 @@ impl Machine<'_> {
                 Ok(warp.local[lane * local as usize + address as u32 as usize])
             }
             LOCAL_BASE | SHARED_BASE | PARAM_BASE => Err(Fault::new("SIM010", "printing reads memory that it cannot")),
-            _ => Ok(self.global.bytes(address, 1)?[0]),
+            _ => Ok(self.global.read(address, 1)?[0]),
         }
     }
     fn string(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<Vec<u8>> {

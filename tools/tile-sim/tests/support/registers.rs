@@ -28,6 +28,8 @@ pub(crate) const E2M1_BYTE: Type = Type { name: "e2m1", bits: 8, numbers: [0, 2 
 pub(crate) const E2M1: Type = Type { name: "e2m1", bits: 4, numbers: [0, 2, 4, 5], sign: 8 };
 pub(crate) const U8: Type = Type { name: "u8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const U4: Type = Type { name: "u4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
+/// Bits, and how pairs of them are counted.
+pub(crate) const B1: Type = Type { name: "b1", bits: 1, numbers: [0, 1, 0, 1], sign: 0 };
 pub(crate) const S8: Type = Type { name: "s8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const S4: Type = Type { name: "s4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
 
@@ -43,6 +45,9 @@ impl Type {
     pub(crate) fn number(self, row: usize, column: usize, salt: usize) -> i64 {
         let hash = (row * 31 + column * 17 + row * column * 7 + salt * 5) % 61 % 7;
         let value = hash as i64 - 3;
+        if self.name == "b1" {
+            return value & 1;
+        }
         if self.sign == 0 && !self.name.starts_with('s') { value.abs() } else { value }
     }
 }

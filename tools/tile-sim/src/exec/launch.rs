@@ -1,0 +1,102 @@
+//! `clusterlaunchcontrol`, which takes clusters from those to be launched, and `tensormap.replace`.
+
+use super::memory::{Place, addresses, place, shared_place};
+use super::{Flow, defined};
+use crate::decode::CANCELED;
+use crate::fault::{Fault, Result};
+use crate::lanes::lanes_of;
+use crate::machine::{Cluster, Machine};
+use crate::order::Actor;
+use crate::pending::{Action, Pending};
+use crate::program::{Address, MapField, Slot, Space};
+use crate::tensor_map::replace;
+use crate::warp::Warp;
+
+/// An answer on its way to shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    to: Vec<usize>,
+    address: u32,
+    barrier: u32,
+    bytes: [u8; 16],
+}
+
+impl Machine<'_> {
+    pub(super) fn cancel_launch(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        (response, barrier): (Address, Address),
+        multicast: bool,
+    ) -> Result<Flow> {
+        let at = addresses(warp, mask, response, Space::SharedCta, 16)?;
+        let barriers = addresses(warp, mask, barrier, Space::SharedCta, 8)?;
+        let actor = self.actor(cta, warp);
+        for lane in lanes_of(mask) {
+            let (_, address) = shared_place(cluster, cta, at[lane] as u32)?;
+            let (_, barrier) = shared_place(cluster, cta, barriers[lane] as u32)?;
+            let to: Vec<usize> = if multicast { (0..cluster.ctas.len()).collect() } else { vec![cta] };
+            let taken = self.waiting.next();
+            let [x, y, z] = taken.unwrap_or_default();
+            let [a, b, c] = self.program.cluster;
+            let low = u64::from(x * a) | u64::from(y * b) << 32;
+            let high = u64::from(z * c) | if taken.is_some() { CANCELED } else { 0 };
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&low.to_le_bytes());
+            bytes[8..].copy_from_slice(&high.to_le_bytes());
+            for &cta in &to {
+                cluster.mbarrier((cta, barrier))?;
+                let state = &mut cluster.ctas[cta];
+                state.shared.begin_async(address, 16, warp.index, &state.fenced).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.order.write(actor, cta, address, 16)?;
+            }
+            self.submit(cluster, Pending { actor, action: Action::Response(Response { to, address, barrier, bytes }) })?;
+        }
+        Ok(Flow::Next)
+    }
+
+    pub(crate) fn respond(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
+        for &cta in &response.to {
+            cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
+            cluster.order.arrive(actor, (cta, response.barrier));
+            cluster.complete_bytes((cta, response.barrier), 16)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn replace_in_map(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        space: Space,
+        address: Address,
+        field: MapField,
+        value: Slot,
+    ) -> Result<()> {
+        let at = addresses(warp, mask, address, space, 128)?;
+        defined(warp, value, mask, "a field of a tensor map")?;
+        for lane in lanes_of(mask) {
+            let value = warp.read(value)[lane];
+            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            match place(cluster, cta, space, at[lane]).map_err(located)? {
+                Place::Global(address) => {
+                    let mut map = self.global.read(address, 128).map_err(located)?.to_vec();
+                    replace(&mut map, field, value).map_err(located)?;
+                    self.global.write(address, &map).map_err(located)?;
+                }
+                Place::Shared(cta, offset) => {
+                    let shared = &mut cluster.ctas[cta].shared;
+                    let mut map = shared.read(offset, 128).map_err(located)?.to_vec();
+                    replace(&mut map, field, value).map_err(located)?;
+                    shared.write(offset, &map, warp.index).map_err(located)?;
+                }
+                _ => return Err(located(Fault::new("SIM012", "a tensor map in memory that cannot hold one is changed"))),
+            }
+        }
+        Ok(())
+    }
+}

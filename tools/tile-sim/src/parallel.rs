@@ -1,0 +1,62 @@
+//! Clusters on all cores, where the program allows it.
+//!
+//! It does when its clusters have no way to speak to one another: no atomic operations on global memory, no loads or stores with an
+//! order, no device allocation, no clock. Then the grid is cut into parts; each runs on a copy of global memory, and what the parts
+//! wrote is put together in their order. The cut depends on the program and its memory alone, so a run is the same on every machine.
+
+use crate::fault::Result;
+use crate::machine::{ClusterIds, Machine};
+use crate::program::{Op, Program};
+use rayon::prelude::*;
+
+const PARTS: u64 = 16;
+/// Bytes that all copies of global memory may take.
+const COPIES: u64 = 256 << 20;
+
+/// The parts of the grid, when there is use in more than one.
+pub(crate) fn parts(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterIds>> {
+    let parts = PARTS.min(all.end);
+    // A byte, and whether it was written.
+    let fits = machine.global.size().checked_mul(2 * parts).is_some_and(|bytes| bytes <= COPIES);
+    if parts < 2 || !fits || !allows(machine.program) {
+        return None;
+    }
+    let start = |part: u64| all.end * part / parts;
+    Some((0..parts).map(|part| ClusterIds { next: start(part), end: start(part + 1), ..all.clone() }).collect())
+}
+
+fn allows(program: &Program) -> bool {
+    const WORDS: &[&str] =
+        &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys", "reduce", "clusterlaunchcontrol"];
+    program.code.iter().all(|instr| {
+        let mut words = program.names[instr.name as usize].split('.');
+        let first = words.next().unwrap_or("");
+        let shared = |name: &str| name.contains(".shared");
+        let name = &program.names[instr.name as usize];
+        match (&instr.op, first) {
+            (Op::Clock { .. } | Op::Call { .. }, _) => false,
+            (_, "atom" | "red") => shared(name),
+            (_, "ld" | "st" | "ldu") => shared(name) || !words.any(|word| WORDS.contains(&word)),
+            (_, "cp" | "clusterlaunchcontrol") => !name.contains("reduce") && first == "cp",
+            _ => true,
+        }
+    })
+}
+
+/// Runs the parts and puts them together.
+pub(crate) fn run(machine: &mut Machine, parts: Vec<ClusterIds>) -> Result<()> {
+    let results: Vec<(Machine, Result<()>)> = parts
+        .into_par_iter()
+        .enumerate()
+        .map(|(number, part)| {
+            let mut own = machine.part(number as u64);
+            let result = own.run_clusters(part);
+            (own, result)
+        })
+        .collect();
+    for (part, result) in results {
+        machine.take(part);
+        result?;
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What programs of other origin may use: sizes of launches, rounding, launch control, tensor maps that change, statistics.
+
+mod support;
+
+use support::{Case, Outcome, kernel, run, word, words};
+
+fn case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
+    let outcome = Case { ptx, grid: [grid, 1, 1], buffer: words(256), options, files: &[] }.run();
+    assert_eq!(outcome.code, 0, "{}", outcome.errors);
+    outcome
+}
+
+/// `%r10` or `%rd10` after some instructions.
+fn result(body: &str, bits: u32) -> u64 {
+    let name = if bits == 64 { "%rd10" } else { "%r10" };
+    let ptx = kernel("sm_90", 1, 64, &format!("{body}\nst.global.b{bits} [%rd1], {name};"));
+    let outcome = case(&ptx, 1, &[]);
+    u64::from(word(&outcome, 0)) | if bits == 64 { u64::from(word(&outcome, 1)) << 32 } else { 0 }
+}
+
+#[test]
+fn products_of_24_bits() {
+    for (instruction, expected) in [
+        ("mul24.lo.u32 %r10, 0xff000003, 0x800005;", 0x0280_000fu32.wrapping_sub(0x0100_0000)),
+        ("mul24.hi.u32 %r10, 0x800000, 0x800000;", 0x4000_0000),
+        ("mul24.lo.s32 %r10, 0x00ffffff, 7;", -7i32 as u32),
+        ("mul24.hi.s32 %r10, 0x00800000, 0x00010000;", (-(1i64 << 39) >> 16) as u32),
+        ("mad24.lo.s32 %r10, 1000, 1000, -1;", 999_999),
+        ("mad24.hi.sat.s32 %r10, 0x7fffff, 0x7fffff, 0x7fffffff;", 0x7fff_ffff),
+    ] {
+        assert_eq!(result(instruction, 32), u64::from(expected), "{instruction}");
+    }
+}
+
+#[test]
+fn directed_rounding_of_doubles() {
+    let (one, tiny) = ("0d3FF0000000000000", "0d3C00000000000000");
+    let (up, down) = (1.0f64.next_up().to_bits(), 1.0f64.next_down().to_bits());
+    for (instruction, expected) in [
+        (format!("add.rz.f64 %rd10, {one}, {tiny};"), 1f64.to_bits()),
+        (format!("add.rp.f64 %rd10, {one}, {tiny};"), up),
+        (format!("sub.rm.f64 %rd10, {one}, {tiny};"), down),
+        (format!("sub.rn.f64 %rd10, {one}, {tiny};"), 1f64.to_bits()),
+        (format!("fma.rp.f64 %rd10, {tiny}, {tiny}, {one};"), up),
+        ("mul.rm.f64 %rd10, 0d3FF0000000000001, 0d3FF0000000000001;".into(), 0x3ff0_0000_0000_0002),
+        ("mul.rp.f64 %rd10, 0d3FF0000000000001, 0d3FF0000000000001;".into(), 0x3ff0_0000_0000_0003),
+        ("div.rz.f64 %rd10, 0d3FF0000000000000, 0d4008000000000000;".into(), 0x3fd5_5555_5555_5555),
+        ("rcp.rp.f64 %rd10, 0d4008000000000000;".into(), 0x3fd5_5555_5555_5556),
+        ("sqrt.rm.f64 %rd10, 0d4000000000000000;".into(), 0x3ff6_a09e_667f_3bcc),
+        ("cvt.rp.f64.s64 %rd10, 9007199254740993;".into(), 0x4340_0000_0000_0001),
+    ] {
+        assert_eq!(result(&instruction, 64), expected, "{instruction}");
+    }
+}
+
+#[test]
+fn blocks_of_three_dimensions() {
+    let body = "mov.u32 %r4, %tid.y;\nmov.u32 %r5, %tid.z;\nmad.lo.u32 %r6, %r5, 2, %r4;\nmad.lo.u32 %r6, %r6, 4, %r1;\n\
+        mov.u32 %r7, %ntid.z;\nmad.lo.u32 %r8, %r5, 100, %r7;\nmad.lo.u32 %r8, %r4, 1000, %r8;\nmad.lo.u32 %r8, %r1, 10000, %r8;\n\
+        mul.wide.u32 %rd2, %r6, 4;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3], %r8;";
+    let ptx = kernel("sm_80", 32, 64, body).replace(".reqntid 32", ".reqntid 4, 2, 5");
+    let outcome = case(&ptx, 1, &[]);
+    for (at, x, y, z) in [(0, 0, 0, 0), (3, 3, 0, 0), (6, 2, 1, 0), (39, 3, 1, 4), (33, 1, 0, 4)] {
+        assert_eq!(word(&outcome, at), x * 10000 + y * 1000 + z * 100 + 5, "thread {at}");
+    }
+    assert_eq!(word(&outcome, 40), 40);
+    let open = ptx.replace(".reqntid 4, 2, 5\n", "");
+    assert_eq!(case(&open, 1, &["--block", "4,2,5"]).out, outcome.out);
+    assert_eq!(run(&ptx, &["--block", "4,2,4"]).code, 1);
+    assert_eq!(run(&ptx, &["--block", "4,2,5,6"]).code, 2);
+}
+
+#[test]
+fn dynamic_shared_memory() {
+    let body = "mov.u32 %r3, dynamic;\nst.shared.b32 [%r3+124], %r1;\nld.shared.b32 %r4, [dynamic+124];\nmov.u32 %r5, %dynamic_smem_size;\n\
+        st.global.b32 [%rd1], %r5;";
+    let ptx =
+        kernel("sm_80", 1, 64, body).replace(".visible .global", ".extern .shared .align 16 .b8 dynamic[];\n.visible .global");
+    assert_eq!(word(&case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
+    let refused = run(&ptx, &[]);
+    assert!(refused.code == 1 && refused.errors.contains("give --dynamic-shared"), "{}", refused.errors);
+    assert_eq!(run(&ptx, &["--dynamic-shared", "1000000"]).code, 1);
+}
+
+/// The first cluster takes the others away from the grid and notes, for each block, who did its work.
+const CANCEL: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+16], %r3;\n\
+    mov.b32 %r4, 0;\nNEXT:\nmul.wide.u32 %rd2, %r11, 4;\nadd.s64 %rd3, %rd1, %rd2;\nadd.s32 %r12, %r10, 1000;\nst.global.b32 [%rd3], %r12;\n\
+    fence.proxy.async.shared::cta;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+16], 16;\n\
+    clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [smem], [smem+16];\n\
+    W:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+16], %r4;\n@!%p2 bra W;\nxor.b32 %r4, %r4, 1;\nld.shared.b128 %rq1, [smem];\n\
+    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %rq1;\n@!%p1 ret;\n\
+    clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r11, _, _, _}, %rq1;\nbra NEXT;";
+
+#[test]
+fn launches_are_cancelled() {
+    let ptx = kernel("sm_100a", 1, 64, CANCEL).replace(".reg .pred", ".reg .b128 %rq<3>;\n.reg .pred");
+    for delivery in ["early", "late"] {
+        let outcome = case(&ptx, 5, &["--delivery", delivery, "--races", "error"]);
+        assert_eq!((0..6).map(|at| word(&outcome, at)).collect::<Vec<_>>(), [1000, 1000, 1000, 1000, 1000, 5]);
+    }
+    let part = ptx.replace("get_first_ctaid.v4.b32.b128 {%r11, _, _, _}", "get_first_ctaid::x.b32.b128 %r11");
+    assert_eq!(word(&case(&part, 3, &[]), 2), 1000);
+}
+
+/// Copies of 32 words with a map that is first written to the end of the buffer.
+fn mapped(change: &str, copy: &str, recipe: &str) -> Outcome {
+    let body = format!(
+        "mov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+512], %r3;\nadd.s64 %rd10, %rd1, 896;\n{}{change}fence.proxy.async;\n\
+         mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], 128;\n{copy}\nmov.b32 %r4, 0;\n\
+         W:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n{}",
+        (0..16)
+            .map(|n| format!("ld.param.b64 %rd11, [k_param_1+{0}];\nst.global.b64 [%rd10+{0}], %rd11;\n", 8 * n))
+            .collect::<String>(),
+        (0..32).map(|n| format!("ld.shared.b32 %r5, [smem+{0}];\nst.global.b32 [%rd1+{0}], %r5;\n", 4 * n)).collect::<String>()
+    );
+    let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
+    let ptx = kernel("sm_100a", 1, 1024, &body).replace("(.param .u64 k_param_0)", hidden);
+    case(&format!("//!tile ptx 1 final\n//!tile tensor-map {recipe}\n{ptx}"), 1, &[])
+}
+
+const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",base:Param(0),element:Int32,dims:[Const(16),Const(14)],strides:[Const(64)],\
+    extent:[8,4],swizzle:None,tf32:false)";
+
+#[test]
+fn tensor_maps_are_changed() {
+    let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
+    let box_at = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
+        (0..8).for_each(|column| assert_eq!(word(outcome, (8 * row + column) as usize), word_at(row, column)));
+    };
+    let plain = mapped("", copy, MATRIX);
+    (0..4).for_each(|row| box_at(&plain, row, &|row, column| (row + 1) * 16 + column));
+    let moved = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
+        tensormap.replace.tile.global_dim.global.b1024.b32 [%rd10], 0, 6;\ntensormap.replace.tile.global_stride.global.b1024.b64 [%rd10], 0, 32;\n";
+    let moved = mapped(moved, copy, MATRIX);
+    (0..4).for_each(|row| box_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
+}
+
+#[test]
+fn four_rows_of_a_matrix() {
+    let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes \
+        [smem], [%rd10, {4, 9, 2, 30, 5}], [smem+512];";
+    let outcome = mapped("", copy, &MATRIX.replace("[8,4]", "[8,1]"));
+    for (at, row) in [9, 2, 30, 5].into_iter().enumerate() {
+        for column in 0..8 {
+            assert_eq!(word(&outcome, 8 * at + column as usize), if row < 14 { row * 16 + 4 + column } else { 0 });
+        }
+    }
+}
+
+/// Blocks that do not speak to one another run on all cores; what they leave is the same.
+#[test]
+fn many_blocks() {
+    let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r4, [%rd3];\n\
+        mad.lo.u32 %r4, %r4, 3, 1;\nst.global.b32 [%rd3], %r4;";
+    let ptx = kernel("sm_80", 1, 64, body);
+    let outcome = case(&ptx, 250, &["--stats", "stats.json"]);
+    assert!((0..256).all(|at| word(&outcome, at) == if at < 250 { at as u32 * 3 + 1 } else { at as u32 }));
+    assert!(outcome.stats.contains("\"global_bytes\": 2000"), "{}", outcome.stats);
+    let last = Case { ptx: &ptx, grid: [257, 1, 1], buffer: words(256), options: &[], files: &[] }.run();
+    assert!(last.code == 1 && last.errors.contains("cluster [256, 0, 0]"), "{}", last.errors);
+    let sum = "mov.u32 %r3, %ctaid.x;\natom.global.add.u32 %r4, [%rd1], %r3;";
+    assert_eq!(word(&case(&kernel("sm_80", 1, 64, sum), 100, &[]), 0), 4950);
+}
+
+#[test]
+fn counts_of_loops() {
+    let body = "mov.b32 %r3, 0;\nmov.b32 %r4, 1;\nmbarrier.init.shared.b64 [smem+64], %r4;\nLOOP:\nshl.b32 %r5, %r1, 3;\nadd.s32 %r5, %r5, %r2;\n\
+        ld.global.b32 %r6, [%rd1];\nadd.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 5;\n@%p1 bra LOOP;";
+    let outcome = case(&kernel("sm_90", 32, 128, body), 1, &["--stats", "stats.json"]);
+    for part in ["\"label\": \"LOOP\"", "\"repeats\": 4", "\"ld.global.b32\": 5", "\"global_sectors\": 5", "\"failed_waits\": 0"] {
+        assert!(outcome.stats.contains(part), "{part}: {}", outcome.stats);
+    }
+}
