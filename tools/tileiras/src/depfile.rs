@@ -5,7 +5,7 @@ use base::diag::{Diagnostic, Result};
 use common::cl::Parsed;
 use std::path::{Path, PathBuf};
 
-/// Writes the depfile when one is asked for. It names the input, the pipeline file, the tools and ptxas, so that a new tool
+/// Writes the depfile when one is asked for. It names the input, the pipeline file, the tools, libdevice and ptxas, so that a new tool
 /// rebuilds what an old one made.
 pub(crate) fn write(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<()> {
     let path = match parsed.get("MF") {
@@ -22,14 +22,15 @@ pub(crate) fn write(parsed: &Parsed, steps: &[Step], input: &str, output: &str) 
     common::write_file(Some(&path), (line + "\n").as_bytes())
 }
 
-/// Everything an output is made with: the pipeline file, the tools, ptxas.
+/// Everything an output is made with: the pipeline file, the tools, libdevice, ptxas.
 pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Vec<String> {
     let folder = tools_folder();
     let mut files: Vec<String> = parsed.get("pipeline").map(str::to_string).into_iter().collect();
     files.extend(steps.iter().map(|step| folder.join(&step.tool).display().to_string()));
-    if steps.iter().any(|step| step.tool == "tile-link") {
-        files.extend(common::toolkit::ptxas().ok().map(|ptxas| ptxas.path.display().to_string()));
-    }
+    let runs = |tool| steps.iter().any(|step| step.tool == tool);
+    let pieces = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
+    let found = pieces.into_iter().filter(|(tool, _)| runs(tool)).filter_map(|(_, find)| find().ok());
+    files.extend(found.map(|found| found.path.display().to_string()));
     files
 }
 

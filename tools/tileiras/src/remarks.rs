@@ -87,7 +87,7 @@ fn kind(outcome: Outcome) -> (&'static str, &'static str) {
 fn category(category: Category) -> &'static str {
     match category {
         Category::Memory => "Memory",
-        Category::TensorCore => "TensorCore",
+        Category::TensorCore => "Tensor-core",
         Category::Other => "Other",
     }
 }
@@ -112,11 +112,13 @@ fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     functions.dedup();
     for function in functions {
         let _ = writeln!(out, "in function: {function}:\n");
+        let mut between = "";
         for group in [Category::Memory, Category::TensorCore, Category::Other] {
             let within = entries.iter().filter(|entry| entry.function == function && entry.category == group);
             for (index, entry) in within.enumerate() {
                 if index == 0 {
-                    let _ = writeln!(out, "  category: {}", category(group));
+                    let _ = writeln!(out, "{between}  category: {}", category(group));
+                    between = "\n";
                 }
                 let _ = writeln!(out, "    remark[{}]: {}", kind(entry.outcome).0, entry.message);
                 if let Some((file, line, column)) = envelope.debug.position(entry.loc) {
@@ -133,7 +135,7 @@ fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
 /// One document for each remark, in the schema of LLVM's remarks.
 fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     let mut out = String::new();
-    for entry in entries {
+    for (index, entry) in entries.iter().enumerate() {
         let _ = writeln!(out, "--- !{}", kind(entry.outcome).1);
         let _ = writeln!(out, "{:16} {}", "Pass:", category(entry.category));
         let _ = writeln!(out, "{:16} {}", "Name:", scalar(&entry.name));
@@ -141,7 +143,8 @@ fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
             let _ = writeln!(out, "{:16} {{ File: {}, Line: {line}, Column: {column} }}", "DebugLoc:", quoted(file));
         }
         let _ = writeln!(out, "{:16} {}", "Function:", scalar(&entry.function));
-        let _ = writeln!(out, "Args:\n  - Remark:      {}\n  - Pass:        {}\n...", quoted(&entry.message), scalar(&entry.pass));
+        let (id, remark, pass) = (index + 1, quoted(&entry.message), scalar(&entry.pass));
+        let _ = writeln!(out, "Args:\n  - RemarkId:    {id}\n  - Remark:      {remark}\n  - Pass:        {pass}\n...");
     }
     out
 }
@@ -212,6 +215,6 @@ mod tests {
         );
         let yaml = as_yaml(&envelope, &entries);
         assert!(yaml.contains("DebugLoc:        { File: 'it''s.py', Line: 4, Column: 9 }\nFunction:        k\n"), "{yaml}");
-        assert!(yaml.contains("--- !Failure\nPass:            TensorCore\n"), "{yaml}");
+        assert!(yaml.contains("--- !Failure\nPass:            Tensor-core\n"), "{yaml}");
     }
 }
