@@ -161,6 +161,19 @@ fn dry_runs_and_depfiles_survive_odd_names() {
         assert_eq!(before.code, Some(0), "{name}: {}\n{rule}", before.stderr);
         assert!(!before.text().contains("rebuilt"), "{name}: {rule}");
     }
+    // Shells can name a file with a line break in it; make and ninja cannot, which is said before anything is written.
+    let name = "a\nb.bc";
+    fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
+    let mut command = Command::new("bash");
+    let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "broken line", name]).ok("--dry-run");
+    command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
+    assert_eq!(finish(command, b"").code, Some(0));
+    for option in ["-MD", "--emit-ninja=build.ninja"] {
+        let ran = drive(folder.path(), &["--gpu-name=sm_80", option, "-o", "no output", name]);
+        assert_eq!(ran.code, Some(1), "{option}: {}", ran.stderr);
+        assert!(ran.stderr.contains("which has a line break"), "{option}: {}", ran.stderr);
+        assert!(!folder.path().join("no output").exists() && !folder.path().join("build.ninja").exists());
+    }
 }
 
 fn with_first(folder: &Path) -> std::ffi::OsString {

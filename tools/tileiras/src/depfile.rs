@@ -5,21 +5,32 @@ use base::diag::{Diagnostic, Result};
 use common::cl::Parsed;
 use std::path::{Path, PathBuf};
 
-/// Writes the depfile when one is asked for. It names the input, the pipeline file, the tools, libdevice and ptxas, so that a new tool
+/// A depfile to be written once the output is.
+pub(crate) struct Depfile {
+    path: PathBuf,
+    text: String,
+}
+
+/// The depfile when one is asked for. It names the input, the pipeline file, the tools, libdevice and ptxas, so that a new tool
 /// rebuilds what an old one made.
-pub(crate) fn write(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<()> {
+pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
         None if parsed.flag("MD") => Path::new(output).with_extension("d"),
-        None => return Ok(()),
+        None => return Ok(None),
     };
-    let sources = [vec![input.to_string()], toolchain(parsed, steps)].concat();
-    let mut line = escape(parsed.get("MT").unwrap_or(output))? + ":";
-    for source in &sources {
-        line += " \\\n  ";
-        line += &escape(source)?;
+    let mut text = escape(parsed.get("MT").unwrap_or(output))? + ":";
+    for source in [vec![input.to_string()], toolchain(parsed, steps)].concat() {
+        text += " \\\n  ";
+        text += &escape(&source)?;
     }
-    common::write_file(Some(&path), (line + "\n").as_bytes())
+    Ok(Some(Depfile { path, text: text + "\n" }))
+}
+
+impl Depfile {
+    pub(crate) fn write(&self) -> Result<()> {
+        common::write_file(Some(&self.path), self.text.as_bytes())
+    }
 }
 
 /// Everything an output is made with: the pipeline file, the tools, libdevice, ptxas.
@@ -27,7 +38,7 @@ pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Vec<String> {
     let folder = tools_folder();
     let mut files: Vec<String> = parsed.get("pipeline").map(str::to_string).into_iter().collect();
     files.extend(steps.iter().map(|step| folder.join(&step.tool).display().to_string()));
-    let runs = |tool| steps.iter().any(|step| step.tool == tool);
+    let runs = |tool: &str| steps.iter().any(|step| step.tool == tool);
     let pieces = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
     let found = pieces.into_iter().filter(|(tool, _)| runs(tool)).filter_map(|(_, find)| find().ok());
     files.extend(found.map(|found| found.path.display().to_string()));

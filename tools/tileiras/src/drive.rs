@@ -49,6 +49,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
         crate::print(&mut std::io::stdout(), &shell_commands(&steps, input, output));
         return Ok(String::new());
     }
+    let depfile = depfile::of(parsed, &steps, input, output).map_err(|error| Stop::new(exit::USAGE, error.message))?;
     let remarks = Wanted::of(parsed)?;
     let cache = if remarks.is_none() { Cache::of(parsed)? } else { None };
     let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, input)?)));
@@ -60,7 +61,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
-    let written = write_output(output, &compiled.output).and_then(|()| depfile::write(parsed, &steps, input, output));
+    let written = write_output(output, &compiled.output).and_then(|()| depfile.map_or(Ok(()), |depfile| depfile.write()));
     match written {
         Ok(()) => Ok(compiled.text),
         Err(error) => Err(Stop { code: exit::CONFIGURATION, text: format!("{}error: {}\n", compiled.text, error.message) }),
