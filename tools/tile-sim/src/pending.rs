@@ -6,7 +6,8 @@
 use crate::exec::bulk::{Load, Store};
 use crate::exec::copy::Copy;
 use crate::exec::launch::Response;
-use crate::exec::tcgen05::{Fill, Product};
+use crate::exec::tcgen05::Fill;
+use crate::exec::tensor_product::Product;
 use crate::fault::Result;
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;

@@ -11,6 +11,7 @@ mod memory;
 pub(crate) mod mma;
 mod print;
 pub(crate) mod tcgen05;
+pub(crate) mod tensor_product;
 pub(crate) mod wgmma;
 
 pub(crate) use mbarrier::Mbarrier;
