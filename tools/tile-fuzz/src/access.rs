@@ -69,7 +69,8 @@ impl Generator {
     ) -> (Value, Value) {
         let types = [self.build.tile(kind), self.build.token()];
         let (memory_ordering, memory_scope) = self.load_order();
-        let load = Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints: None, source, mask, padding_value, token };
+        let optimization_hints = self.access_hints();
+        let load = Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints, source, mask, padding_value, token };
         let results = self.build.ops(load, &types);
         (results[0], results[1])
     }

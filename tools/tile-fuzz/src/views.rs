@@ -5,7 +5,7 @@ use crate::program::Generator;
 use base::Scalar;
 use base::ir::Value;
 use base::memory::{MemoryOrdering, MemoryScope, Padding};
-use tileir::types::DYNAMIC;
+use tileir::types::{DYNAMIC, Dictionary};
 use tileir::{Attribute, Op, TypeId};
 
 /// A tensor in memory; dynamic extents and strides are operands.
@@ -72,7 +72,7 @@ impl Generator {
         let load = Op::LoadViewTko {
             memory_ordering,
             memory_scope,
-            optimization_hints: None,
+            optimization_hints: self.access_hints(),
             inbounds: Box::default(),
             view,
             index: index.into(),
@@ -88,6 +88,20 @@ impl Generator {
             1 => (MemoryOrdering::Acquire, Some(MemoryScope::TileBlock)),
             _ => (MemoryOrdering::Weak, None),
         }
+    }
+
+    /// Wishes about an access, for some targets.
+    pub(crate) fn access_hints(&mut self) -> Option<Box<Dictionary>> {
+        if !self.random.one_in(6) {
+            return None;
+        }
+        let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
+        let latency = Attribute::Integer { ty: number, bits: 1 + self.random.below(10) as u64 };
+        let wishes = [("latency", latency), ("allow_tma", Attribute::Bool(self.random.one_in(2)))];
+        let wishes: Vec<_> = wishes.map(|(name, wish)| (self.build.string(name), wish)).into();
+        let targets = ["sm_80", "sm_90", "sm_100", "sm_120"];
+        let hints = targets.map(|target| (self.build.string(target), Attribute::Dictionary(wishes.clone().into())));
+        Some(Box::new(hints.into()))
     }
 
     fn padding(&mut self, scalar: Scalar) -> Padding {
@@ -177,10 +191,10 @@ impl Generator {
     pub(crate) fn store_view(&mut self, view: Value, index: &[Value], tile: Value, token: Option<Value>) -> Value {
         let ty = self.build.token();
         let (memory_ordering, memory_scope) = self.store_order();
-        let inbounds = Box::default();
-        let index = index.into();
-        let store =
-            Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints: None, inbounds, tile, view, index, token };
+        // All stores are to tiles that are whole.
+        let inbounds = if self.random.one_in(3) { vec![true; index.len()].into() } else { Box::default() };
+        let (index, optimization_hints) = (index.into(), self.access_hints());
+        let store = Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, tile, view, index, token };
         self.build.op(store, ty)
     }
 
