@@ -63,15 +63,15 @@ struct Folded {
 }
 
 impl Generator {
-    fn fold(&mut self, scalar: Scalar) -> Fold {
-        match scalar {
+    fn fold(&mut self, kind: &Kind) -> Fold {
+        match kind.scalar {
             Scalar::I1 => self.random.pick(&[Fold::And, Fold::Or, Fold::Xor]),
-            _ if scalar.is_int() => {
+            scalar if scalar.is_int() => {
                 let all = [Fold::Add, Fold::Add, Fold::Mul, Fold::Min, Fold::Max, Fold::UMax, Fold::And, Fold::Or, Fold::Xor];
                 self.random.pick(&all)
             }
-            // A long sum has more digits than this type.
-            Scalar::BF16 => self.random.pick(&[Fold::Min, Fold::Max]),
+            // A long sum has more digits than these types.
+            Scalar::BF16 | Scalar::F16 if kind.count() > 256 => self.random.pick(&[Fold::Min, Fold::Max]),
             _ => self.random.pick(&[Fold::Min, Fold::Max, Fold::Add]),
         }
     }
@@ -92,8 +92,7 @@ impl Generator {
             let tile = self.some(&kind);
             tiles.push((tile, kind));
         }
-        let folds: Vec<Fold> =
-            tiles.iter().map(|(_, kind)| kind.scalar).collect::<Vec<_>>().iter().map(|s| self.fold(*s)).collect();
+        let folds: Vec<Fold> = tiles.iter().map(|(_, kind)| self.fold(kind)).collect();
         for ((tile, kind), fold) in tiles.iter_mut().zip(&folds) {
             if kind.scalar.is_float() && matches!(fold, Fold::Add) {
                 // The largest sum has to be exact in the narrowest type.
