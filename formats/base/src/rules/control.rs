@@ -6,7 +6,7 @@ use crate::ir::{Op as OpId, Region};
 use crate::{Body, Loc, Value};
 
 /// Ops in each other, so that code may walk them by recursion.
-const MOST_NESTED: u32 = 256;
+pub const MOST_NESTED: u32 = 256;
 
 struct Regions<'a, O, T> {
     body: &'a Body<O, T>,

@@ -11,7 +11,7 @@ mod module;
 mod nesting;
 mod types;
 
-pub use control::regions;
+pub use control::{MOST_NESTED, regions};
 pub use elements::is_ptr;
 pub use memory::{LOADED, STORED, STRONG, multiplies};
 pub use module::names;

@@ -11,8 +11,9 @@ mod structure;
 mod types;
 
 use base::core_ops::Core;
-use base::diag::Result;
+use base::diag::{Diagnostic, Result};
 use base::ir::{Block, Op as OpId, Region};
+use base::rules::{MOST_NESTED, Nesting};
 use base::tile::{Dense, Space};
 use base::{DebugInfo, Loc, Value};
 use provenance::Provenance;
@@ -94,6 +95,10 @@ impl<'a> Converter<'a> {
             converter.fill(from, to)?;
         }
         let converted = base::text::compact(&converter.out);
+        if Nesting::of(&converted.body, converted.region).deepest > MOST_NESTED {
+            let message = format!("'{}' has ops nested deeper than {MOST_NESTED} levels, which is not supported", converted.name);
+            return Err(Diagnostic::unsupported("LAA004", message).at_loc(debug, converted.loc));
+        }
         debug_assert!(converted.body.ops.values().all(|op| debug.locs.get(op.loc).is_some()));
         Ok(converted)
     }
