@@ -4,14 +4,16 @@
 //! met at a barrier, and the other has fenced too (`::after_thread_sync`). What a product writes, and that it has read, is known
 //! when a barrier was waited for that a commit after it arrived at; until then it is even the issuing warp's own loads that may
 //! not touch it. Products and copies that one warp issues follow one another anyhow. Time is counted in fences and commits. A cell
-//! is a column of the 32 lanes that one warp of four reaches.
+//! is a column of sixteen lanes.
 
 use crate::fault::{Fault, Result};
 use crate::order::{Actor, Order};
 use crate::tmem::{COLUMNS, LANES};
 use std::ops::Range;
 
-const GROUPS: usize = LANES / 32;
+const GROUPS: usize = LANES / 16;
+/// All groups of lanes, as bits.
+pub(crate) const ALL_LANES: u8 = u8::MAX;
 /// Cells of loads that a warp may have under way.
 const LOADS: usize = 1 << 16;
 
@@ -122,14 +124,7 @@ impl Order {
     }
 
     /// A warp, or a product that it issues, touches columns of some groups of lanes.
-    pub(crate) fn tensor_touch(
-        &mut self,
-        actor: Actor,
-        cta: usize,
-        groups: Range<usize>,
-        columns: Range<u32>,
-        touch: Touch,
-    ) -> Result<()> {
+    pub(crate) fn tensor_touch(&mut self, actor: Actor, cta: usize, groups: u8, columns: Range<u32>, touch: Touch) -> Result<()> {
         if self.count == 0 {
             return Ok(());
         }
@@ -145,7 +140,7 @@ impl Order {
         };
         let mut loads = Vec::new();
         for column in columns {
-            for group in groups.clone() {
+            for group in (0..GROUPS).filter(|group| groups >> group & 1 == 1) {
                 let index = column as usize * GROUPS + group;
                 let Some(cell) = self.tensor.cells[cta].get(index) else { continue };
                 let before = cell.write.iter().chain(cell.reads.iter().filter(|_| writes));

@@ -80,6 +80,13 @@ impl Tmem {
             _ => Err(Fault::new("SIM081", format!("column {column} of tensor memory is not allocated"))),
         }
     }
+    /// The word of a lane and a column of an access, checked.
+    pub(crate) fn cell(&self, lane: usize, column: u32) -> Result<usize> {
+        match lane {
+            0..LANES => Ok(lane * COLUMNS + self.column(column)?),
+            _ => Err(Fault::new("SIM081", format!("there is no lane {lane} of tensor memory"))),
+        }
+    }
     /// Notes the begin or the end of a store to a cell.
     pub(crate) fn storing(&mut self, lane: usize, column: u32, begin: bool) {
         let count = &mut self.storing[column as usize][lane / 32];
@@ -91,16 +98,16 @@ impl Tmem {
         lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
     }
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
-        Ok(self.words[lane * COLUMNS + self.column(column)?])
+        Ok(self.words[self.cell(lane, column)?])
     }
     /// Whether a word was set since its column was allocated.
     pub(crate) fn is_defined(&self, lane: usize, column: u32) -> bool {
         self.defined.get(lane * COLUMNS + column as usize).copied().unwrap_or(false)
     }
     pub(crate) fn write(&mut self, lane: usize, column: u32, value: u32) -> Result<()> {
-        let column = self.column(column)?;
-        self.words[lane * COLUMNS + column] = value;
-        self.defined[lane * COLUMNS + column] = true;
+        let cell = self.cell(lane, column)?;
+        self.words[cell] = value;
+        self.defined[cell] = true;
         Ok(())
     }
 }

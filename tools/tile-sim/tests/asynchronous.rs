@@ -123,6 +123,7 @@ fn tensor_memory() {
     rule("SIM040", &ptx, "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+8192];\n", "", &[]);
     rule("SIM081", &ptx, "%r1, 96", "%r1, 32", &[]);
     rule("SIM081", &ptx, "[%r14+31]", "[%r14+32]", &[]);
+    rule("SIM081", &ptx, "%r13, %r12, 16;", "%r13, %r12, 16;\nor.b32 %r13, %r13, 0x100000;", &[]);
     rule("SIM083", &ptx, "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\n", "", &[]);
     rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
 }

@@ -10,7 +10,7 @@ use crate::machine::{Cluster, Cta, Delivery, Machine};
 use crate::order::{Actor, Order};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, CopyShape, Op, Slot, Space};
-use crate::tensor_order::Touch;
+use crate::tensor_order::{ALL_LANES, Touch};
 use crate::tmem::Shape;
 use crate::warp::{Wait, Warp};
 use std::collections::BTreeSet;
@@ -158,7 +158,8 @@ impl Machine<'_> {
         let access = Access { pc, address, values };
         let tmem = &cluster.ctas[cta].tmem;
         for_each_cell(op, &access, |_, _, (lane, _), column| {
-            let column = tmem.column(column)?;
+            tmem.cell(lane, column)?;
+            let column = column as usize;
             if tmem.product[column] > 0 {
                 return Err(Fault::new(
                     "SIM034",
@@ -171,13 +172,15 @@ impl Machine<'_> {
             Ok(())
         })?;
         let mut columns = BTreeSet::new();
-        for_each_cell(op, &access, |_, _, _, column| {
+        let mut groups = 0;
+        for_each_cell(op, &access, |_, _, (lane, _), column| {
             columns.insert(column);
+            groups |= 1 << (lane / 16);
             Ok(())
         })?;
         let (actor, touch) = (self.actor(cta, warp), if load { Touch::Load } else { Touch::Store });
         for column in columns {
-            cluster.order.tensor_touch(actor, cta, first / 32..first / 32 + 1, column..column + 1, touch)?;
+            cluster.order.tensor_touch(actor, cta, groups, column..column + 1, touch)?;
         }
         // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them.
         if load || self.options.delivery == Delivery::Early {
@@ -270,7 +273,7 @@ impl Fill {
     fn touch(&self, order: &mut Order, actor: Actor) -> Result<()> {
         let first = self.to & 0xffff;
         let columns = first..first + self.shape.size().1 / 4;
-        self.ctas().try_for_each(|cta| order.tensor_touch(actor, cta, 0..4, columns.clone(), Touch::ProductWrite))
+        self.ctas().try_for_each(|cta| order.tensor_touch(actor, cta, ALL_LANES, columns.clone(), Touch::ProductWrite))
     }
     /// Notes the begin or the end of its reading of shared memory.
     fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {

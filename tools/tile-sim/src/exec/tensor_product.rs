@@ -10,7 +10,7 @@ use crate::order::{Actor, Order};
 use crate::pending::{Action, Pending};
 use crate::product::{Accumulator, Kind, multiply};
 use crate::program::{Address, Slot, TensorKind, TensorProduct};
-use crate::tensor_order::Touch;
+use crate::tensor_order::{ALL_LANES, Touch};
 use crate::warp::Warp;
 use base::Scalar;
 use std::ops::Range;
@@ -233,17 +233,24 @@ impl Product {
         let columns = |address: u32, count: usize| (address & 0xffff)..(address & 0xffff) + count as u32;
         let (d, a) = self.columns();
         for cta in self.ctas() {
-            let mut touch = |columns, touch| order.tensor_touch(actor, cta, 0..4, columns, touch);
-            touch(a.clone(), Touch::ProductRead)?;
+            let mut touch = |columns, touch| order.tensor_touch(actor, cta, ALL_LANES, columns, touch);
             if let Some((scale_a, scale_b)) = self.scales {
                 touch(columns(scale_a, (self.form.m / self.ctas().len()).div_ceil(32)), Touch::ProductRead)?;
                 if cta == self.cta {
                     touch(columns(scale_b, self.form.n.div_ceil(32)), Touch::ProductRead)?;
                 }
             }
-            touch(d.clone(), Touch::ProductWrite)?;
+            order.tensor_touch(actor, cta, self.groups(), a.clone(), Touch::ProductRead)?;
+            order.tensor_touch(actor, cta, self.groups(), d.clone(), Touch::ProductWrite)?;
         }
         Ok(())
+    }
+    /// The groups of sixteen lanes that the rows are in.
+    fn groups(&self) -> u8 {
+        let rows = self.form.m / self.ctas().len();
+        let columns = [0, self.form.n - 1];
+        let lanes = (0..rows).flat_map(|row| columns.map(|column| self.lane(row, column, self.d, rows).0));
+        lanes.fold(0, |groups, lane| groups | 1 << (lane / 16 % 8))
     }
     /// The shared memory that it reads in each of its CTAs, in pieces of 16 bytes.
     fn chunks(&self) -> Result<Vec<u32>> {
