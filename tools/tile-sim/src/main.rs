@@ -59,6 +59,10 @@ const ABOUT: About = About {
     examples: &[
         ("tile-sim k.ptx --launch launch.json --out-dir out", "run a kernel, write its output buffers"),
         ("tile-sim k.ptx --launch launch.json --out-dir out --delivery late", "with asynchronous work as late as allowed"),
+        (
+            "tile-sim k.ptx --launch launch.json --out-dir out --stats stats.json",
+            "count instructions, traffic and conflicts, by loop",
+        ),
     ],
     passes: &[],
 };
