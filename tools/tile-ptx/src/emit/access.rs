@@ -12,6 +12,7 @@ use tileas::Layout;
 
 impl<'c> Emitter<'c, '_> {
     /// Reads as many neighbouring elements of a tile as `otherwise` has, which stand for them where the condition does not hold.
+    /// What it gives, vectors or values as they are in memory, becomes registers by [`Self::apart`].
     pub(super) fn read_where(
         &self,
         cond: Option<IntValue<'c>>,
@@ -21,17 +22,23 @@ impl<'c> Emitter<'c, '_> {
         order: Order,
     ) -> Vec<Val<'c>> {
         let (ir, elem, width) = (self.ir, self.elem(tile), otherwise.len());
+        let stored = |values: &[Val<'c>]| values.iter().map(|value| self.memory_form(elem, *value)).collect::<Vec<_>>();
+        let otherwise = stored(otherwise);
         if order.semantics != MemoryOrdering::Weak || elem.bits() == 4 {
-            return self.guarded(cond, otherwise, |e| e.read_apart(elem, ptr, width, order));
+            return self.guarded(cond, &otherwise, |e| stored(&e.read_apart(elem, ptr, width, order)));
         }
-        let ty = ir.vector_type(ir.stored(elem), width as u32);
-        let read = || ir.load(ty, ptr, elem.bytes() * width as u32);
-        let apart = |vector| ir.unpack(vector, width).into_iter().map(|value| self.register_form(elem, value)).collect();
-        if !self.packing.keeps_vectors(tile, elem) {
-            return self.guarded(cond, otherwise, |_| apart(read()));
+        let read = || ir.load(ir.vector_type(ir.stored(elem), width as u32), ptr, elem.bytes() * width as u32);
+        if self.packing.keeps_vectors(tile, elem) {
+            return self.guarded(cond, &[ir.pack(&otherwise)], |_| vec![read()]);
         }
-        let stored: Vec<Val<'c>> = otherwise.iter().map(|value| self.memory_form(elem, *value)).collect();
-        apart(self.guarded(cond, &[ir.pack(&stored)], |_| vec![read()])[0])
+        self.guarded(cond, &otherwise, |_| ir.unpack(read(), width))
+    }
+
+    /// The registers of a tile from what was read of it.
+    pub(super) fn apart(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
+        let count = |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
+        let values = read.into_iter().flat_map(|value| self.ir.unpack(value, count(&value)));
+        values.map(|value| self.register_form(elem, value)).collect()
     }
 
     /// Reads neighbouring elements one by one, as order towards other threads demands; elements of four bits two by two.

@@ -50,7 +50,8 @@ impl<'c> Emitter<'c, '_> {
                         Some(other) => self.get(*other)[first..first + width].to_vec(),
                         None => vec![self.ir.constant(elem, 0); width],
                     };
-                    registers.extend(self.read_where(self.both(mask, speaks), &otherwise, results[0], at, *order));
+                    let read = self.read_where(self.both(mask, speaks), &otherwise, results[0], at, *order);
+                    registers.extend(self.apart(elem, read));
                 }
                 if speaks.is_some() {
                     registers = self.agree(&layout, elem, registers);

@@ -96,38 +96,87 @@ impl<'c> Emitter<'c, '_> {
         let ordered = order.semantics != MemoryOrdering::Weak;
         // What others may change meanwhile is read once for all that hold it.
         let speaks = if ordered { self.speaks(layout) } else { None };
-        let mut registers = Vec::with_capacity(layout.registers());
-        for first in (0..layout.registers()).step_by(width) {
-            let (ptr, inside) = self.place(window, layout, first);
-            registers.extend(self.read_where(self.both(inside, speaks), &otherwise, tile, ptr, order));
-        }
+        let pieces = layout.registers() / width;
+        let words = self.in_window(window, pieces, |e, window| {
+            let read = |piece| {
+                let (ptr, inside) = e.place(window, layout, piece * width);
+                e.read_where(e.both(inside, speaks), &otherwise, tile, ptr, order)
+            };
+            (0..pieces).flat_map(read).collect()
+        });
+        let registers = self.apart(elem, words);
         if speaks.is_some() { self.agree(layout, elem, registers) } else { registers }
     }
 
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let speaks = self.speaks(&layout);
-        for first in (0..layout.registers()).step_by(width) {
-            let (ptr, inside) = self.place(window, &layout, first);
-            self.guarded(self.both(inside, speaks), &[], |e| {
-                e.write(elem, ptr, &e.get(tile)[first..first + width], order);
-                Vec::new()
-            });
-        }
+        self.in_window(window, layout.registers() / width, |e, window| {
+            for first in (0..layout.registers()).step_by(width) {
+                let (ptr, inside) = e.place(window, &layout, first);
+                e.guarded(e.both(inside, speaks), &[], |e| {
+                    e.write(elem, ptr, &e.get(tile)[first..first + width], order);
+                    Vec::new()
+                });
+            }
+            Vec::new()
+        });
     }
 
     fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
         let speaks = self.speaks(&layout);
-        for register in 0..layout.registers() {
-            let (ptr, inside) = self.place(window, &layout, register);
-            self.guarded(self.both(inside, speaks), &[], |e| {
-                e.atomic_instruction(&atomic, elem, order, ptr, &[e.get(tile)[register]]);
-                Vec::new()
-            });
-        }
+        self.in_window(window, layout.registers(), |e, window| {
+            for register in 0..layout.registers() {
+                let (ptr, inside) = e.place(window, &layout, register);
+                e.guarded(e.both(inside, speaks), &[], |e| {
+                    e.atomic_instruction(&atomic, elem, order, ptr, &[e.get(tile)[register]]);
+                    Vec::new()
+                });
+            }
+            Vec::new()
+        });
         Ok(())
+    }
+
+    /// Accesses a window: with its checks where the tile may reach over a bound, without any where it does not, when that spares
+    /// the checks of more than a few pieces.
+    fn in_window(&self, window: &Window<'c>, pieces: usize, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        let Some(inside) = self.lies_inside(window).filter(|_| pieces >= WORTH_TWO_WAYS) else { return access(self, window) };
+        let [whole, cut, after] = [(); 3].map(|()| ir.block(self.kernel, ""));
+        ir.branch(inside, whole, cut);
+        let way = |start, window: &Window<'c>| {
+            ir.builder.position_at_end(start);
+            let values = access(self, window);
+            let end = ir.here();
+            ir.go(after);
+            (values, end)
+        };
+        let (values, end) = way(whole, &window.unchecked());
+        let (guarded, other_end) = way(cut, window);
+        ir.builder.position_at_end(after);
+        let merge = |(value, guarded): (&Val<'c>, &Val<'c>)| {
+            let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
+            phi.add_incoming(&[(value, end), (guarded, other_end)]);
+            phi.as_basic_value()
+        };
+        values.iter().zip(&guarded).map(merge).collect()
+    }
+
+    /// Whether no element of the tile lies outside, the same for all threads; none when nothing is checked, or each row is.
+    fn lies_inside(&self, window: &Window<'c>) -> Option<IntValue<'c>> {
+        let ir = self.ir;
+        let mut all = None;
+        for dim in window.dims.iter().filter(|dim| dim.checked) {
+            let origin = dim.origin?;
+            let ty = origin.get_type();
+            let last = ir.sub(dim.size, ty.const_int(u64::from(dim.extent), false));
+            all = self.both(all, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
+            all = self.both(all, Some(ir.icmp(IntPredicate::SLE, origin, last)));
+        }
+        all
     }
 
     /// What does not depend on the register: the thread's coordinates and address.
@@ -147,14 +196,15 @@ impl<'c> Emitter<'c, '_> {
             if ty.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
                 let rows = self.rows(op, index[t], layout, &ty.tile, t)?;
                 let rows = rows.into_iter().map(|row| ir.resize(row, wide, true)).collect();
-                dims.push(Dim { coordinate: wide.const_zero(), rows: Some(rows), size, stride, checked });
+                let coordinate = wide.const_zero();
+                dims.push(Dim { origin: None, extent: ty.tile[t], coordinate, rows: Some(rows), size, stride, checked });
                 continue;
             }
             let index = ir.resize(self.scalar(index[t]).into_int_value(), wide, true);
             let origin = ir.mul(index, wide.const_int(u64::from(ty.kind.step(&ty.tile, t)), false));
             let coordinate = ir.add(origin, ir.resize(thread[t], wide, false));
             offset = ir.add(offset, ir.mul(ir.resize(coordinate, ir.i64(), true), stride));
-            dims.push(Dim { coordinate, rows: None, size, stride, checked });
+            dims.push(Dim { origin: Some(origin), extent: ty.tile[t], coordinate, rows: None, size, stride, checked });
         }
         let elem = Elem::Scalar(ty.memref.elem);
         let base = self.element_of(elem, memory.base, offset);
@@ -229,6 +279,9 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
+/// From how many guarded accesses on it pays to have them a second time without guards.
+const WORTH_TWO_WAYS: usize = 4;
+
 /// Where a thread's part of a tile lies in memory.
 pub(super) struct Window<'c> {
     base: PointerValue<'c>,
@@ -238,7 +291,21 @@ pub(super) struct Window<'c> {
     padding: Option<Padding>,
 }
 
+impl<'c> Window<'c> {
+    /// The same of a tile that surely lies inside.
+    fn unchecked(&self) -> Window<'c> {
+        let strides = Strides { shift: self.strides.shift.clone(), bits: self.strides.bits.clone() };
+        let dims = self.dims.iter().cloned().map(|dim| Dim { checked: false, ..dim }).collect();
+        Window { dims, strides, ..*self }
+    }
+}
+
+#[derive(Clone)]
 pub(super) struct Dim<'c> {
+    /// The first coordinate of the tile, and how many it has; a gathered dimension has no first.
+    origin: Option<IntValue<'c>>,
+    extent: u32,
+    /// The thread's coordinate.
     pub(super) coordinate: IntValue<'c>,
     /// Of a gathered dimension, the coordinate of each register instead.
     rows: Option<Vec<IntValue<'c>>>,
