@@ -36,7 +36,8 @@ impl<'c> Emitter<'c, '_> {
 
     /// The registers of a tile from what was read of it.
     pub(super) fn apart(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
-        let count = |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
+        let count =
+            |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
         let values = read.into_iter().flat_map(|value| self.ir.unpack(value, count(&value)));
         values.map(|value| self.register_form(elem, value)).collect()
     }
