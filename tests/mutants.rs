@@ -44,8 +44,9 @@ fn files(stages: usize) -> Vec<String> {
 
 /// None when a stage does not take the example to this target.
 fn lowered(case: &Path, target: &str, stages: usize) -> Option<String> {
-    let bytecode = case.join("kernel.tileirbc").display().to_string();
-    let mut file = run("tile-read", &[&bytecode], b"").ok(&bytecode);
+    let text = case.join("kernel.tile");
+    let program = if text.is_file() { text } else { case.join("kernel.tileirbc") };
+    let mut file = run("tile-read", &[&program], b"").ok(&program.display().to_string());
     for (i, (tool, _)) in STAGES[..stages].iter().enumerate() {
         let mut arguments = arguments(tool, target);
         if i + 1 == stages {

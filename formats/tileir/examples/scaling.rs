@@ -36,10 +36,13 @@ fn main() {
     }
 }
 
+/// What one generated function takes.
+const BYTES_OF_FUNCTION: usize = 1723;
+
 /// Bytecode of about `size` bytes: many functions of arithmetic in loops.
 fn generate(size: usize) -> Vec<u8> {
     let mut program = String::new();
-    let functions = size / 2600;
+    let functions = size / BYTES_OF_FUNCTION;
     for function in 0..functions {
         let _ = writeln!(program, "entry @f{function}(%n: tile<i32>) {{");
         program.push_str("%z = constant <i32: 0> : tile<i32>\n%o = constant <i32: 1> : tile<i32>\n%v0 = iota : tile<128xi32>\n");
