@@ -88,7 +88,12 @@ impl<'a> Planner<'a> {
         let block = self.blocks[product.0 as usize]?;
         let (k_of_lhs, k_of_rhs) = (self.shape(lhs).len() - 1, self.shape(rhs).len() - 2);
         let needed = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.limit).next_power_of_two());
-        let parts = needed[0].max(needed[1]);
+        // Two parts of each operand share the memory at a time.
+        let both = self.bytes(lhs).saturating_add(self.bytes(rhs)).saturating_mul(2).div_ceil(self.limit * SHARES).next_power_of_two();
+        let parts = match needed[0].max(needed[1]) {
+            1 => 1,
+            parts => parts.max(both),
+        };
         let [.., k] = extents(self.shape(lhs), self.shape(rhs));
         let bits = [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
         if parts == 1 || k / parts * bits < SHORTEST {
