@@ -89,7 +89,8 @@ impl<'a> Planner<'a> {
         let (k_of_lhs, k_of_rhs) = (self.shape(lhs).len() - 1, self.shape(rhs).len() - 2);
         let needed = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.limit).next_power_of_two());
         // Two parts of each operand share the memory at a time.
-        let both = self.bytes(lhs).saturating_add(self.bytes(rhs)).saturating_mul(2).div_ceil(self.limit * SHARES).next_power_of_two();
+        let both =
+            self.bytes(lhs).saturating_add(self.bytes(rhs)).saturating_mul(2).div_ceil(self.limit * SHARES).next_power_of_two();
         let parts = match needed[0].max(needed[1]) {
             1 => 1,
             parts => parts.max(both),
