@@ -1,0 +1,125 @@
+//! The verifier of `.as` refuses what V-AS forbids, and says why.
+
+use base::File;
+use tileas::Module;
+
+/// The message for a file that must be refused, with its code.
+fn refused(text: &str) -> String {
+    match File::<Module>::read(text.as_bytes(), "case") {
+        Ok(_) => "accepted".into(),
+        Err(error) => format!("{}: {}", error.code, error.message),
+    }
+}
+
+/// Each line is an edit of the sample (the first place where the text stands) and a part of what the verifier says then.
+#[test]
+fn an_edited_product_is_refused() {
+    let sample = include_str!("sample.as");
+    let cases = [
+        ("warps: 4", "warps: 64", "AS003"),
+        ("cluster: 1", "cluster: 99", "AS003"),
+        ("lane: [8, 16, 32, 64, 128]", "lane: [8, 16, 32, 64]", "lane bits"),
+        (
+            "layout (register: [1, 128, 8]",
+            "layout (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])\nlayout (register: [1, 128, 8]",
+            "twice",
+        ),
+        ("warps: 4", "warps: 2", "its layout is for 4 warps, not 2"),
+        ("tile<32x32xf32, #0>", "tile<32x64xf32, #0>", "AS005"),
+        ("offsets: [1, 2, 4", "offsets: [1, 1, 4", "does not give every element one offset"),
+        ("offsets: [1, 2, 4, 8, 16, 40", "offsets: [1, 2, 4, 8, 16, 1064", "does not give every element one offset"),
+        ("space: shared, offsets: [1, 2, 4, 8, 16, 40", "space: tensor, offsets: [1, 2, 4, 8, 16, 40", "not in shared memory"),
+        ("constant(value: splat(1)) : i32", "constant(value: splat(1)) : f32", "AS007"),
+        ("index: [%41, %51]", "index: [%41]", "it takes 2 indices"),
+        ("bytes: 16", "bytes: 32", "no copies of 32 bytes"),
+        ("buffer: 1, layout: 1", "buffer: 0, layout: 1", "does not hold what is copied"),
+        ("layout: 1, atom", "layout: 2, atom", "pieces of 16 bytes are not whole"),
+        (
+            "dim_map: [0, 1], kind: partition, padding: zero",
+            "dim_map: [1, 0], kind: partition, padding: zero",
+            "not neighbours in memory",
+        ),
+        ("buffer: 0, atom: matrix)", "buffer: 0, atom: vector(vector_bits: 3))", "its atom does not fit"),
+        ("lhs: %55, rhs: %56", "lhs: %56, rhs: %55", "do not make a product"),
+        ("m16n8k16.f32", "m16n8k16.f16", "does not multiply"),
+        ("m16n8k16.f32", "m1n1k1", "no atom 'm1n1k1'"),
+        (
+            "buffer: 0, atom: matrix) : tile<32x16xf16, #2>",
+            "buffer: 0, atom: vector(vector_bits: 0)) : tile<32x16xf16, #1>",
+            "not those of the fragments",
+        ),
+        ("tile<32x32xf32, #0> @7", "tile<32x32xf32, #4> @7", "AS010"),
+        ("continue(values: [%57])", "continue", "AS010"),
+        ("  shared_store(x: %50, buffer: 2, atom: vector(vector_bits: 1)) @10\n", "", "AS011"),
+        ("tile: %59, view: %58", "tile: %50, view: %58", "do not run along one dimension"),
+        ("atom: vector(vector_bits: 2)) : token @14", "atom: vector(vector_bits: 3)) : token @14", "no vectors of 8"),
+    ];
+    assert_eq!(refused(sample), "accepted");
+    for (from, to, wanted) in cases {
+        assert!(sample.contains(from), "{from} is not in the sample");
+        let message = refused(&sample.replacen(from, to, 1));
+        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+    }
+}
+
+const HEAD: &str =
+    "//!tile tileas 1 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+layout (register: [], lane: [1, 2, 4, 8, 16], warp: [])
+layout (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
+layout (register: [1], lane: [2, 4, 8, 16, 32], warp: [])
+layout (register: [], lane: [16, 8, 4, 2, 1], warp: [])
+layout (register: [], lane: [0, 0, 0, 0, 0], warp: [])
+layout (register: [], lane: [1, 2, 0, 0, 0], warp: [])
+layout (register: [], lane: [1, 2, 4, 0, 0], warp: [])
+";
+
+/// Each line is a body, and a part of what the verifier says.
+#[test]
+fn ops_in_layouts_that_do_not_go_together_are_refused() {
+    let sum = "{\n(%a: i32, %b: i32)\n%c = binary(kind: add_i(overflow: none), lhs: %a, rhs: %b) : i32\nyield(values: [%c])\n}";
+    let reduce = |op: &str, ty: &str| format!("%y = {op}(operands: [%x], dim: 0, body: {{}}) : {ty} {sum}");
+    let bound = |ty: &str, rest: &str| format!("%x = iota : {ty}\n{rest}");
+    let cases = [
+        (bound("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: registers) : tile<32xi32, #3>"), "between threads"),
+        (bound("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: shuffle) : tile<32xi32, #3>"), "accepted"),
+        (bound("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: shuffle) : tile<32xi64, #3>"), "wrong types"),
+        (bound("tile<32xi32, #0>", "%y = unary(kind: abs_i, x: %x) : tile<32xi32, #3>"), "in different layouts"),
+        (bound("tile<32xi32, #0>", "%y = reshape(x: %x) : tile<4x8xi32, #3>"), "between threads"),
+        (bound("tile<32xi32, #0>", "%y = reshape(x: %x) : tile<4x8xi32, #0>"), "accepted"),
+        (bound("tile<32xi32, #0>", "%y = cat(lhs: %x, rhs: %x, dim: 0) : tile<64xi32, #1>"), "accepted"),
+        (bound("tile<32xi32, #0>", "%y = cat(lhs: %x, rhs: %x, dim: 0) : tile<64xi32, #2>"), "halves"),
+        (bound("tile<64xi16, #2>", "%y = reinterpret(x: %x) : tile<32xi32, #0>"), "accepted"),
+        (bound("tile<64xi16, #1>", "%y = reinterpret(x: %x) : tile<32xi32, #0>"), "neighbouring registers"),
+        (
+            bound(
+                "tile<64xi32, #1>",
+                "%i = constant(value: splat(1)) : i32\n%y = extract(x: %x, indices: [%i]) : tile<32xi32, #0>",
+            ),
+            "accepted",
+        ),
+        (
+            bound(
+                "tile<64xi32, #2>",
+                "%i = constant(value: splat(1)) : i32\n%y = extract(x: %x, indices: [%i]) : tile<32xi32, #0>",
+            ),
+            "between threads",
+        ),
+        ("%x = coordinate(dim: 1) : tile<32xi32, #0>".into(), "no such dimension"),
+        ("%x = coordinate(dim: 0) : tile<32xf32, #0>".into(), "counts in integers"),
+        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #0>")), "accepted"),
+        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of what is left"),
+        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<16xi32, #0>")), "AS005"),
+        (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<1xi32, #4>")), "accepted"),
+        (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<4xi32, #5>")), "does not fit its operand"),
+        (bound("tile<32xi32, #0>", &format!("%y = scan(operands: [%x], dim: 0, body: {{}}) : tile<32xi32, #0> {sum}")), "accepted"),
+        (bound("tile<32xi32, #3>", &format!("%y = scan(operands: [%x], dim: 0, body: {{}}) : tile<32xi32, #3> {sum}")), "in order"),
+        ("%y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<32xi32, #0>".into(), "buffer0 is not in the table"),
+    ];
+    for (body, wanted) in cases {
+        let text = format!(
+            "{HEAD}func \"k\"() (agents: [(role: compute, first_warp: 0, warps: 1)], cluster: 1) @0 {{\n{body}\nreturn\n}}\n"
+        );
+        let message = refused(&text);
+        assert!(message.contains(wanted), "{body}: {message}");
+    }
+}
