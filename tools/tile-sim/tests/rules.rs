@@ -31,6 +31,10 @@ fn registers_and_memory_that_nothing_set() {
         "mov.b32 %r4, 0;\nst.shared.b32 [%r2], %r4;\nld.shared.b32 %r3, [%r2];\nadd.s32 %r5, %r2, %r3;\nst.shared.b32 [%r5+16], %r4;",
     );
     rule("SIM020", &ptx, "st.shared.b32 [%r2], %r4;\n", "", &[]);
+    // A packed operand may have a part that nothing looks at.
+    let body = "mov.b32 %r3, 1;\nmov.b64 %rd2, {%r3, %r4};\nmov.b64 {%r5, _}, %rd2;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\n\
+        st.global.b32 [%rd1], %r5;\nL:";
+    rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
 }
 
 const EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;\nbar.sync 0;\n\

@@ -16,10 +16,11 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
         }
         Op::Pack { dst, src, bits } => {
             let mut out: Lanes = [0; WARP];
-            let mut undefined = 0;
+            // Compilers leave a part of a packed operand unset when they look at the other part of the result only.
+            let mut undefined = u32::MAX;
             let part = u64::MAX >> (64 - bits);
             for (index, &slot) in src.iter().enumerate() {
-                undefined |= warp.undefined[slot as usize];
+                undefined &= warp.undefined[slot as usize];
                 let values = warp.read(slot);
                 for lane in 0..WARP {
                     out[lane] |= (values[lane] & part) << (index as u32 * bits);
