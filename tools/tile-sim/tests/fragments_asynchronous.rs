@@ -1,4 +1,4 @@
-//! The same for `wgmma`, with its matrices in shared memory, and for `tcgen05.ld` and `.st`.
+//! The same for `wgmma` and `tcgen05.mma`, with their matrices in shared memory, and for `tcgen05.ld` and `.st`.
 
 mod support;
 
@@ -67,8 +67,8 @@ const LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// A and B of `wgmma`, in an image of shared memory: A at 0, B at half of it.
-fn image(ty: Type, n: usize, k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>) {
+/// A and B in an image of shared memory: A at 0, B at half of it.
+fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>) {
     let size = ty.bits / 8;
     let mut bytes = vec![0u8; 2 * HALF];
     let mut put = |start: usize, rows: usize, salt: usize| -> Vec<Vec<i64>> {
@@ -82,7 +82,7 @@ fn image(ty: Type, n: usize, k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i6
         }
         matrix
     };
-    let (a, b) = (put(0, 64, 1), put(HALF, n, 2));
+    let (a, b) = (put(0, m, 1), put(HALF, n, 2));
     (words_of(&bytes), a, b)
 }
 
@@ -108,7 +108,7 @@ fn descriptor(register: &str, address: &str, layout: &Layout) -> String {
 
 fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_registers: bool) {
     let k = 256 / ty.bits;
-    let (image, a, b) = image(ty, n, k, layout);
+    let (image, a, b) = image(ty, (64, n), k, layout);
     let count = 64 * n * d.1 / 32 / 128;
     let transposed = u8::from(layout.major_rows);
     let flags = match (ty.bits, left_in_registers) {
@@ -292,6 +292,58 @@ fn packed_tensor_memory_accesses() {
             let (lane, column) = (access.place)(at / access.registers, at % access.registers);
             let place = (access.first_lane + lane) * 32 + 2 * column;
             assert_eq!([out[place], out[place + 1]], [value & 0xffff, value >> 16], "st.{form}: register {at}");
+        }
+    }
+}
+
+/// The accumulator of `tcgen05.mma`: a row of 128 a lane, or of 64 sixteen in the first lanes of each warp; a column a column.
+#[test]
+fn tcgen05_products() {
+    let forms: [(&str, Type, u32, usize, usize); 6] = [
+        ("f16", F16, 0, 128, 16),
+        ("f16", BF16, 1, 64, 32),
+        ("tf32", TF32, 2, 128, 8),
+        ("f8f6f4", E4M3, 0, 64, 8),
+        ("f8f6f4", E5M2, 1, 128, 32),
+        ("i8", S8, 1, 128, 16),
+    ];
+    for (kind, ty, code, m, n) in forms {
+        let k = 256 / ty.bits;
+        let (image, a, b) = image(ty, (m, n), k, &LAYOUTS[0]);
+        let result = if kind == "i8" { 2 } else { 1 };
+        let form = result << 4 | code << 7 | code << 10 | (n as u32 / 8) << 17 | (m as u32 / 16) << 24;
+        let body = format!(
+            "{}setp.ne.b32 %p1, %r1, 0;\nsetp.ge.u32 %p2, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r7, 32;\nadd.s32 %r21, %r2, {HALF};\n\
+             @!%p1 mbarrier.init.shared.b64 [smem+{2}], %r3;\n@%p2 bra A;\n\
+             tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem+{3}], %r7;\nA:\ntcgen05.fence::before_thread_sync;\nbar.sync 1;\n\
+             tcgen05.fence::after_thread_sync;\nld.shared.b32 %r8, [smem+{3}];\n{4}{5}setp.ne.b32 %p3, %r3, 1;\nmov.b32 %r10, {form};\n\
+             @%p1 bra B;\ntcgen05.mma.cta_group::1.kind::{kind} [%r8], %rd20, %rd21, %r10, %p3;\n\
+             tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+{2}];\nB:\nmov.b32 %r11, 0;\n\
+             W:\nmbarrier.try_wait.parity.shared.b64 %p4, [smem+{2}], %r11;\n@!%p4 bra W;\ntcgen05.fence::after_thread_sync;\n\
+             and.b32 %r12, %r1, 96;\nshl.b32 %r13, %r12, 16;\nadd.s32 %r14, %r13, %r8;\n\
+             tcgen05.ld.sync.aligned.32x32b.x{n}.b32 {6}, [%r14];\ntcgen05.wait::ld.sync.aligned;\n\
+             mul.lo.u32 %r3, %r1, {7};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\nadd.s64 %rd3, %rd3, {1};\n{8}\
+             tcgen05.fence::before_thread_sync;\nbar.sync 2;\n@%p2 bra E;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\nE:\n",
+            to_shared(128, 2 * HALF),
+            2 * HALF,
+            2 * HALF,
+            2 * HALF + 8,
+            descriptor("%rd20", "%r2", &LAYOUTS[0]),
+            descriptor("%rd21", "%r21", &LAYOUTS[0])
+                + "or.b64 %rd20, %rd20, 0x400000000000;\nor.b64 %rd21, %rd21, 0x400000000000;\n",
+            list(100, n),
+            4 * n,
+            stores(100, n),
+        );
+        let ptx = kernel("sm_100a", 128, 2 * HALF as u32 + 64, &body);
+        let out = outputs(&ptx, &image, 128 * n, 1);
+        for row in 0..m {
+            let lane = if m == 64 { row / 16 * 32 + row % 16 } else { row };
+            for column in 0..n {
+                let expected: i64 = (0..k).map(|at| a[row][at] * b[column][at]).sum();
+                let number = accumulator(if kind == "i8" { "s32" } else { "f32" }, expected);
+                assert_eq!(u64::from(out[lane * n + column]), number, "{kind} {}: row {row}, column {column}", ty.name);
+            }
         }
     }
 }
