@@ -1,17 +1,18 @@
 //! The examples for build systems: a second run does nothing, and touching one kernel rebuilds that one.
 
+use crate::need_stages;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
-use tests::{Ran, finish, path_with_tools, root, temporary, tool, tool_names};
+use tests::{Ran, finish, path_with_tools, root, temporary};
 
 fn copy_of_examples() -> tempfile::TempDir {
     let folder = temporary();
     for entry in fs::read_dir(root().join("examples/kernels")).unwrap().flatten() {
         fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
     }
-    tool_names().iter().for_each(|name| drop(tool(name)));
+    need_stages();
     folder
 }
 

@@ -1,14 +1,15 @@
 //! Real clients: cuTile Python compiles through the driver as it is found on PATH.
 
+use crate::need_stages;
 use std::process::Command;
-use tests::{finish, path_with_tools, root, temporary, tool, tool_names, tools_folder};
+use tests::{finish, path_with_tools, root, temporary, tools_folder};
 
 /// `scripts/setup --clients` installs cuTile Python; without it this test fails, for it would test nothing.
 #[test]
 fn cutile_python_exports_kernels() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
-    tool_names().iter().for_each(|name| drop(tool(name)));
+    need_stages();
     let folder = temporary();
     let mut command = Command::new(python);
     command.arg(root().join("tests/cli/client.py")).arg(root().join("scripts")).arg(tools_folder()).current_dir(folder.path());
