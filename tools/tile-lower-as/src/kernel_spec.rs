@@ -7,6 +7,8 @@ use tileas::{Agent, FunctionAttrs, Role};
 const WARPS: u32 = 4;
 /// Elements that a thread should have of the largest tile; with fewer, threads would only repeat scalar work.
 const ELEMENTS: usize = 2;
+/// Elements of one tile that a thread should have at most.
+const MOST_ELEMENTS: usize = 64;
 
 pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAttrs {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
@@ -29,5 +31,10 @@ fn warps(function: &tileaa::Function) -> u32 {
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let multiplies =
         function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
-    if multiplies { crate::products::warps(function, WARPS) } else { busy.min(WARPS) }
+    match multiplies {
+        true => crate::products::warps(function, WARPS),
+        // Of the largest tiles there are several at a time, and more threads have more registers.
+        false if largest > MOST_ELEMENTS * 32 * WARPS as usize => 2 * WARPS,
+        false => busy.min(WARPS),
+    }
 }
