@@ -136,7 +136,7 @@ def matmul_dequantised(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
         x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, y.astype(ct.float16) * 0.125, total)
+        total = ct.mma(x, ct.astype(y, ct.float16) * 0.125, total)
     ct.store(c, index=(i, j), tile=total)
 
 
