@@ -142,7 +142,7 @@ impl Generator {
         let zero = self.index_constant(0);
         let init_values = [zero].into_iter().chain(kinds.iter().map(|kind| self.some(kind))).collect();
         let limit = if self.random.one_in(2) { self.index_constant(3) } else { self.below(4, &[]) };
-        let args = [&[counter.clone()], &kinds[..]].concat();
+        let args = [std::slice::from_ref(&counter), &kinds[..]].concat();
         self.loops += 1;
         let body = self.region(&args, |inner, args| {
             inner.inner_steps(2);
