@@ -246,7 +246,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 self.results(&[Seen::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: &[] }])
             }
             Core::Alloca { align, .. } => match self.result_tile()? {
-                (Elem::Ptr { pointee, space: Space::Local }, shape) if shape.is_empty() => {
+                (Elem::Ptr { pointee, space: Space::Local }, []) => {
                     let aligned = align.is_power_of_two() && *align >= u64::from(pointee.bytes());
                     require(aligned, || "the alignment is a power of two of at least the element's size".into())
                 }
