@@ -126,20 +126,35 @@ fn chained(function: &Function) -> BTreeSet<OpId> {
     chained
 }
 
-/// Warps of a kernel: more when the accumulators that are alive together would not fit the registers of fewer.
+/// Warps of a kernel: more when the accumulators that are alive together, or those and the operands that are computed in
+/// registers, would not fit the registers of fewer.
 pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
-    /// Registers of a thread that accumulators may take before the rest of a kernel spills.
+    /// Registers of a thread that accumulators may take before the rest of a kernel spills, and that operands may take besides.
     const MOST_REGISTERS: u32 = 128;
-    let registers =
-        |op: OpId| match &function.body.ops[op].kind {
-            Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => function.body.ty(*acc).tile().map_or(0, |(elem, shape)| {
-                (base::tile::element_count(shape) as u32).saturating_mul(elem.bits().div_ceil(32).max(1))
-            }),
-            _ => 0,
+    const WITH_OPERANDS: u32 = 192;
+    let body = &function.body;
+    let registers = |value: Value| {
+        let words = |(elem, shape): (base::tile::Elem, &Shape)| {
+            (base::tile::element_count(shape) as u32).saturating_mul(elem.bits()).div_ceil(32)
         };
-    let largest = function.body.walk(function.region).into_iter().map(registers).max().unwrap_or(0);
-    let together = chained(function).into_iter().map(registers).fold(0, u32::saturating_add);
-    if largest.max(together) > MOST_REGISTERS * 32 * fewest { fewest * 2 } else { fewest }
+        body.ty(value).tile().map_or(0, words)
+    };
+    let computed = |value: Value| match body.defining_op(value).map(|op| &body.ops[op].kind) {
+        Some(Op::Core(core)) if core.is_elementwise() => registers(value),
+        _ => 0,
+    };
+    let product = |op: OpId| match &body.ops[op].kind {
+        Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => {
+            Some((registers(*acc), computed(*lhs).saturating_add(computed(*rhs))))
+        }
+        _ => None,
+    };
+    let products: Vec<(u32, u32)> = body.walk(function.region).into_iter().filter_map(product).collect();
+    let accumulators = |op: OpId| product(op).map_or(0, |(acc, _)| acc);
+    let together = chained(function).into_iter().map(accumulators).fold(0, u32::saturating_add);
+    let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
+    let each_fits = |(acc, operands): &(u32, u32)| fits(*acc, MOST_REGISTERS) && fits(acc.saturating_add(*operands), WITH_OPERANDS);
+    if fits(together, MOST_REGISTERS) && products.iter().all(each_fits) { fewest } else { fewest * 2 }
 }
 
 /// Whether products of a target take operands of this type as they are: 8-bit floats by atoms only, others otherwise too.
