@@ -325,8 +325,8 @@ mod tests {
                     continue;
                 }
                 let grid = atom.warp_grid(batch, m, n, 2, false);
-                if atom.scales > 0 {
-                    let blocks = k / (atom.k / atom.scales);
+                if let Some(block) = atom.k.checked_div(atom.scales) {
+                    let blocks = k / block;
                     for (operand, lines) in [(Operand::A, m), (Operand::B, n)] {
                         let layout = atom.scale_layout(operand, batch, lines, blocks, grid, 2);
                         layout.covers((batch * lines * blocks).trailing_zeros()).unwrap();

@@ -85,7 +85,7 @@ impl Copies {
     }
 }
 
-/// How the pieces of a copy lie: their dimension, and the rest as in [`Copy`].
+/// How the pieces of a copy lie: their dimension, and the rest as in [`struct@Copy`].
 struct Copied {
     dim: usize,
     layout: Layout,
@@ -190,7 +190,8 @@ impl Planner<'_> {
                     Some(Product::Sync { a, b, scales, .. }) if *acc != value => {
                         found.extend((*lhs == value).then(|| a.clone()));
                         found.extend((*rhs == value).then(|| b.clone()));
-                        if let (Op::MmaScaled { lhs_scale, rhs_scale, .. }, Some([of_a, of_b])) = (kind, scales) {
+                        if let (Op::MmaScaled { lhs_scale, rhs_scale, .. }, Some(scales)) = (kind, scales) {
+                            let [of_a, of_b] = &**scales;
                             found.extend((*lhs_scale == value).then(|| of_a.clone()));
                             found.extend((*rhs_scale == value).then(|| of_b.clone()));
                         }

@@ -11,7 +11,7 @@ use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
 #[derive(Clone)]
 pub(crate) enum Product {
     /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B.
-    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<[Layout; 2]> },
+    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>> },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
 }
@@ -64,7 +64,7 @@ fn plan(
     let tile = |value: Value| function.body.ty(value).tile().expect("products are of tiles");
     let ((a, lhs), (_, rhs), (acc, _)) = (tile(lhs), tile(rhs), tile(acc));
     let [batch, m, n, k] = extents(lhs, rhs);
-    let scaled = lhs_scale.map(|scale| tile(scale)).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
+    let scaled = lhs_scale.map(tile).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
     let atom = match scaled {
         None => sync_atom(target, a.carrier(), acc.carrier(), [m, n, k]),
         Some((scale, blocks)) => scaled_atom(target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
@@ -74,8 +74,8 @@ fn plan(
             let grid = atom.warp_grid(batch, m, n, warp_bits, rows);
             let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
             let scales = scaled.map(|(_, blocks)| {
-                [(Operand::A, m), (Operand::B, n)]
-                    .map(|(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, grid, warp_bits))
+                let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, grid, warp_bits);
+                Box::new([(Operand::A, m), (Operand::B, n)].map(layout))
             });
             Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n), scales }
         }

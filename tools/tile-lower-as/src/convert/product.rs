@@ -24,7 +24,8 @@ impl Rewriter<'_> {
                 let atom = MmaAtom::Sync { name: atom.name.into() };
                 Op::Mma { lhs, rhs, acc, signed_lhs: *signed_lhs, signed_rhs: *signed_rhs, atom }
             }
-            (tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. }, Product::Sync { atom, a, b, scales: Some([of_a, of_b]), .. }) => {
+            (tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. }, Product::Sync { atom, a, b, scales: Some(scales), .. }) => {
+                let [of_a, of_b] = &**scales;
                 let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
                 let [lhs_scale, rhs_scale] = [self.tile(*lhs_scale, of_a)?, self.tile(*rhs_scale, of_b)?];
                 Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name: atom.name.into() } }

@@ -70,7 +70,8 @@ impl Packing {
         for op in body.walk(function.region).into_iter().rev() {
             let node = &body.ops[op];
             let passes = matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. })));
-            if !pairs[op.0 as usize] && !moves_vectors(&node.kind) && !(passes && together[node.results[0].0 as usize]) {
+            let carries = passes && together[node.results[0].0 as usize];
+            if !(pairs[op.0 as usize] || moves_vectors(&node.kind) || carries) {
                 node.kind.operands().into_iter().for_each(|operand| together[operand.0 as usize] = false);
             }
         }
