@@ -133,19 +133,20 @@ pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     const MOST_REGISTERS: u32 = 128;
     const WITH_OPERANDS: u32 = 192;
     let body = &function.body;
-    let registers = |value: Value| {
+    let registers = |value: Value, narrowest: u32| {
         let words = |(elem, shape): (base::tile::Elem, &Shape)| {
-            (base::tile::element_count(shape) as u32).saturating_mul(elem.bits()).div_ceil(32)
+            (base::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
         };
         body.ty(value).tile().map_or(0, words)
     };
     let computed = |value: Value| match body.defining_op(value).map(|op| &body.ops[op].kind) {
-        Some(Op::Core(core)) if core.is_elementwise() => registers(value),
+        Some(Op::Core(core)) if core.is_elementwise() => registers(value, 8),
         _ => 0,
     };
     let product = |op: OpId| match &body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => {
-            Some((registers(*acc), computed(*lhs).saturating_add(computed(*rhs))))
+            // Sums of halves are in a register each, operands are packed.
+            Some((registers(*acc, 32), computed(*lhs).saturating_add(computed(*rhs))))
         }
         _ => None,
     };

@@ -133,7 +133,7 @@ impl<'a> Planner<'a> {
         let load = body.defining_op(value)?;
         chain.reverse();
         let limit = self.index_limit(load, dim, parts);
-        (self.can_split(load) && self.can_move(load, product, block)).then_some(Loaded { load, dim, chain, limit })
+        (self.can_split(load, dim) && self.can_move(load, product, block)).then_some(Loaded { load, dim, chain, limit })
     }
 
     /// The dimension of a reshape's operand that ends in the same bits of the element number.
@@ -143,13 +143,15 @@ impl<'a> Planner<'a> {
         (0..from.bits.len()).find(|&d| from.dim_bits(d).end == end && from.bits[d] >= parts.trailing_zeros())
     }
 
-    /// Whether a load's view can be one of smaller tiles.
-    fn can_split(&self, load: OpId) -> bool {
+    /// Whether a load's view can be one of smaller tiles, whose numbers have room in the type of the index: one of 32 bits ends
+    /// where memory does.
+    fn can_split(&self, load: OpId, dim: usize) -> bool {
         let body = &self.function.body;
-        let Op::LoadView { view, order, .. } = &body.ops[load].kind else { return false };
+        let Op::LoadView { view, index, order, .. } = &body.ops[load].kind else { return false };
         let Type::View(ty) = body.ty(*view) else { return false };
         let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
-        ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && made
+        let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
+        plain && made && self.bits(index[dim]) >= 32
     }
 
     /// Tiles of greater numbers lie outside of any memory, and so does this one.
@@ -324,5 +326,54 @@ impl Source {
             Source::Whole(_) => Vec::new(),
             Source::Loads(Loaded { load, chain, .. }) => std::iter::once(*load).chain(chain.iter().map(|(op, _)| *op)).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{File, Payload};
+
+    /// The products that one of 16 x 2048 by 2048 x 16 halves becomes, with this type of index, for a target with 99 KiB.
+    fn products(index: &str) -> usize {
+        let memory = "(elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 1)";
+        let view = |tile: &str| format!("view<(memref: {memory}, tile: {tile}, dim_map: [0, 1], kind: partition)>");
+        let (a, b) = (view("[16, 2048]"), view("[2048, 16]"));
+        let text = format!(
+            "//!tile tileaa 1 lowered
+func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
+  %m = make_memref(base: %p, sizes: [%n, %n], strides: [%n]) : memref<{memory}>
+  %a = make_view(memref: %m) : {a}
+  %b = make_view(memref: %m) : {b}
+  %x, %1 = load_view(view: %a, index: [%i, %i], order: (semantics: weak)) : tile<16x2048xf16>, token
+  %y, %2 = load_view(view: %b, index: [%i, %i], order: (semantics: weak)) : tile<2048x16xf16>, token
+  %c = constant(value: splat(0)) : tile<16x16xf32>
+  %d = mma(lhs: %x, rhs: %y, acc: %c) : tile<16x16xf32>
+  %v = make_view(memref: %m) : {o}
+  %h = convert(kind: f_to_f(rounding: nearest_even), x: %d) : tile<16x16xf16>
+  %3 = store_view(tile: %h, view: %v, index: [%i, %i], order: (semantics: weak)) : token
+  return
+}}
+",
+            o = view("[16, 16]")
+        );
+        let mut file = File::<tileaa::Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));
+        let function = run(file.payload.functions.remove(0), Target::parse("sm_120").unwrap());
+        file.payload.functions.push(function);
+        file.payload.verify(&file.envelope).unwrap_or_else(|error| panic!("{error:?}"));
+        let function = &file.payload.functions[0];
+        let ops = function.body.walk(function.region);
+        ops.into_iter().filter(|op| matches!(function.body.ops[*op].kind, Op::Mma { .. })).count()
+    }
+
+    #[test]
+    fn large_operands_come_in_parts() {
+        assert_eq!(products("i32"), 4);
+        assert_eq!(products("i64"), 4);
+    }
+
+    #[test]
+    fn an_index_without_room_for_the_parts_numbers_is_left_alone() {
+        assert_eq!(products("i16"), 1);
     }
 }

@@ -22,12 +22,7 @@ impl Rewriter<'_> {
             state.values.push(value);
         }
         if state.spread().0 {
-            self.reduce_step(
-                &mut state,
-                body,
-                |bits| bits.register.clear_dim(),
-                |values, dim, body| Op::ReduceRegisters { operands: values, dim, body },
-            )?;
+            self.reduce_registers(&mut state, body)?;
         }
         if state.spread().1 {
             self.reduce_step(
@@ -39,12 +34,7 @@ impl Rewriter<'_> {
         }
         if state.spread().2 {
             self.gather_warps(&mut state);
-            self.reduce_step(
-                &mut state,
-                body,
-                |bits| bits.register.clear_dim(),
-                |values, dim, body| Op::ReduceRegisters { operands: values, dim, body },
-            )?;
+            self.reduce_registers(&mut state, body)?;
         }
         self.drop_dim(op, state)
     }
@@ -59,6 +49,11 @@ impl Rewriter<'_> {
         let values = self.emit(Op::Scan { operands, dim, reverse, body }, types, node.loc);
         self.remember_results(op, &values);
         Ok(())
+    }
+
+    fn reduce_registers(&mut self, state: &mut Partial, body: Region) -> Result<()> {
+        let make = |operands, dim, body| Op::ReduceRegisters { operands, dim, body };
+        self.reduce_step(state, body, |bits| bits.register.clear_dim(), make)
     }
 
     /// One combining op; its result has the extents and layout that remain.
