@@ -154,6 +154,28 @@ def matmul_gathered(a, rows, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
 
 
 @ct.kernel
+def matmul_bytes(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0, dtype=ct.int32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
+        x = ct.transpose(ct.load(a, index=(k, i), shape=(K, M)))
+        y = ct.load(b, index=(k, j), shape=(K, N))
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def matmul_small_floats(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
+        x = ct.transpose(ct.bitcast(ct.load(a, index=(k, i), shape=(K, M)), ct.float8_e4m3fn))
+        y = ct.bitcast(ct.load(b, index=(k, j), shape=(K, N)), ct.float8_e4m3fn)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
 def running_sum(a, c, T: ConstInt):
     total = ct.full((T,), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(T,))):
@@ -236,6 +258,21 @@ def cases():
     # Operands that take more than their share of shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    # Bytes of which both operands must be transposed, as integers and as floats.
+    g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
+    yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),
+               {2: g.T.astype(np.int32) @ h.astype(np.int32)})
+    g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
+            for _ in range(2))
+    yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
+
+
+def e4m3(codes):
+    """The numbers that bytes stand for, as 8-bit floats with a sign, four bits of exponent and three of fraction."""
+    codes = codes.view(np.uint8).astype(np.int32)
+    exponent, fraction = codes >> 3 & 15, codes & 7
+    value = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10))
+    return np.where(codes >= 128, -value, value).astype(np.float32)
 
 
 def signature(case):

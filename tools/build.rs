@@ -1,5 +1,5 @@
-//! The build script of all tools. Executables made for release are linked statically, so that they run anywhere and start fast:
-//! a compilation is six processes, and the dynamic linker would take a good part of each.
+//! The build script of all tools. Executables made for release, those of tests too, are linked statically, so that they run
+//! anywhere and start fast: a compilation is six processes, and the dynamic linker would take a good part of each.
 //!
 //! Rust's own switch for this, `crt-static`, cannot be used without `--target`, since it would hold for procedural macros too.
 //! So the linker is given a folder with nothing but archives to look in first. Where one that must be there is missing, as on
@@ -54,8 +54,8 @@ fn link_statically(out: &Path) -> Option<()> {
         fs::write(folder.join(format!("lib{name}.a")), "!<arch>\n").ok()?;
     }
     println!("cargo::rustc-link-search=native={}", folder.display());
-    println!("cargo::rustc-link-arg-bins=-static");
-    println!("cargo::rustc-link-arg-bins=-no-pie");
+    println!("cargo::rustc-link-arg=-static");
+    println!("cargo::rustc-link-arg=-no-pie");
     Some(())
 }
 

@@ -100,7 +100,6 @@ fn the_output_kind_and_the_files_between() {
     assert_eq!(lines("k.aa"), 2);
     drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--stop-after=tile-sched:alloc", "-o", "k.sched"]).ok("--stop-after");
     assert!(fs::read_to_string(folder.path().join("k.sched")).unwrap().ends_with("--stop-after=alloc\n"));
-    fs::create_dir(folder.path().join("kept")).unwrap();
     drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--save-temps=kept", "-o", "k.cubin"]).ok("--save-temps");
     for (index, kind) in ["tile", "aa", "as", "sched", "ptx", "cubin"].iter().enumerate() {
         assert_eq!(lines(&format!("kept/k.{kind}")), index + 1);

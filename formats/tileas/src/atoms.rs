@@ -26,25 +26,43 @@ impl BufferInfo {
 
     /// `ldmatrix`, when the layout is that of its registers and each row of 16 bytes is whole in the buffer.
     pub fn matrix(&self, layout: &Layout) -> Option<CopyAtom> {
-        let bytes = self.elem.bytes();
-        let packed = 4u32.checked_div(bytes)?.checked_ilog2()? as usize;
-        if !matches!(bytes, 1 | 2 | 4) || self.elem.bits() < 8 || layout.register.len() < packed {
-            return None;
-        }
-        if !layout.warp.iter().all(|basis| self.place(*basis).is_some_and(|at| at.is_multiple_of(PIECE))) {
-            return None;
-        }
-        let row_apart = |basis: u32| self.place(basis).is_some_and(|at| at != 0 && at.is_multiple_of(PIECE));
-        let (across, down) = layout.lane.split_at(2);
-        let pairs = layout.register[..packed].iter().chain(across);
-        let in_row = pairs.enumerate().all(|(bit, basis)| self.place(*basis) == Some(bytes << bit));
-        let rest = &layout.register[packed..];
-        if in_row && down.iter().chain(rest).all(|basis| row_apart(*basis)) {
-            return Some(CopyAtom::Matrix { trans: false });
-        }
-        // Transposed, lanes that share a result column were rows in memory.
-        let column = down.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(bytes << bit));
-        let rows = layout.register[..packed].iter().chain(across).chain(rest);
-        (bytes == 2 && column && rows.copied().all(row_apart)).then_some(CopyAtom::Matrix { trans: true })
+        let trans = [false, true].into_iter().find(|trans| self.matrices(layout, *trans).is_some())?;
+        Some(CopyAtom::Matrix { trans })
     }
+
+    /// What the bits of a layout are to the `ldmatrix` that fills its registers from here, if one can.
+    pub fn matrices(&self, layout: &Layout, trans: bool) -> Option<Matrices> {
+        let bytes = self.elem.bytes();
+        if self.elem.bits() < 8 || bytes > if trans { 2 } else { 4 } {
+            return None;
+        }
+        let mut words = layout.register.clone();
+        let is_pair = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.place(*basis) == Some(1));
+        let pair = if trans && bytes == 1 { Some((2..4).find(is_pair)?) } else { None };
+        pair.map(|bit| words.remove(bit));
+        // What moves as one.
+        let unit = if trans { 2 } else { bytes };
+        let packed = (4 / unit).ilog2() as usize;
+        let others = (words.len() >= packed).then(|| words.split_off(packed))?;
+        let (across, down) = layout.lane.split_at(2);
+        words.extend(across);
+        // Transposed, lanes that share a result column were rows in memory.
+        let (in_row, rows) = if trans { (down.to_vec(), words) } else { (words, down.to_vec()) };
+        let in_row = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
+        let starts = |basis: &u32| self.place(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
+        let apart = |basis: &u32| starts(basis) && self.place(*basis) != Some(0);
+        let whole = in_row && rows.iter().chain(&others).all(apart) && layout.warp.iter().all(starts);
+        whole.then_some(Matrices { rows, others, pair })
+    }
+}
+
+/// The bits of a layout that tell rows of 16 bytes apart.
+pub struct Matrices {
+    /// Bases of the eight rows of a matrix.
+    pub rows: Vec<u32>,
+    /// Bases of the other matrices: those of further registers, lowest first.
+    pub others: Vec<u32>,
+    /// The register bit that tells the bytes of a pair apart. Transposed bytes come in such pairs, while the four bytes of a
+    /// register of the layout come from four rows, which the two lowest bits tell apart.
+    pub pair: Option<usize>,
 }

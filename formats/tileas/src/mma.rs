@@ -30,7 +30,9 @@ pub struct SyncAtom {
     /// Scales of each row of A and column of B in one atom; none for products that are not scaled.
     pub scales: u32,
     pub acc: Scalar,
-    pub since: fn(Target) -> bool,
+    /// Whether each lane makes f16 of its operands, for two products of half the depth.
+    pub widened: bool,
+    pub on: fn(Target) -> bool,
     pub a: &'static Fragment,
     pub b: &'static Fragment,
     pub c: &'static Fragment,
@@ -53,9 +55,13 @@ const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), C
 fn always(_: Target) -> bool {
     true
 }
-/// FP8 products came with sm_89.
+/// FP8 products of `mma.sync` came with sm_89, and are those of sm_12x. What lies between has them in `wgmma` and `tcgen05`;
+/// there ptxas makes each of them of conversions, two products and separate additions.
 fn fp8(target: Target) -> bool {
-    target.0 >= 89
+    target.0 == 89 || block_scales(target)
+}
+fn fp8_converts(target: Target) -> bool {
+    (90..120).contains(&target.0)
 }
 /// Scaled products of `mma.sync` are those of sm_12x alone.
 fn block_scales(target: Target) -> bool {
@@ -71,7 +77,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F16, Scalar::BF16],
         scales: 0,
         acc: Scalar::F32,
-        since: always,
+        widened: false,
+        on: always,
         a: &A16,
         b: &B16,
         c: &C16X8,
@@ -84,7 +91,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F16],
         scales: 0,
         acc: Scalar::F16,
-        since: always,
+        widened: false,
+        on: always,
         a: &A16,
         b: &B16,
         c: &C16X8,
@@ -97,7 +105,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::TF32],
         scales: 0,
         acc: Scalar::F32,
-        since: always,
+        widened: false,
+        on: always,
         a: &A32,
         b: &B32,
         c: &C16X8,
@@ -110,7 +119,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F64],
         scales: 0,
         acc: Scalar::F64,
-        since: always,
+        widened: false,
+        on: always,
         a: &A64,
         b: &B64,
         c: &C8X8,
@@ -123,7 +133,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::I8],
         scales: 0,
         acc: Scalar::I32,
-        since: always,
+        widened: false,
+        on: always,
         a: &A8,
         b: &B8,
         c: &C16X8,
@@ -136,7 +147,22 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
         scales: 0,
         acc: Scalar::F32,
-        since: fp8,
+        widened: false,
+        on: fp8,
+        a: &A8,
+        b: &B8,
+        c: &C16X8,
+    },
+    SyncAtom {
+        name: "m16n8k32.f32.widened",
+        m: 16,
+        n: 8,
+        k: 32,
+        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
+        scales: 0,
+        acc: Scalar::F32,
+        widened: true,
+        on: fp8_converts,
         a: &A8,
         b: &B8,
         c: &C16X8,
@@ -149,7 +175,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
         scales: 1,
         acc: Scalar::F32,
-        since: block_scales,
+        widened: false,
+        on: block_scales,
         a: &A8,
         b: &B8,
         c: &C16X8,
@@ -162,7 +189,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F4E2M1FN],
         scales: 2,
         acc: Scalar::F32,
-        since: block_scales,
+        widened: false,
+        on: block_scales,
         a: &A4,
         b: &B4,
         c: &C16X8,
@@ -175,7 +203,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F4E2M1FN],
         scales: 4,
         acc: Scalar::F32,
-        since: block_scales,
+        widened: false,
+        on: block_scales,
         a: &A4,
         b: &B4,
         c: &C16X8,
@@ -206,18 +235,36 @@ pub enum Operand {
     C,
 }
 
-/// How the warps divide a product: log2 of how many share the rows, the columns and the batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WarpGrid {
+/// How atoms and warps cover a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cover {
+    /// Log2 of how many warps share the rows, the columns and the batch.
     pub m_bits: u32,
     pub n_bits: u32,
     pub batch_bits: u32,
+    /// Whether neighbouring rows or columns, of each sixteen, go to different eights: row `2 i` is the atom's row `i`, row
+    /// `2 i + 1` its row `i + 8`; columns go to two atoms in the same way. A lane then holds neighbours, which is what a
+    /// transposing `ldmatrix` gives it of operands of one byte, as it moves pairs of them.
+    pub interleaved_m: bool,
+    pub interleaved_n: bool,
+}
+
+/// Rows or columns that are interleaved together.
+const INTERLEAVED: u32 = 16;
+
+/// Which bit of a row or column number of the tile stands for a bit of that number in the atoms.
+fn spread(bit: u32, interleaved: bool) -> u32 {
+    match bit {
+        0..3 if interleaved => bit + 1,
+        3 if interleaved => 0,
+        _ => bit,
+    }
 }
 
 impl SyncAtom {
     fn takes(&self, target: Target, operand: Scalar, [m, n, k]: [u32; 3]) -> bool {
         let fits = m.is_multiple_of(self.m) && n.is_multiple_of(self.n) && k.is_multiple_of(self.k);
-        self.operands.contains(&operand) && (self.since)(target) && fits
+        self.operands.contains(&operand) && (self.on)(target) && fits
     }
 
     fn fragment(&self, operand: Operand) -> (&'static Fragment, u32, u32) {
@@ -235,13 +282,14 @@ impl SyncAtom {
 
     /// The layout of a whole operand of extents `rows` x `cols` (times `batch`): the fragment's bits, then the warps' share, and
     /// what is left in further registers. Warps that divide another extent hold copies.
-    pub fn layout(&self, operand: Operand, batch: u32, rows: u32, cols: u32, grid: WarpGrid, warp_bits: u32) -> Layout {
+    pub fn layout(&self, operand: Operand, batch: u32, rows: u32, cols: u32, cover: Cover, warp_bits: u32) -> Layout {
         let (fragment, atom_rows, atom_cols) = self.fragment(operand);
         let col_bits = cols.trailing_zeros();
         let row_bits = rows.trailing_zeros();
+        let (own_row, own_col) = (operand != Operand::B, operand != Operand::A);
         let element = |bit: Bit| match bit {
-            Row(i) => 1 << (col_bits + i),
-            Col(i) => 1 << i,
+            Row(i) => 1 << (col_bits + spread(i, own_row && cover.interleaved_m)),
+            Col(i) => 1 << spread(i, own_col && cover.interleaved_n),
         };
         let mut register: Vec<u32> = fragment.register.iter().map(|bit| element(*bit)).collect();
         let lane = fragment.lane.iter().map(|bit| element(*bit)).collect();
@@ -249,16 +297,15 @@ impl SyncAtom {
         let mut row: Vec<u32> = (atom_rows.trailing_zeros()..row_bits).map(|i| element(Row(i))).collect();
         let mut col: Vec<u32> = (atom_cols.trailing_zeros()..col_bits).map(|i| element(Col(i))).collect();
         let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (col_bits + row_bits + i)).collect();
-        let (own_row, own_col) = (operand != Operand::B, operand != Operand::A);
         let mut warp = Vec::new();
         let mut share = |bits: &mut Vec<u32>, count: u32, own: bool| {
             for _ in 0..count {
                 warp.push(if own { bits.pop().unwrap_or(0) } else { 0 });
             }
         };
-        share(&mut row, grid.m_bits, own_row);
-        share(&mut col, grid.n_bits, own_col);
-        share(&mut batches, grid.batch_bits, true);
+        share(&mut row, cover.m_bits, own_row);
+        share(&mut col, cover.n_bits, own_col);
+        share(&mut batches, cover.batch_bits, true);
         warp.resize(warp_bits as usize, 0);
         // A product takes one step of K at a time, so K changes last among the registers that one `ldmatrix` fills: a fragment of B
         // is half of what it gives.
@@ -273,20 +320,21 @@ impl SyncAtom {
     /// The layout of an operand's scales, of which there are `blocks` along K for each of `lines` rows of A or columns of B. The
     /// lowest registers are those of one atom. Of the four lanes that share a row of a fragment the first gives the scales of the
     /// row, for A the second those of the row eight further down.
-    pub fn scale_layout(&self, operand: Operand, batch: u32, lines: u32, blocks: u32, grid: WarpGrid, warp_bits: u32) -> Layout {
+    pub fn scale_layout(&self, operand: Operand, batch: u32, lines: u32, blocks: u32, cover: Cover, warp_bits: u32) -> Layout {
         let [line_bits, block_bits] = [lines, blocks].map(u32::trailing_zeros);
         let (of_a, low) = (operand == Operand::A, self.scales.trailing_zeros());
         let (line_at, block_at) = if of_a { (block_bits, 0) } else { (0, line_bits) };
-        let line = |i: u32| 1u32 << (line_at + i);
+        let interleaved = if of_a { cover.interleaved_m } else { cover.interleaved_n };
+        let line = |i: u32| 1u32 << (line_at + spread(i, interleaved));
         let [m, n] = [self.m, self.n].map(u32::trailing_zeros);
         let mut lines: Vec<u32> = (if of_a { m } else { n }..line_bits).map(line).collect();
         let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (line_bits + block_bits + i)).collect();
         let mut warp = Vec::new();
-        let shares = [(grid.m_bits, of_a), (grid.n_bits, !of_a)];
+        let shares = [(cover.m_bits, of_a), (cover.n_bits, !of_a)];
         for (count, own) in shares {
             warp.extend((0..count).map(|_| if own { lines.pop().unwrap_or(0) } else { 0 }));
         }
-        warp.extend((0..grid.batch_bits).map(|_| batches.pop().unwrap_or(0)));
+        warp.extend((0..cover.batch_bits).map(|_| batches.pop().unwrap_or(0)));
         warp.resize(warp_bits as usize, 0);
         let mut blocks: Vec<u32> = (0..block_bits).map(|i| 1 << (block_at + i)).collect();
         let further = blocks.split_off(low as usize);
@@ -297,19 +345,26 @@ impl SyncAtom {
 
     /// How many warps can share the product usefully, split so that each reads least: rows of A and columns of B. With `rows` the
     /// rows are divided first, so that each warp has whole rows of the result.
-    pub fn warp_grid(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> WarpGrid {
+    pub fn cover(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> Cover {
         let most = [batch, m / self.m, n / self.n].map(u32::trailing_zeros);
-        let mut grid = WarpGrid { m_bits: 0, n_bits: 0, batch_bits: warp_bits.min(most[0]) };
-        for _ in grid.batch_bits..warp_bits {
-            let more_rows = m >> grid.m_bits >= n >> grid.n_bits;
-            let (can_m, can_n) = (grid.m_bits < most[1], grid.n_bits < most[2]);
+        let mut cover = Cover { batch_bits: warp_bits.min(most[0]), ..Cover::default() };
+        for _ in cover.batch_bits..warp_bits {
+            let more_rows = m >> cover.m_bits >= n >> cover.n_bits;
+            let (can_m, can_n) = (cover.m_bits < most[1], cover.n_bits < most[2]);
             if can_m && (rows || more_rows || !can_n) {
-                grid.m_bits += 1;
+                cover.m_bits += 1;
             } else if can_n {
-                grid.n_bits += 1;
+                cover.n_bits += 1;
             }
         }
-        grid
+        cover
+    }
+
+    /// The cover with interleaved rows or columns, as far as a warp has enough of them.
+    pub fn interleave(&self, cover: Cover, [m, n]: [u32; 2], rows: bool, columns: bool) -> Cover {
+        let enough = |lines: u32, bits: u32| lines >> bits >= INTERLEAVED;
+        let (interleaved_m, interleaved_n) = (rows && enough(m, cover.m_bits), columns && enough(n, cover.n_bits));
+        Cover { interleaved_m, interleaved_n, ..cover }
     }
 }
 
@@ -324,17 +379,19 @@ mod tests {
                 if m % atom.m != 0 || n % atom.n != 0 || k % atom.k != 0 {
                     continue;
                 }
-                let grid = atom.warp_grid(batch, m, n, 2, false);
-                if let Some(block) = atom.k.checked_div(atom.scales) {
-                    let blocks = k / block;
-                    for (operand, lines) in [(Operand::A, m), (Operand::B, n)] {
-                        let layout = atom.scale_layout(operand, batch, lines, blocks, grid, 2);
-                        layout.covers((batch * lines * blocks).trailing_zeros()).unwrap();
+                let plain = atom.cover(batch, m, n, 2, false);
+                for cover in [plain, atom.interleave(plain, [m, n], true, true)] {
+                    if let Some(block) = atom.k.checked_div(atom.scales) {
+                        let blocks = k / block;
+                        for (operand, lines) in [(Operand::A, m), (Operand::B, n)] {
+                            let layout = atom.scale_layout(operand, batch, lines, blocks, cover, 2);
+                            layout.covers((batch * lines * blocks).trailing_zeros()).unwrap();
+                        }
                     }
-                }
-                for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
-                    let layout = atom.layout(operand, batch, rows, cols, grid, 2);
-                    layout.covers((batch * rows * cols).trailing_zeros()).unwrap();
+                    for (operand, rows, cols) in [(Operand::A, m, k), (Operand::B, k, n), (Operand::C, m, n)] {
+                        let layout = atom.layout(operand, batch, rows, cols, cover, 2);
+                        layout.covers((batch * rows * cols).trailing_zeros()).unwrap();
+                    }
                 }
             }
         }
@@ -344,12 +401,12 @@ mod tests {
     #[test]
     fn fragments_are_those_of_the_isa() {
         let atom = named("m16n8k16.f32").unwrap();
-        let grid = WarpGrid { m_bits: 0, n_bits: 0, batch_bits: 0 };
-        let a = atom.layout(Operand::A, 1, 16, 16, grid, 0);
+        let cover = Cover::default();
+        let a = atom.layout(Operand::A, 1, 16, 16, cover, 0);
         // group = lane / 4, thread = lane % 4; a1 is (group, 2 * thread + 1), a6 is (group + 8, 2 * thread + 8).
         assert_eq!(a.element(1, 5, 0), 16 + 3);
         assert_eq!(a.element(6, 5, 0), 9 * 16 + 10);
-        let b = atom.layout(Operand::B, 1, 16, 8, grid, 0);
+        let b = atom.layout(Operand::B, 1, 16, 8, cover, 0);
         // b2 is (2 * thread + 8, group).
         assert_eq!(b.element(2, 9, 0), 10 * 8 + 2);
     }

@@ -13,16 +13,16 @@ const PIECE: u32 = 16;
 
 /// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from in pieces of 16 bytes.
 pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
-    let swizzles = (0..4).flat_map(|skip| (0..3).map(move |turn| Swizzle { turn, skip, piece: PIECE }));
-    cheapest(elem, shape, swizzles.map(|swizzle| (inner, swizzle)), accesses)
+    cheapest(elem, shape, swizzles(elem, PIECE).map(|swizzle| (inner, swizzle)), accesses)
 }
 
 /// A buffer between two layouts: either's innermost dimension may be the buffer's, and pieces may be as small as a word.
 pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
     let pieces = [PIECE, PIECE / 2, PIECE / 4];
-    let swizzles =
-        pieces.into_iter().flat_map(|piece| (0..4).flat_map(move |skip| (0..3).map(move |turn| Swizzle { turn, skip, piece })));
-    let each = swizzles.flat_map(|swizzle| inner.into_iter().map(move |inner| (inner, swizzle)));
+    let each = pieces
+        .into_iter()
+        .flat_map(|piece| swizzles(elem, piece))
+        .flat_map(|swizzle| inner.into_iter().map(move |inner| (inner, swizzle)));
     cheapest(elem, shape, each, accesses)
 }
 
@@ -61,8 +61,16 @@ struct Swizzle {
     turn: usize,
     /// How many row bits are left out.
     skip: usize,
+    /// Whether one more is, behind the first: pairs of transposed bytes come from rows like that.
+    gap: bool,
     /// Bytes of a piece.
     piece: u32,
+}
+
+fn swizzles(elem: Elem, piece: u32) -> impl Iterator<Item = Swizzle> {
+    let gaps = if elem.bytes() == 1 { &[false, true][..] } else { &[false] };
+    let turns = move |gap: bool| (0..4).flat_map(move |skip| (0..3).map(move |turn| Swizzle { turn, skip, gap, piece }));
+    gaps.iter().flat_map(move |gap| turns(*gap))
 }
 
 impl Swizzle {
@@ -71,7 +79,7 @@ impl Swizzle {
         let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
         let width = row_bits.saturating_sub(piece).min(line - piece);
         for bit in 0..width {
-            let row = row_bits.max(line) + self.skip + bit;
+            let row = row_bits.max(line) + self.skip + bit + usize::from(self.gap && bit > 0);
             if row < offsets.len() {
                 offsets[row] ^= offsets[piece + (bit + self.turn) % width];
             }
@@ -103,13 +111,9 @@ fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
     let address = |element: u32| solve(&info.offsets, element).map_or(0, |offset| offset as u32 * bytes);
     match read_atom(info, layout) {
         CopyAtom::Matrix { trans } => {
-            let packed = (4 / bytes).ilog2() as usize;
-            let rows: Vec<u32> = match trans {
-                true => layout.register[..packed].iter().chain(&layout.lane[..2]).copied().collect(),
-                false => layout.lane[2..].to_vec(),
-            };
-            let rows: Vec<u32> = (0..8).map(|row| address(apply(&rows, row))).collect();
-            busiest_bank(&rows, PIECE) << (layout.register.len() - packed)
+            let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
+            let rows: Vec<u32> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
+            busiest_bank(&rows, PIECE) << matrices.others.len()
         }
         _ => {
             let vector_bits = neighbours(info, layout);
@@ -136,18 +140,24 @@ fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
 mod tests {
     use super::*;
     use base::Scalar;
-    use tileas::mma::{Operand, WarpGrid, named};
+    use tileas::mma::{Cover, Operand, named};
 
     /// Operands as their global layout has them, row by row, and what a warp must at least read.
     fn check(name: &str, scalar: Scalar, k: u32) {
         let atom = named(name).unwrap();
-        let grid = WarpGrid { m_bits: 1, n_bits: 1, batch_bits: 0 };
-        for (operand, shape) in [(Operand::A, [128, k]), (Operand::B, [k, 128])] {
-            let layout = atom.layout(operand, 1, shape[0], shape[1], grid, 2);
+        let warps = Cover { m_bits: 1, n_bits: 1, ..Cover::default() };
+        for (operand, shape, lines) in [(Operand::A, [128, k], 0), (Operand::B, [k, 128], 1)] {
             for inner in [0, 1] {
+                // Transposed bytes are read in pairs.
+                let crosses = inner == lines && scalar.bits() == 8;
+                let cover = atom.interleave(warps, [128; 2], crosses, crosses);
+                let layout = atom.layout(operand, 1, shape[0], shape[1], cover, 2);
                 let info = buffer(Elem::Scalar(scalar), &shape, inner, &[&layout]);
                 let least = (layout.registers() as u32 * 32 * scalar.bits() / 8).div_ceil(LINE);
                 assert_eq!(wavefronts(&info, &layout), least, "{name} {operand:?} inner {inner} k {k}");
+                if scalar.bits() <= 16 {
+                    assert_eq!(read_atom(&info, &layout), CopyAtom::Matrix { trans: inner == lines });
+                }
             }
         }
     }
@@ -159,6 +169,9 @@ mod tests {
         }
         for k in [32, 64] {
             check("m16n8k8.f32", Scalar::F32, k);
+        }
+        for k in [32, 64, 128] {
+            check("m16n8k32.s32", Scalar::I8, k);
         }
     }
 }

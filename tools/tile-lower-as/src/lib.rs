@@ -35,7 +35,7 @@ fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, enve
     let attrs = kernel_spec::resolve(function, target);
     let warp_bits = attrs.warps().trailing_zeros() as usize;
     let accesses = access::Accesses::of(function, warp_bits);
-    let products = products::Products::of(function, target, warp_bits);
+    let products = products::Products::of(function, &accesses, target, warp_bits);
     remarks::log(function, &accesses, &products, envelope);
     let copies = match envelope.options.opt_level() {
         0 | 1 => copies::Copies::default(),

@@ -1,11 +1,14 @@
 //! Chooses the atom of every matrix product, how the warps divide it, and the layouts of its operands.
 
+use crate::access::Accesses;
+use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
 use base::tile::Shape;
 use base::{Scalar, Target, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::Layout;
+use tileas::layout::Strides;
 use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
 
 #[derive(Clone)]
@@ -28,16 +31,12 @@ impl Product {
 pub(crate) struct Products(BTreeMap<OpId, Product>);
 
 impl Products {
-    pub(crate) fn of(function: &Function, target: Target, warp_bits: usize) -> Products {
+    pub(crate) fn of(function: &Function, accesses: &Accesses, target: Target, warp_bits: usize) -> Products {
         let chained = chained(function);
+        let planner = Planner { function, accesses, target, warp_bits: warp_bits as u32 };
         let plan = |op: OpId| match &function.body.ops[op].kind {
-            Op::Mma { lhs, rhs, acc, .. } => {
-                let rows = chained.contains(&op);
-                Some((op, plan(function, [*lhs, *rhs, *acc], None, target, warp_bits as u32, rows)))
-            }
-            Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
-                Some((op, plan(function, [*lhs, *rhs, *acc], Some(*lhs_scale), target, warp_bits as u32, false)))
-            }
+            Op::Mma { lhs, rhs, acc, .. } => Some((op, planner.plan([*lhs, *rhs, *acc], None, chained.contains(&op)))),
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => Some((op, planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false))),
             _ => None,
         };
         Products(function.body.walk(function.region).into_iter().filter_map(plan).collect())
@@ -53,35 +52,69 @@ pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
 }
 
-fn plan(
-    function: &Function,
-    [lhs, rhs, acc]: [Value; 3],
-    lhs_scale: Option<Value>,
+struct Planner<'a> {
+    function: &'a Function,
+    accesses: &'a Accesses,
     target: Target,
     warp_bits: u32,
-    rows: bool,
-) -> Product {
-    let tile = |value: Value| function.body.ty(value).tile().expect("products are of tiles");
-    let ((a, lhs), (_, rhs), (acc, _)) = (tile(lhs), tile(rhs), tile(acc));
-    let [batch, m, n, k] = extents(lhs, rhs);
-    let scaled = lhs_scale.map(tile).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
-    let atom = match scaled {
-        None => sync_atom(target, a.carrier(), acc.carrier(), [m, n, k]),
-        Some((scale, blocks)) => scaled_atom(target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
-    };
-    match atom {
-        Some(atom) => {
-            let grid = atom.warp_grid(batch, m, n, warp_bits, rows);
-            let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
-            let scales = scaled.map(|(_, blocks)| {
-                let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, grid, warp_bits);
-                Box::new([(Operand::A, m), (Operand::B, n)].map(layout))
-            });
-            Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n), scales }
+}
+
+impl Planner<'_> {
+    fn plan(&self, [lhs, rhs, acc]: [Value; 3], lhs_scale: Option<Value>, rows: bool) -> Product {
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
+        let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
+        let [batch, m, n, k] = extents(left, right);
+        let scaled = lhs_scale.map(tile).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
+        let atom = match scaled {
+            None => sync_atom(self.target, a.carrier(), sum.carrier(), [m, n, k]),
+            Some((scale, blocks)) => scaled_atom(self.target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
+        };
+        let warp_bits = self.warp_bits;
+        let Some(atom) = atom else { return Product::Shared { c: shared_layout(batch, m, n, warp_bits) } };
+        let cover = atom.cover(batch, m, n, warp_bits, rows);
+        let cover = atom.interleave(cover, [m, n], self.crosses(lhs, 0), self.crosses(rhs, 1));
+        let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, cover, warp_bits);
+        let scales = scaled.map(|(_, blocks)| {
+            let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
+            Box::new([(Operand::A, m), (Operand::B, n)].map(layout))
+        });
+        Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n), scales }
+    }
+
+    /// Whether an operand's bytes come from memory with neighbours along that of its two last dimensions which is not K, so that
+    /// they must be transposed.
+    fn crosses(&self, operand: Value, lines: usize) -> bool {
+        let (elem, shape) = self.function.body.ty(operand).tile().expect("products are of tiles");
+        let neighbours = || self.neighbours(operand, MOST_BETWEEN);
+        let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
+        elem.bits() == 8 && neighbours().is_some_and(along)
+    }
+
+    /// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.
+    fn neighbours(&self, value: Value, steps: u32) -> Option<u32> {
+        let body = &self.function.body;
+        let op = body.defining_op(value)?;
+        if let Some(access) = self.accesses.get(op) {
+            return access.order.first().map(|bit| 1 << bit);
         }
-        None => Product::Shared { c: shared_layout(batch, m, n, warp_bits) },
+        let before = |x: Value| self.neighbours(x, steps.checked_sub(1)?);
+        match &body.ops[op].kind {
+            Op::Core(Core::Permute { x, order }) => {
+                let basis = before(*x)?;
+                let (from, to) = (body.ty(*x).tile()?.1, body.ty(value).tile()?.1);
+                let (from, to) = (Strides::of(from), Strides::of(to));
+                let moved = |(dim, source): (usize, &u32)| from.coordinate(basis, *source as usize) << to.shift[dim];
+                Some(order.iter().enumerate().map(moved).sum())
+            }
+            Op::Core(Core::Reshape { x }) => before(*x),
+            Op::Core(core) if core.is_elementwise() => core.operands().iter().find_map(|operand| before(*operand)),
+            _ => None,
+        }
     }
 }
+
+/// How many ops may stand between a load and a product for its neighbours to be known.
+const MOST_BETWEEN: u32 = 8;
 
 /// Accumulators of threads that multiply for themselves: a square of up to 4 x 4 neighbours in each, so that each value read
 /// serves several products.

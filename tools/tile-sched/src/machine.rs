@@ -12,7 +12,7 @@ use base::{Target, Value};
 use sched::{Function, Module, Op};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use tileas::Type;
+use tileas::{MmaAtom, Type, mma};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
@@ -128,8 +128,9 @@ impl Machine {
             Op::Core(Program::SharedStore { x, .. }) => {
                 cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), self.shared)], shared, false)
             }
-            Op::Core(Program::Mma { lhs, acc, .. } | Program::MmaScaled { lhs, acc, .. }) => {
-                let bits = body.ty(*lhs).elem().map_or(16, |elem| elem.bits());
+            Op::Core(Program::Mma { lhs, acc, atom, .. } | Program::MmaScaled { lhs, acc, atom, .. }) => {
+                let widened = matches!(atom, MmaAtom::Sync { name } if mma::named(name).is_some_and(|atom| atom.widened));
+                let bits = if widened { 16 } else { body.ty(*lhs).elem().map_or(16, |elem| elem.bits()) };
                 let rate = self.products.get(&bits.to_string()).copied().unwrap_or(self.scalar);
                 let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);
                 cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], product, false)

@@ -119,7 +119,13 @@ fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks
     let folder = tools_folder();
     let start = Instant::now();
     let mut outcome = match (parsed.get("save-temps"), remarks) {
-        (Some(kept), _) => run_in_groups(&folder, steps, input, Some(&temporary_stem(kept, input, output)), remarks)?,
+        (Some(kept), _) => {
+            if !kept.is_empty() {
+                let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot make the folder {kept}: {error}"));
+                std::fs::create_dir_all(kept).map_err(failed)?;
+            }
+            run_in_groups(&folder, steps, input, Some(&temporary_stem(kept, input, output)), remarks)?
+        }
         (None, Some(_)) => run_in_groups(&folder, steps, input, None, remarks)?,
         (None, None) => run(&folder, steps, &Feed::File(input)),
     };

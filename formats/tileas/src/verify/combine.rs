@@ -2,7 +2,7 @@
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::mma::{self, Operand, SyncAtom, WarpGrid};
+use crate::mma::{self, Cover, Operand, SyncAtom};
 use crate::{Buffer, MmaAtom, Op};
 use base::rules::{is_ptr, multiplies};
 
@@ -74,7 +74,7 @@ impl Check<'_> {
         require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
     }
 
-    /// The operands' layouts are those of the atom's fragments, for one way to divide the product among the warps.
+    /// The operands' layouts are those of the atom's fragments, for one way to cover the product.
     fn fragments<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
@@ -86,7 +86,7 @@ impl Check<'_> {
         let MmaAtom::Sync { name } = atom else { return Ok(()) };
         let atom = mma::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
         let target = self.target;
-        require((atom.since)(target), || format!("{target} has no atom '{name}'"))?;
+        require((atom.on)(target), || format!("{target} has no atom '{name}'"))?;
         let [(a, left), (acc, out)] = [uses.number(values[0])?, uses.number(values[2])?];
         require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
         let rank = out.len();
@@ -102,13 +102,13 @@ impl Check<'_> {
         let layouts = values.map(|value| self.layout(uses, value));
         let of_scales = scales.map(|scales| scales.map(|value| self.layout(uses, value)));
         let warp_bits = self.attrs.warps().trailing_zeros();
-        let fits = |grid: WarpGrid| {
-            let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, grid, warp_bits);
-            let scale = |operand, lines| atom.scale_layout(operand, batch, lines, blocks, grid, warp_bits);
+        let fits = |cover: Cover| {
+            let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, cover, warp_bits);
+            let scale = |operand, lines| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
             layouts == [expected(Operand::A, m, k), expected(Operand::B, k, n), expected(Operand::C, m, n)]
                 && of_scales.as_ref().is_none_or(|found| *found == [scale(Operand::A, m), scale(Operand::B, n)])
         };
-        let some = grids(atom, [batch, m, n], warp_bits).any(fits);
+        let some = covers(atom, [batch, m, n], warp_bits).any(fits);
         require(some, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
@@ -121,15 +121,17 @@ impl Check<'_> {
     }
 }
 
-/// The ways in which warps can divide a product.
-fn grids(atom: &SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = WarpGrid> + use<> {
+/// The ways in which atoms and warps can cover a product.
+fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
     let most = [batch, m / atom.m, n / atom.n].map(|count| count.ilog2().min(warp_bits));
-    (0..=most[0]).flat_map(move |batch_bits| {
+    let warps = (0..=most[0]).flat_map(move |batch_bits| {
         (0..=most[1]).flat_map(move |m_bits| {
             let fits = move |n_bits: &u32| batch_bits + m_bits + n_bits <= warp_bits;
-            (0..=most[2]).filter(fits).map(move |n_bits| WarpGrid { m_bits, n_bits, batch_bits })
+            (0..=most[2]).filter(fits).map(move |n_bits| Cover { m_bits, n_bits, batch_bits, ..Cover::default() })
         })
-    })
+    });
+    let choices = [(false, false), (true, false), (false, true), (true, true)];
+    warps.flat_map(move |cover| choices.map(|(rows, columns)| atom.interleave(cover, [m, n], rows, columns)))
 }
 
 /// What a reduction combines: the registers of a thread, or its lanes.

@@ -36,6 +36,12 @@ impl Rewriter<'_> {
             return self.by_halves(value, to, dim, reads, loc);
         }
         let inner = [&from, to].map(|layout| innermost(layout, &shape));
+        let in_order = neighbours_first(&from, &shape, inner[0]);
+        if in_order != from {
+            let ty = self.tile_type(elem, &shape, in_order.clone());
+            let value = self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
+            return self.relayout(value, to, reads, loc);
+        }
         let buffer = banks::exchange(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
@@ -99,6 +105,14 @@ fn half_of(shape: &Shape, dim: usize) -> Shape {
     let mut half = shape.clone();
     half[dim] /= 2;
     half
+}
+
+/// The layout with the registers that are neighbours along a dimension first, so that vectors can be made of them.
+fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
+    let run: Vec<u32> =
+        Strides::of(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
+    let others = layout.register.iter().filter(|basis| !run.contains(basis));
+    Layout { register: run.iter().chain(others).copied().collect(), ..layout.clone() }
 }
 
 /// The dimension along which a layout has neighbours.

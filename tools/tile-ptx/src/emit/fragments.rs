@@ -18,6 +18,8 @@ pub(crate) struct MatrixRead<'c> {
     text: String,
     /// Matrices of one instruction.
     count: usize,
+    /// The register bit of pairs of bytes, for [`Emitter::from_pairs`].
+    pair: Option<usize>,
     /// Which rows the lanes point at; its registers are instructions.
     addresses: Layout,
     buffer: Buffer,
@@ -32,43 +34,42 @@ impl<'c> Emitter<'c, '_> {
     /// `ldmatrix`: lane `8 j + i` gives the address of row `i` of matrix `j`; each lane gets one 32-bit word of every matrix.
     pub(super) fn matrix_load(&mut self, op: OpId, buffer: Buffer, trans: bool, result: Value) {
         let (elem, layout) = (self.elem(result), self.layout(result));
-        let packed = (4 / elem.bytes()).ilog2() as usize;
-        let matrix_bits = (layout.register.len() - packed).min(2);
-        let rows: Vec<u32> = match trans {
-            true => layout.register[..packed].iter().chain(&layout.lane[..2]).copied().collect(),
-            false => layout.lane[2..].to_vec(),
-        };
-        let matrices = &layout.register[packed..packed + matrix_bits];
+        let info = &self.function.attrs.program.buffers[buffer];
+        let matrices = info.matrices(&layout, trans).expect("the verifier holds that the atom fits");
+        let matrix_bits = matrices.others.len().min(2);
         // The addresses follow a layout of their own: lanes are rows, then matrices.
-        let mut lane: Vec<u32> = rows.into_iter().chain(matrices.iter().copied()).collect();
+        let (together, after) = matrices.others.split_at(matrix_bits);
+        let mut lane: Vec<u32> = matrices.rows.iter().chain(together).copied().collect();
         lane.resize(tileas::layout::LANE_BITS, 0);
-        let addresses = Layout { register: layout.register[packed + matrix_bits..].to_vec(), lane, warp: layout.warp.clone() };
+        let addresses = Layout { register: after.to_vec(), lane, warp: layout.warp.clone() };
         let count = 1usize << matrix_bits;
         let text = format!("ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" });
         let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
-        let mut read = MatrixRead { text, count, addresses, buffer, start, place, elem, loaded: BTreeMap::new() };
+        let pair = matrices.pair;
+        let mut read = MatrixRead { text, count, pair, addresses, buffer, start, place, elem, loaded: BTreeMap::new() };
         if self.only_feeds_a_product(op, result) {
             self.deferred.insert(result, read);
             return;
         }
-        let registers = layout.registers();
-        let registers = self.fragment_of(&mut read, 0, registers);
+        let words = self.words_of(&mut read, 0, layout.registers() / elements_of_word(elem));
+        let registers = words.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect();
         self.set(result, registers);
     }
 
-    /// Registers of a tile that is read piece by piece, or is in registers.
+    /// Registers of a tile that is read piece by piece, or is in registers, in words.
     pub(super) fn fragment(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
-        let Some(mut read) = self.deferred.remove(&value) else { return self.get(value)[first..first + count].to_vec() };
-        let registers = self.fragment_of(&mut read, first, count);
+        let Some(mut read) = self.deferred.remove(&value) else { return self.words(&self.get(value)[first..first + count]) };
+        let each = elements_of_word(read.elem);
+        let words = self.words_of(&mut read, first / each, count / each);
         self.deferred.insert(value, read);
-        registers
+        words
     }
 
-    fn fragment_of(&self, read: &mut MatrixRead<'c>, first: usize, count: usize) -> Vec<Val<'c>> {
-        let each = read.count * (4 / read.elem.bytes()) as usize;
-        let mut registers = Vec::with_capacity(count);
-        while registers.len() < count {
-            let at = first + registers.len();
+    fn words_of(&self, read: &mut MatrixRead<'c>, first: usize, count: usize) -> Vec<Val<'c>> {
+        let each = read.count;
+        let mut words = Vec::with_capacity(count);
+        while words.len() < count {
+            let at = first + words.len();
             let group = at / each;
             let all = match read.loaded.get(&group) {
                 Some(all) => all.clone(),
@@ -78,10 +79,10 @@ impl<'c> Emitter<'c, '_> {
                     all
                 }
             };
-            registers.extend(all.into_iter().skip(at % each));
+            words.extend(all.into_iter().skip(at % each));
         }
-        registers.truncate(count);
-        registers
+        words.truncate(count);
+        words
     }
 
     fn load_group(&self, read: &MatrixRead<'c>, group: usize) -> Vec<Val<'c>> {
@@ -95,7 +96,25 @@ impl<'c> Emitter<'c, '_> {
         let text = format!("{} {{{}}}, [${}+{fixed}];", read.text, outputs.join(", "), read.count);
         let constraints = format!("{}r", "=r,".repeat(read.count));
         let words = ir.asm_many(&vec![ir.i32().into(); read.count], &text, &constraints, &[at.into()], true);
-        words.into_iter().flat_map(|word| self.unpack_word(word, read.elem)).collect()
+        match read.pair {
+            Some(bit) => self.from_pairs(&words, bit),
+            None => words,
+        }
+    }
+
+    /// Words whose bytes are from four rows, of words that hold two rows of a pair of columns each. The lowest bit of a given
+    /// word's number tells the rows apart. Of the number of a result, bit `pair - 2` tells the columns apart, the other is that
+    /// of further words.
+    fn from_pairs(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
+        /// The lower byte of each pair, and the higher one, as `prmt` selects them.
+        const SELECT: [u32; 2] = [0x6420, 0x7531];
+        let result = |number: usize| {
+            let column = number >> (pair - 2) & 1;
+            let further = number >> (3 - pair) & 1;
+            let args = [words[2 * further], words[2 * further + 1], self.ir.const32(SELECT[column]).into()];
+            self.ir.intrinsic_value("llvm.nvvm.prmt", &[], &args)
+        };
+        (0..words.len()).map(result).collect()
     }
 
     /// Whether a product alone uses `value`, and until then nothing happens that its buffer must be read before. Copies in between
@@ -126,4 +145,8 @@ impl<'c> Emitter<'c, '_> {
         }
         false
     }
+}
+
+fn elements_of_word(elem: Elem) -> usize {
+    (4 / elem.bytes()) as usize
 }

@@ -7,6 +7,7 @@ use base::ir::Op as OpId;
 use base::tile::Elem;
 use base::{Scalar, Value};
 use inkwell::IntPredicate;
+use std::collections::BTreeMap;
 use tileas::layout::{Strides, apply, solve};
 use tileas::mma::{self, Operand, SyncAtom};
 use tileas::{Buffer, Layout, MmaAtom};
@@ -34,6 +35,9 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn instruction_name(&self, atom: &SyncAtom, [lhs, rhs, acc]: [Value; 3], signed: [bool; 2]) -> String {
+        if atom.widened {
+            return "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32".into();
+        }
         let name = |value: Value, signed: bool| match self.elem(value).carrier() {
             Scalar::F8E4M3FN => "e4m3",
             Scalar::F8E5M2 => "e5m2",
@@ -85,6 +89,7 @@ impl<'c> Emitter<'c, '_> {
         let own = atom.registers(Operand::C) as usize;
         // One step of K after the other, so that few fragments are in use at a time.
         for k in (0..1 << a_shape.bits[dims - 1]).step_by(atom.k as usize) {
+            let mut wide = [BTreeMap::new(), BTreeMap::new()];
             for first in (0..registers.len()).step_by(own) {
                 let element = apply(&c.register, first as u32);
                 let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
@@ -97,13 +102,38 @@ impl<'c> Emitter<'c, '_> {
                 let a = self.fragment(lhs, a_start, atom.registers(Operand::A) as usize);
                 let b = self.fragment(rhs, b_start, atom.registers(Operand::B) as usize);
                 let scales = scales.map(|scales| self.atom_scales(atom, scales, [batch, m, n, k]));
-                let sums = self.sync_atom(instruction, &a, &b, &registers[first..first + own], scales);
+                let mut sums = registers[first..first + own].to_vec();
+                if atom.widened {
+                    let [of_a, of_b] = &mut wide;
+                    let a = of_a.entry(a_start).or_insert_with(|| self.halves(self.elem(lhs), &a));
+                    let b = of_b.entry(b_start).or_insert_with(|| self.halves(self.elem(rhs), &b));
+                    for (a, b) in a.iter().zip(b) {
+                        sums = self.sync_atom(instruction, a, b, &sums, None);
+                    }
+                } else {
+                    sums = self.sync_atom(instruction, &a, &b, &sums, scales);
+                }
                 registers[first..first + own].copy_from_slice(&sums);
             }
         }
         self.deferred.remove(&lhs);
         self.deferred.remove(&rhs);
         self.set(result, registers);
+    }
+
+    /// The words of two fragments of f16, of one of 8-bit floats that goes twice as far along K. A word of four neighbours along K
+    /// gives two pairs, which take the places of a pair and of the one eight further along; as both operands are taken apart
+    /// alike, the same elements still meet.
+    fn halves(&self, elem: Elem, fragment: &[Val<'c>]) -> [Vec<Val<'c>>; 2] {
+        let (ir, elem) = (self.ir, elem.carrier());
+        let wide = |word: &Val<'c>, further: u32| {
+            let pair = ir.resize(ir.shr(word.into_int_value(), ir.const32(16 * further), false), ir.int(16), false);
+            ir.bitcast(self.small_pair(elem, pair), ir.i32())
+        };
+        // Of A, words for the upper and the lower eight rows come before those further along.
+        let half = |words: &[Val<'c>]| [0, 1].into_iter().flat_map(|k| words.iter().map(move |word| wide(word, k))).collect();
+        let (first, second) = fragment.split_at(fragment.len() / 2);
+        [half(first), half(second)]
     }
 
     /// What the lanes hold of the scales of A and of B for an atom at these elements: one word each.
@@ -139,7 +169,6 @@ impl<'c> Emitter<'c, '_> {
         c: &[Val<'c>],
         scales: Option<[Val<'c>; 2]>,
     ) -> Vec<Val<'c>> {
-        let [a, b] = [a, b].map(|registers| self.words(registers));
         let elem = c[0].get_type();
         let sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
         let mut next = 0;
@@ -156,9 +185,9 @@ impl<'c> Emitter<'c, '_> {
         text.push(';');
         let scales = scales.into_iter().flatten().collect::<Vec<_>>();
         let outputs = sums.iter().map(|word| format!("={}", self.register_letter(*word)));
-        let inputs = a.iter().chain(&b).chain(&sums).chain(&scales).map(|word| self.register_letter(*word).to_string());
+        let inputs = a.iter().chain(b).chain(&sums).chain(&scales).map(|word| self.register_letter(*word).to_string());
         let constraints: Vec<String> = outputs.chain(inputs).collect();
-        let args: Vec<Val<'c>> = a.into_iter().chain(b).chain(sums.iter().copied()).chain(scales).collect();
+        let args: Vec<Val<'c>> = a.iter().chain(b).chain(&sums).copied().chain(scales).collect();
         let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
         let results = self.ir.asm_many(&types, &text, &constraints.join(","), &args, false);
         if results.len() == c.len() {
@@ -179,7 +208,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Elements packed into 32-bit words, the first lowest; those of 64 bits as they are.
-    fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
+    pub(super) fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
         let bits = match registers[0] {
             Val::FloatValue(value) if value.get_type() == self.ir.context.f64_type() => return registers.to_vec(),
             Val::FloatValue(value) if value.get_type() == self.ir.f32() => 32,

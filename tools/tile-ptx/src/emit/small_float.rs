@@ -27,13 +27,17 @@ impl<'c> Emitter<'c, '_> {
         let bits = |x: &Val<'c>| ir.resize(x.into_int_value(), word, false);
         let second = pair.get(1).map_or(word.const_zero(), bits);
         let both = ir.or(bits(&pair[0]), ir.shl(second, word.const_int(u64::from(from.bits()), false)));
+        ir.unpack(self.small_pair(from, both), 2)[..pair.len()].to_vec()
+    }
+
+    /// A pair of f16, of the bits of a pair of a format that the target converts.
+    pub(super) fn small_pair(&self, from: Scalar, both: IntValue<'c>) -> Val<'c> {
         let name = match from {
             Scalar::F8E4M3FN => "llvm.nvvm.e4m3x2.to.f16x2.rn",
             Scalar::F8E5M2 => "llvm.nvvm.e5m2x2.to.f16x2.rn",
             _ => "llvm.nvvm.e2m1x2.to.f16x2.rn",
         };
-        let halves = ir.intrinsic_value(name, &[], &[both.into()]);
-        ir.unpack(halves, 2)[..pair.len()].to_vec()
+        self.ir.intrinsic_value(name, &[], &[both.into()])
     }
 
     /// To nearest even; what is too large becomes the largest number.

@@ -47,6 +47,23 @@ impl Extents {
     }
 }
 
+/// How the atoms number the rows or columns of a product: as they are, or of each sixteen first the even and then the odd ones.
+#[derive(Clone, Copy)]
+enum Lines {
+    Plain,
+    Interleaved,
+}
+
+impl Lines {
+    /// The bit of a tile's row or column number that an atom's bit stands for.
+    fn number(self, bit: u32) -> u32 {
+        match self {
+            Lines::Interleaved if bit < 4 => (bit + 1) % 4,
+            _ => bit,
+        }
+    }
+}
+
 fn sign(signed: bool) -> Signedness {
     if signed { Signedness::Signed } else { Signedness::Unsigned }
 }
@@ -70,13 +87,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         if (atom.scales > 0) != matches!(kind, Op::MmaScaled { .. }) {
             return Err(format!("does not fit the atom {name}"));
         }
-        for (id, fragment) in [(*lhs, atom.a), (*rhs, atom.b), (*acc, atom.c)] {
-            self.check_fragment(id, fragment)?;
-        }
-        if let Op::MmaScaled { lhs_scale, rhs_scale, .. } = kind {
-            self.check_scales(*lhs_scale, atom, true)?;
-            self.check_scales(*rhs_scale, atom, false)?;
-        }
+        self.check_lines(kind, atom)?;
         let (acc_id, acc) = (*acc, self.spread(*acc));
         let mut known = BTreeSet::new();
         for slot in 0..acc.slots() {
@@ -104,12 +115,33 @@ impl<O: Step> SpreadProgram<'_, O> {
         Ok(())
     }
 
-    fn check_fragment(&self, id: Id, fragment: &Fragment) -> Result<(), String> {
+    /// All operands have the atom's fragments, rows and columns being numbered in one of two ways.
+    fn check_lines(&self, kind: &Op, atom: &SyncAtom) -> Result<(), String> {
+        let (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) = kind else {
+            unreachable!("called for products only")
+        };
+        let as_numbered = |rows: Lines, columns: Lines| {
+            self.check_fragment(*lhs, atom.a, rows, Lines::Plain)?;
+            self.check_fragment(*rhs, atom.b, Lines::Plain, columns)?;
+            self.check_fragment(*acc, atom.c, rows, columns)?;
+            if let Op::MmaScaled { lhs_scale, rhs_scale, .. } = kind {
+                self.check_scales(*lhs_scale, atom, true, rows)?;
+                self.check_scales(*rhs_scale, atom, false, columns)?;
+            }
+            Ok(())
+        };
+        let each = [Lines::Plain, Lines::Interleaved];
+        let mut tried = each.into_iter().flat_map(|rows| each.map(|columns| as_numbered(rows, columns)));
+        let plain = tried.next().expect("there are four ways");
+        if tried.any(|other| other.is_ok()) { Ok(()) } else { plain }
+    }
+
+    fn check_fragment(&self, id: Id, fragment: &Fragment, rows: Lines, columns: Lines) -> Result<(), String> {
         let (layout, strides) = (&self.spread(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
         let element = |bit: &Bit| match bit {
-            Bit::Row(i) => 1u32 << (strides.shift[rank - 2] + i),
-            Bit::Col(i) => 1u32 << i,
+            Bit::Row(i) => 1u32 << (strides.shift[rank - 2] + rows.number(*i)),
+            Bit::Col(i) => 1u32 << columns.number(*i),
         };
         let registers: Vec<u32> = fragment.register.iter().map(element).collect();
         let lanes: Vec<u32> = fragment.lane.iter().map(element).collect();
@@ -120,11 +152,11 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// The lanes of a row's quad that the atom asks have the row's scales, the lowest registers those of one atom.
-    fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool) -> Result<(), String> {
+    fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool, lines: Lines) -> Result<(), String> {
         let (layout, strides) = (&self.spread(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
         let (line, block) = if of_lhs { (rank - 2, rank - 1) } else { (rank - 1, rank - 2) };
-        let line = |bit: u32| 1 << (strides.shift[line] + bit);
+        let line = |bit: u32| 1 << (strides.shift[line] + lines.number(bit));
         let lanes = [if of_lhs { line(3) } else { 0 }, 0, line(0), line(1), line(2)];
         let registers: Vec<u32> = (0..atom.scales.trailing_zeros()).map(|bit| 1 << (strides.shift[block] + bit)).collect();
         match layout.register.starts_with(&registers) && layout.lane == lanes {

@@ -238,22 +238,31 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// The registers and lanes are those that `ldmatrix` fills: rows of 16 bytes, four bytes in a register, four lanes in a row and
-    /// eight rows; or, transposed, the rows along registers and lanes, and what is in a row along the other lanes.
+    /// eight rows; or, transposed, the rows along registers and lanes, and what is in a row along the other lanes. Transposed bytes
+    /// move in pairs, and which of a pair it is, a register bit says.
     fn check_matrices(&self, buffer: Buffer, spread: &Spread, trans: bool) -> Result<(), String> {
         let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
         let size = bytes(self.info(buffer).elem);
         let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
         let layout = &spread.layout;
-        let packed = (4 / size.clamp(1, 4)).ilog2() as usize;
-        if layout.register.len() < packed || trans && size != 2 {
+        let mut registers: Vec<usize> = layout.register.iter().map(place).collect();
+        let mut unit = size;
+        if trans && size == 1 {
+            // The four bytes of a word have the lowest register bits, the pairs come from two words that are loaded together.
+            let pair = (2..4).find(|bit| registers.get(*bit) == Some(&1));
+            registers.remove(pair.ok_or_else(|| format!("takes no pairs of bytes of {buffer}"))?);
+            unit = 2;
+        }
+        let packed = (4 / unit.clamp(1, 4)).ilog2() as usize;
+        if registers.len() < packed || trans && unit != 2 {
             return Err(format!("takes matrices of {size}-byte elements by {} registers", spread.registers));
         }
-        let (first, rest) = layout.register.split_at(packed);
-        let along: Vec<usize> = first.iter().chain(&layout.lane[..2]).map(place).collect();
+        let others = registers.split_off(packed);
+        let along: Vec<usize> = registers.into_iter().chain(layout.lane[..2].iter().map(place)).collect();
         let across: Vec<usize> = layout.lane[2..].iter().map(place).collect();
         let (in_row, rows) = if trans { (across, along) } else { (along, across) };
-        let neighbours = in_row.iter().enumerate().all(|(bit, place)| *place == size << bit);
-        let others = rows.into_iter().chain(rest.iter().chain(&layout.warp).map(place));
+        let neighbours = in_row.iter().enumerate().all(|(bit, place)| *place == unit << bit);
+        let others = rows.into_iter().chain(others).chain(layout.warp.iter().map(place));
         let base = self.source.places[buffer.0 as usize].base;
         if !neighbours || others.chain([base]).any(|place| !place.is_multiple_of(16)) {
             return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
