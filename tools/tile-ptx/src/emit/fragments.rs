@@ -18,7 +18,7 @@ pub(crate) struct MatrixRead<'c> {
     text: String,
     /// Matrices of one instruction.
     count: usize,
-    /// The register bit of pairs of bytes, for [`Emitter::from_pairs`].
+    /// The register bit of pairs of bytes, for [`Emitter::pairs_apart`].
     pair: Option<usize>,
     /// Which rows the lanes point at; its registers are instructions.
     addresses: Layout,
@@ -97,7 +97,7 @@ impl<'c> Emitter<'c, '_> {
         let constraints = format!("{}r", "=r,".repeat(read.count));
         let words = ir.asm_many(&vec![ir.i32().into(); read.count], &text, &constraints, &[at.into()], true);
         match read.pair {
-            Some(bit) => self.from_pairs(&words, bit),
+            Some(bit) => self.pairs_apart(&words, bit),
             None => words,
         }
     }
@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
     /// Words whose bytes are from four rows, of words that hold two rows of a pair of columns each. The lowest bit of a given
     /// word's number tells the rows apart. Of the number of a result, bit `pair - 2` tells the columns apart, the other is that
     /// of further words.
-    fn from_pairs(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
+    fn pairs_apart(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
         /// The lower byte of each pair, and the higher one, as `prmt` selects them.
         const SELECT: [u32; 2] = [0x6420, 0x7531];
         let result = |number: usize| {
