@@ -4,38 +4,71 @@
 use std::path::Path;
 use tests::{for_each, run, temporary};
 
-/// Each block multiplies 32 rows of a 64 x 544 matrix with a 544 x 32 one, over as many steps of 32 as it is told.
+/// Each block multiplies some rows of a matrix with one of as many columns, over as many steps as it is told, of 17.
 const KERNEL: &str = "//!tile tileir 1 read
 //!tile producer test
 //!tile input 0
-entry @product(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %steps: tile<i32>) {
-  %a16 = assume div_by<16>, %a : tile<ptr<f16>>
-  %b16 = assume div_by<16>, %b : tile<ptr<f16>>
-  %c16 = assume div_by<16>, %c : tile<ptr<f32>>
-  %lhs = make_tensor_view %a16, shape = [64, 544], strides = [544, 1] : tensor_view<64x544xf16, strides=[544,1]>
-  %rhs = make_tensor_view %b16, shape = [544, 32], strides = [32, 1] : tensor_view<544x32xf16, strides=[32,1]>
-  %out = make_tensor_view %c16, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
-  %ls = make_partition_view %lhs : partition_view<tile=(32x32), tensor_view<64x544xf16, strides=[544,1]>>
-  %rs = make_partition_view %rhs : partition_view<tile=(32x32), tensor_view<544x32xf16, strides=[32,1]>>
-  %os = make_partition_view %out : partition_view<tile=(32x32), tensor_view<64x32xf32, strides=[32,1]>>
+entry @product(%a: tile<ptr<ELEM>>, %b: tile<ptr<ELEM>>, %c: tile<ptr<SUM>>, %steps: tile<i32>) {
+  %a16 = assume div_by<16>, %a : tile<ptr<ELEM>>
+  %b16 = assume div_by<16>, %b : tile<ptr<ELEM>>
+  %c16 = assume div_by<16>, %c : tile<ptr<SUM>>
+  %lhs = make_tensor_view %a16, shape = [ROWS, DEPTH], strides = [DEPTH, 1] : tensor_view<ROWSxDEPTHxELEM, strides=[DEPTH,1]>
+  %rhs = make_tensor_view %b16, shape = [DEPTH, SIDE], strides = [SIDE, 1] : tensor_view<DEPTHxSIDExELEM, strides=[SIDE,1]>
+  %out = make_tensor_view %c16, shape = [ROWS, SIDE], strides = [SIDE, 1] : tensor_view<ROWSxSIDExSUM, strides=[SIDE,1]>
+  %ls = make_partition_view %lhs : partition_view<tile=(SIDExSTEP), tensor_view<ROWSxDEPTHxELEM, strides=[DEPTH,1]>>
+  %rs = make_partition_view %rhs : partition_view<tile=(STEPxSIDE), tensor_view<DEPTHxSIDExELEM, strides=[SIDE,1]>>
+  %os = make_partition_view %out : partition_view<tile=(SIDExSIDE), tensor_view<ROWSxSIDExSUM, strides=[SIDE,1]>>
   %x, %y, %z = get_tile_block_id : tile<i32>
   %zero = constant <i32: 0> : tile<i32>
   %one = constant <i32: 1> : tile<i32>
-  %none = constant <f32: 0.000000e+00> : tile<32x32xf32>
-  %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<32x32xf32>) {
-    %l, %lt = load_view_tko weak %ls[%x, %i] : partition_view<tile=(32x32), tensor_view<64x544xf16, strides=[544,1]>>, tile<i32> -> tile<32x32xf16>, token
-    %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(32x32), tensor_view<544x32xf16, strides=[32,1]>>, tile<i32> -> tile<32x32xf16>, token
-    %next = mmaf %l, %r, %acc : tile<32x32xf16>, tile<32x32xf16>, tile<32x32xf32>
-    continue %next : tile<32x32xf32>
+  %none = constant <SUM: 0.000000e+00> : tile<SIDExSIDExSUM>
+  %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<SIDExSIDExSUM>) {
+    %l, %lt = load_view_tko weak %ls[%x, %i] : partition_view<tile=(SIDExSTEP), tensor_view<ROWSxDEPTHxELEM, strides=[DEPTH,1]>>, tile<i32> -> tile<SIDExSTEPxELEM>, token
+    %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(STEPxSIDE), tensor_view<DEPTHxSIDExELEM, strides=[SIDE,1]>>, tile<i32> -> tile<STEPxSIDExELEM>, token
+    %next = mmaf %l, %r, %acc : tile<SIDExSTEPxELEM>, tile<STEPxSIDExELEM>, tile<SIDExSIDExSUM>
+    continue %next : tile<SIDExSIDExSUM>
   }
-  %stored = store_view_tko weak %sum, %os[%x, %zero] : tile<32x32xf32>, partition_view<tile=(32x32), tensor_view<64x32xf32, strides=[32,1]>>, tile<i32> -> token
+  %stored = store_view_tko weak %sum, %os[%x, %zero] : tile<SIDExSIDExSUM>, partition_view<tile=(SIDExSIDE), tensor_view<ROWSxSIDExSUM, strides=[SIDE,1]>>, tile<i32> -> token
   return
 }
 ";
-const ROWS: usize = 64;
-const DEPTH: usize = 544;
-const COLUMNS: usize = 32;
-const STEP: usize = 32;
+const STEPS: usize = 17;
+
+/// What is multiplied: elements, sums, the rows and columns of a block, and the depth of a step.
+#[derive(Clone, Copy)]
+struct Product {
+    elem: &'static str,
+    sum: &'static str,
+    side: usize,
+    step: usize,
+}
+
+/// A step is short, so the loop is written twice: with copies ahead, and for what is left.
+const SHORT: Product = Product { elem: "f16", sum: "f32", side: 32, step: 32 };
+/// A step takes so many instructions that the loop is written once.
+const LONG: Product = Product { elem: "f64", sum: "f64", side: 64, step: 64 };
+
+impl Product {
+    fn depth(self) -> usize {
+        STEPS * self.step
+    }
+    /// Those of two blocks.
+    fn rows(self) -> usize {
+        2 * self.side
+    }
+    fn kernel(self) -> String {
+        let sizes = [("STEP", self.step), ("DEPTH", self.depth()), ("SIDE", self.side), ("ROWS", self.rows())];
+        let types = [("ELEM", self.elem), ("SUM", self.sum)];
+        let names = sizes.map(|(name, size)| (name, size.to_string())).into_iter().chain(types.map(|(name, ty)| (name, ty.into())));
+        names.fold(KERNEL.to_string(), |text, (name, value)| text.replace(name, &value))
+    }
+    fn element(self, number: i32) -> Vec<u8> {
+        if self.elem == "f64" { f64::from(number).to_le_bytes().to_vec() } else { half(number).to_vec() }
+    }
+    fn total(self, number: i32) -> Vec<u8> {
+        if self.sum == "f64" { f64::from(number).to_le_bytes().to_vec() } else { (number as f32).to_le_bytes().to_vec() }
+    }
+}
 
 fn left(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
@@ -53,30 +86,33 @@ fn half(number: i32) -> [u8; 2] {
 }
 
 /// The memory and the launch for some number of steps, and what the kernel has to leave.
-fn launch(folder: &Path, steps: usize) -> Vec<u8> {
-    let a: Vec<u8> = (0..ROWS * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
-    let b: Vec<u8> = (0..DEPTH * COLUMNS).flat_map(|i| half(right(i / COLUMNS, i % COLUMNS))).collect();
-    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; ROWS * COLUMNS * 4])] {
+fn launch(folder: &Path, product: Product, steps: usize) -> Vec<u8> {
+    let (rows, columns, depth) = (product.rows(), product.side, product.depth());
+    let a: Vec<u8> = (0..rows * depth).flat_map(|i| product.element(left(i / depth, i % depth))).collect();
+    let b: Vec<u8> = (0..depth * columns).flat_map(|i| product.element(right(i / columns, i % columns))).collect();
+    let c = vec![0xff; rows * columns * product.total(0).len()];
+    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", c)] {
         std::fs::write(folder.join(name), data).expect("the folder takes files");
     }
     let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
     let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
     let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
     std::fs::write(folder.join(format!("{steps}.json")), text).expect("the folder takes files");
-    let element = |i: usize| (0..steps * STEP).map(|k| left(i / COLUMNS, k) * right(k, i % COLUMNS)).sum::<i32>() as f32;
-    (0..ROWS * COLUMNS).flat_map(|i| element(i).to_le_bytes()).collect()
+    let total = |i: usize| (0..steps * product.step).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
+    (0..rows * columns).flat_map(|i| product.total(total(i))).collect()
 }
 
 /// Files of a kernel in a folder of their own.
 struct Kernel {
     folder: tempfile::TempDir,
+    product: Product,
     target: &'static str,
 }
 
 impl Kernel {
-    fn new(target: &'static str) -> Kernel {
-        let kernel = Kernel { folder: temporary(), target };
-        std::fs::write(kernel.path("k.tile"), KERNEL).expect("the folder takes files");
+    fn new(product: Product, target: &'static str) -> Kernel {
+        let kernel = Kernel { folder: temporary(), product, target };
+        std::fs::write(kernel.path("k.tile"), product.kernel()).expect("the folder takes files");
         kernel.make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
         kernel.make("tile-lower-as", &["--gpu-name", target], "k.aa", "k.as");
         kernel.make("tile-sched", &["--stop-after=analysis", "--format=text"], "k.as", "analysis.sched");
@@ -111,10 +147,16 @@ impl Kernel {
         1 + numbers.map(|number| number.parse().expect("a stage is a number")).max().unwrap_or(0)
     }
 
+    /// Loops after scheduling.
+    fn loops(&self) -> usize {
+        let text = String::from_utf8(run("tile-dump", &[&self.path("k.sched")], b"").ok("tile-dump")).expect("text");
+        text.lines().filter(|line| line.contains(" = for(")).count()
+    }
+
     /// Every phase and both ways to deliver asynchronous work leave the product.
     fn check(&self, steps: usize) -> Result<(), String> {
         let folder = temporary();
-        let wanted = launch(folder.path(), steps);
+        let wanted = launch(folder.path(), self.product, steps);
         let description = folder.path().join(format!("{steps}.json")).display().to_string();
         let simulated = ["--races=error", "--schedule-seed=3"];
         let runs: [(&str, &str, Vec<&str>); 7] = [
@@ -144,12 +186,24 @@ impl Kernel {
 
 #[test]
 fn every_trip_count_is_right_for_a_pipelined_loop() {
-    let kernels = ["sm_80", "sm_90", "sm_100", "sm_120"].map(Kernel::new);
+    let kernels = ["sm_80", "sm_90", "sm_100", "sm_120"].map(|target| Kernel::new(SHORT, target));
+    every_count(&kernels, 3, 2);
+}
+
+#[test]
+fn and_for_one_that_is_written_once() {
+    let kernels = ["sm_80", "sm_100"].map(|target| Kernel::new(LONG, target));
+    every_count(&kernels, 2, 1);
+}
+
+/// Of loops with at least so many stages, which are written so many times.
+fn every_count(kernels: &[Kernel], fewest_stages: usize, times: usize) {
     let mut runs = Vec::new();
-    for kernel in &kernels {
+    for kernel in kernels {
         let stages = kernel.stages();
-        assert!(stages >= 3, "the loop has {stages} stages for {}", kernel.target);
-        let mut counts = vec![0, 1, 2, stages - 1, stages, stages + 1, 17];
+        assert!(stages >= fewest_stages, "the loop has {stages} stages for {}", kernel.target);
+        assert_eq!(kernel.loops(), times, "for {}", kernel.target);
+        let mut counts = vec![0, 1, 2, stages - 1, stages, stages + 1, STEPS];
         counts.sort_unstable();
         counts.dedup();
         runs.extend(counts.into_iter().map(|count| (kernel, count)));
@@ -165,7 +219,7 @@ fn edited(text: &str, change: impl Fn(&str) -> String) -> String {
 
 #[test]
 fn a_schedule_edited_by_hand_compiles_and_an_impossible_one_is_refused_by_name() {
-    let kernel = Kernel::new("sm_80");
+    let kernel = Kernel::new(SHORT, "sm_80");
     let text = kernel.analysis();
     // The copy of the left operand runs ahead one step less.
     let later = edited(&text, |line| line.replace("stage: 0", "stage: 1"));

@@ -110,7 +110,7 @@ impl Pass<'_> {
             end.extend(left.into_iter().map(|access| if part.is_some() { access.before() } else { access }));
         }
         self.ordering = outside;
-        if part == Some(Part::Rest) {
+        if part.is_some_and(Part::is_last) {
             end.iter_mut().for_each(|access| access.iteration = None);
         }
         end.sort_unstable();

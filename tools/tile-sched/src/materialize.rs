@@ -2,7 +2,7 @@
 //!
 //! A copy that runs `d` iterations ahead is issued for the first `d` of them before the loop. The loop then runs as long as every
 //! copy has an iteration to fetch, and a second loop without the furthest copies runs the rest, so the first one tests nothing:
-//! trip counts below `d` never enter it. Every copy ends a group each time its place is passed, with or without a copy in it,
+//! trip counts below `d` never enter it. A long body is written once instead, with tests. Every copy ends a group each time its place is passed, with or without a copy in it,
 //! so that how many groups may be unfinished when an iteration needs its data is a constant.
 //!
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
@@ -13,11 +13,11 @@ use crate::hazards::{Touch, touches};
 use base::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::tile::{Dense, Elem};
+use base::tile::{Dense, Elem, element_count};
 use base::{Body, Loc, Region, Scalar, Value};
 use sched::{Function, LoopSchedule, Op};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::{Buffer, Type};
+use tileas::{Buffer, MmaAtom, Type, mma};
 
 /// What the barrier pass must know of the loops: for ops on rings the iteration they work for, counted from the current one (in
 /// a prologue from the first).
@@ -32,7 +32,19 @@ pub(crate) struct Marks {
 pub(crate) enum Part {
     Steady,
     Rest,
+    /// All of it, testing before each copy whether there is such an iteration.
+    Whole,
 }
+
+impl Part {
+    pub(crate) fn is_last(self) -> bool {
+        self != Part::Steady
+    }
+}
+
+/// Matrix instructions of a warp in a body that is written twice, at most: of longer ones the tests are a small part, and `ptxas`
+/// would take long over the second.
+const MOST_REPEATED: u32 = 128;
 
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
     let mut marks = Marks::default();
@@ -59,10 +71,11 @@ struct Copy {
     slice: Option<Vec<OpId>>,
 }
 
-/// The order of an iteration's ops, and its copies in that order.
+/// The order of an iteration's ops, its copies in that order, and whether it is written once only.
 struct Plan {
     order: Vec<OpId>,
     copies: Vec<Copy>,
+    once: bool,
 }
 
 impl Plan {
@@ -79,7 +92,8 @@ impl Plan {
             let ahead = last - slot.stage;
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
-        Plan { copies: slots.iter().filter_map(copy).collect(), order }
+        let once = matrix_instructions(function, for_op) > MOST_REPEATED;
+        Plan { copies: slots.iter().filter_map(copy).collect(), order, once }
     }
 
     fn furthest(&self) -> u32 {
@@ -136,17 +150,21 @@ impl Weaver<'_> {
         let rings = self.rings();
         // The steady part stops where the furthest copy has nothing left to fetch.
         let steady_end = match frame.distances.get(&self.plan.furthest()) {
-            Some(&distance) => {
+            Some(&distance) if !self.plan.once => {
                 let end = self.binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
                 self.core(Core::Select { cond: furthest, yes: end, no: lower }, frame.index.clone())
             }
-            None => upper,
+            _ => upper,
         };
         let slots = rings.iter().flat_map(|ring| [ring.read, ring.write]);
         let carried: Vec<Value> = init.iter().copied().chain(slots).chain([lower]).collect();
-        let steady = self.part(&frame, Part::Steady, [lower, steady_end], &carried, &rings);
-        let next = *steady.last().expect("the next index is carried");
-        let results = if self.plan.furthest() > 0 { self.part(&frame, Part::Rest, [next, upper], &steady, &rings) } else { steady };
+        let all_in_one = self.plan.once || self.plan.furthest() == 0;
+        let first = if all_in_one { Part::Whole } else { Part::Steady };
+        let mut results = self.part(&frame, first, [lower, steady_end], &carried, &rings);
+        if !all_in_one {
+            let next = *results.last().expect("the next index is carried");
+            results = self.part(&frame, Part::Rest, [next, upper], &results, &rings);
+        }
         // In the place of the loop.
         let old = self.body.ops[for_op].results.clone();
         for (old, new) in old.iter().zip(&results) {
@@ -443,6 +461,22 @@ impl Weaver<'_> {
         let first = self.number(0);
         self.core(Core::Select { cond: around, yes: first, no: next }, scalar(Scalar::I32))
     }
+}
+
+/// How many instructions of its atoms a warp executes in an iteration, inner loops once.
+fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
+    let body = &function.body;
+    let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
+    let of_product = |op: OpId| match &body.ops[op].kind {
+        Op::Core(tileas::Op::Mma { lhs, acc, atom: MmaAtom::Sync { name }, .. }) => {
+            let atom = mma::named(name)?;
+            let depth = body.ty(*lhs).shape().last().copied().unwrap_or(1);
+            let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps();
+            Some(if atom.widened { 2 * atoms } else { atoms })
+        }
+        _ => None,
+    };
+    body.walk(region_of(function, for_op)).into_iter().filter_map(of_product).sum()
 }
 
 fn scalar(scalar: Scalar) -> Type {
