@@ -143,7 +143,7 @@ fn large_files_flow_without_a_deadlock() {
 #[test]
 fn dry_runs_and_depfiles_survive_odd_names() {
     let folder = fake(PASS_ON);
-    for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc"] {
+    for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc", "a%b.bc", r"a\b.bc", r"a\ b.bc", "a=b.bc", "a|b.bc"] {
         fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
         let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
         assert_eq!(line.code, Some(0), "{}", line.stderr);
@@ -168,11 +168,35 @@ fn dry_runs_and_depfiles_survive_odd_names() {
     command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
     assert_eq!(finish(command, b"").code, Some(0));
     for option in ["-MD", "--emit-ninja=build.ninja"] {
-        let ran = drive(folder.path(), &["--gpu-name=sm_80", option, "-o", "no output", name]);
+        let output: &[&str] = if option == "-MD" { &["-o", "no output"] } else { &[] };
+        let ran = drive(folder.path(), &[&["--gpu-name=sm_80", option, name], output].concat());
         assert_eq!(ran.code, Some(1), "{option}: {}", ran.stderr);
         assert!(ran.stderr.contains("which has a line break"), "{option}: {}", ran.stderr);
         assert!(!folder.path().join("no output").exists() && !folder.path().join("build.ninja").exists());
     }
+}
+
+#[test]
+fn response_files_are_inputs() {
+    let folder = fake(PASS_ON);
+    fs::write(folder.path().join("outer"), "--gpu-name=sm_80 @inner").unwrap();
+    fs::write(folder.path().join("inner"), "'k.bc' -O1").unwrap();
+    drive(folder.path(), &["@outer", "-MD", "-o", "out"]).ok("with a response file");
+    let depfile = fs::read_to_string(folder.path().join("out.d")).unwrap();
+    assert!(depfile.starts_with("out: \\\n  k.bc \\\n  outer \\\n  inner \\\n"), "{depfile}");
+    // Ninja writes its own file again when the options change.
+    drive(folder.path(), &["@outer", "--emit-ninja=build.ninja"]).ok("--emit-ninja");
+    let built = || {
+        let mut ninja = Command::new("ninja");
+        ninja.current_dir(folder.path()).env("CUDA_ROOT", folder.path());
+        let ran = finish(ninja, b"");
+        assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+        ran.text().lines().filter(|line| line.contains("build/")).count()
+    };
+    assert_eq!((built(), built()), (1, 0));
+    fs::write(folder.path().join("inner"), "k.bc -O1 --gpu-name sm_90").unwrap();
+    assert_eq!((built(), built()), (1, 0));
+    assert!(folder.path().join("build/k.sm_90.cubin").exists());
 }
 
 fn with_first(folder: &Path) -> std::ffi::OsString {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tests::{files_below, finish, root, tools_folder};
 
 /// Names that are hard on shells and build files.
-const ODD: [&str; 6] = ["a b", "a$b", "a:b", "-k", "it's", "a#b"];
+const ODD: [&str; 10] = ["a b", "a$b", "a:b", "-k", "it's", "a#b", "a%b", "a|b", r"a\b", "a=b"];
 
 fn kernels(folder: &Path, names: &[&str]) -> Vec<String> {
     let paths: Vec<String> = names.iter().map(|name| format!("{name}.bc")).collect();
@@ -39,6 +39,28 @@ fn many_inputs_and_targets_in_one_run() {
     let ran = drive(folder.path(), &["one.bc", "other/one.bc", "--gpu-name=sm_80", "--out-dir=out"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("both be written to 'out/one.sm_80.cubin'"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_names_one_file_does_not_go_with_several() {
+    let folder = fake(PASS_ON);
+    kernels(folder.path(), &["one"]);
+    let all = ["one.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out"];
+    for option in ["-o=x", "-MF=x", "-MT=x", "--remarks-output-file=x"] {
+        let ran = drive(folder.path(), &[&all[..], &[option]].concat());
+        assert_eq!(ran.code, Some(1), "{option}: {}", ran.stderr);
+        assert!(!folder.path().join("out").exists(), "{option}");
+    }
+    let options = ["-MD", "--save-temps=kept", "--stop-after=tile-sched", "--remarks=all", "--remark-format=yaml"];
+    drive(folder.path(), &[&all[..], &options[..]].concat()).ok("a file each");
+    let names = |folder: &Path| -> Vec<String> {
+        files_below(folder).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    };
+    let each = |kinds: &[&str]| -> Vec<String> {
+        ["sm_80", "sm_90"].iter().flat_map(|target| kinds.iter().map(move |kind| format!("one.{target}.{kind}"))).collect()
+    };
+    assert_eq!(names(&folder.path().join("out")), each(&["d", "remarks.yaml", "sched"]));
+    assert_eq!(names(&folder.path().join("kept")), each(&["aa", "as", "sched", "tile"]));
 }
 
 #[test]

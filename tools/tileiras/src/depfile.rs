@@ -3,6 +3,7 @@
 use crate::pipeline::{Step, tools_folder};
 use base::diag::{Diagnostic, Result};
 use common::cl::Parsed;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A depfile to be written once the output is.
@@ -11,18 +12,23 @@ pub(crate) struct Depfile {
     text: String,
 }
 
-/// The depfile when one is asked for. It names the input, the pipeline file, the tools, libdevice and ptxas, so that a new tool
-/// rebuilds what an old one made.
+/// The depfile when one is asked for. It names the input, the response files, the pipeline file, the tools, libdevice and ptxas,
+/// so that a new tool rebuilds what an old one made.
 pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
         None if parsed.flag("MD") => Path::new(output).with_extension("d"),
         None => return Ok(None),
     };
-    let mut text = escape(parsed.get("MT").unwrap_or(output))? + ":";
-    for source in [vec![input.to_string()], toolchain(parsed, steps)].concat() {
+    let mut text = escape(parsed.get("MT").unwrap_or(output), "")? + ":";
+    let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)].concat();
+    let mut named = BTreeSet::new();
+    sources.retain(|source| named.insert(source.clone()));
+    // After a target, make takes a first word with `=` in it for an assignment.
+    sources.sort_by_key(|source| source.contains('='));
+    for source in sources {
         text += " \\\n  ";
-        text += &escape(&source)?;
+        text += &escape(&source, "|")?;
     }
     Ok(Some(Depfile { path, text: text + "\n" }))
 }
@@ -45,16 +51,16 @@ pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Vec<String> {
     files
 }
 
-/// A file name as make and ninja read it in a rule.
-fn escape(name: &str) -> Result<String> {
-    if name.contains(['\n', '\r']) {
-        return Err(Diagnostic::usage("DEP001", format!("a depfile cannot name {name:?}, which has a line break")));
+/// A file name as make and ninja read it in a rule; where they differ, as make does. `|` is special among sources only, and `%` nowhere here.
+fn escape(name: &str, special: &str) -> Result<String> {
+    if name.contains(['\n', '\r', ';']) {
+        return Err(Diagnostic::usage("DEP001", format!("a depfile cannot name {name:?}, which has a line break or a semicolon")));
     }
     let mut out = String::new();
     for (index, c) in name.char_indices() {
         match c {
             '$' => out += "$$",
-            ' ' | '#' | ':' | '\t' | '%' => {
+            c if " #:\t".contains(c) || special.contains(c) => {
                 // Backslashes before an escaped character would be read as escapes themselves.
                 let before = name[..index].chars().rev().take_while(|c| *c == '\\').count();
                 out.extend(std::iter::repeat_n('\\', before + 1));
@@ -72,8 +78,10 @@ mod tests {
 
     #[test]
     fn names_are_escaped_for_make() {
+        let escape = |name| escape(name, "|");
         assert_eq!(escape("a b$c#d:e").unwrap(), r"a\ b$$c\#d\:e");
+        assert_eq!(escape(r"a\ b|c\d%").unwrap(), r"a\\\ b\|c\d%");
         assert_eq!(escape("-k.bc").unwrap(), "-k.bc");
-        assert!(escape("a\nb").is_err());
+        assert!(escape("a\nb").is_err() && escape("a;b").is_err());
     }
 }

@@ -124,7 +124,7 @@ fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks
                 let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot make the folder {kept}: {error}"));
                 std::fs::create_dir_all(kept).map_err(failed)?;
             }
-            run_in_groups(&folder, steps, input, Some(&temporary_stem(kept, input, output)), remarks)?
+            run_in_groups(&folder, steps, input, Some(&temporary_stem(parsed, kept, input, output)), remarks)?
         }
         (None, Some(_)) => run_in_groups(&folder, steps, input, None, remarks)?,
         (None, None) => run(&folder, steps, &Feed::File(input)),
@@ -172,9 +172,11 @@ fn run_in_groups(
     Ok(all)
 }
 
-/// Where the files of `--save-temps` go, without their extension: in the folder given, or beside the output.
-fn temporary_stem(folder: &str, input: &str, output: &str) -> PathBuf {
-    let name = Path::new(input).file_stem().unwrap_or_default();
+/// Where the files of `--save-temps` go, without their extension: in the folder given, or beside the output. They are named after
+/// the input; of several compilations each after its output, since these differ.
+fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
+    let source = if parsed.get("out-dir").is_some() { output } else { input };
+    let name = Path::new(source).file_stem().unwrap_or_default();
     match folder {
         "" => Path::new(output).with_file_name(name),
         folder => Path::new(folder).join(name),

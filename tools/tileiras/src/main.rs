@@ -77,15 +77,20 @@ fn information(name: &str) -> String {
     }
 }
 
-/// A short name for the ptxas that would be used: another one may generate other code.
+/// A short name for the ptxas and libdevice that would be used: others may generate other code.
 fn toolchain() -> String {
-    let described = common::toolkit::ptxas().ok().and_then(|found| {
-        let data = std::fs::metadata(&found.path).ok()?;
+    use common::toolkit::{libdevice, ptxas};
+    let described = [ptxas(), libdevice()].map(|found| {
+        let path = found.ok()?.path;
+        let data = std::fs::metadata(&path).ok()?;
         let modified = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        let name = format!("{} {} {}", found.path.display(), data.len(), modified.as_nanos());
-        Some(blake3::hash(name.as_bytes()).to_hex()[..8].to_string())
+        Some(format!("{} {} {}", path.display(), data.len(), modified.as_nanos()))
     });
-    described.unwrap_or_else(|| "no-ptxas".into())
+    match &described {
+        [None, _] => "no-ptxas".into(),
+        [_, None] => "no-libdevice".into(),
+        all => blake3::hash(format!("{all:?}").as_bytes()).to_hex()[..8].to_string(),
+    }
 }
 
 /// Writes; that nobody reads is no reason to fail.

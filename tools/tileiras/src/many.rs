@@ -1,7 +1,8 @@
 //! Many compilations in one run: `--out-dir DIR` with any number of inputs and targets, `--jobs N` at a time.
 
 use crate::drive::{self, Stop, exit};
-use common::cl::{Parsed, parse_integer};
+use crate::pipeline::Pipeline;
+use common::cl::{Parsed, dashed, parse_integer};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -18,10 +19,23 @@ pub(crate) struct Job {
 
 /// The jobs that a command line asks for: inputs by targets by levels, each with an output of its own.
 pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
-    let kind = match parsed.get("emit").unwrap_or("cubin") {
+    for (option, reason) in [
+        ("output-file", "names one output, and there may be several; --out-dir says where they go"),
+        ("MF", "names one depfile, and there may be several; -MD writes one beside each output"),
+        ("MT", "names one target, and there may be several"),
+        ("remarks-output-file", "names one file, and there may be several; each goes beside its output"),
+    ] {
+        if parsed.get(option).is_some() {
+            return Err(Stop::new(exit::USAGE, format!("{} {reason}", dashed(option))));
+        }
+    }
+    let configuration = |message| Stop::new(exit::CONFIGURATION, message);
+    let steps = Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration)?;
+    let kind = match steps.last().map_or("cubin", |step| &step.writes) {
         "host-object" => "o",
         kind => kind,
     };
+    let in_folder = |name: &str| Path::new(folder).join(name).to_string_lossy().into_owned();
     let levels = distinct(parsed, "opt-level");
     let mut jobs = Vec::new();
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();
@@ -32,13 +46,14 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
                 let mut name = stem.to_string();
                 name.extend(target.map(|target| format!(".{target}")));
                 name.extend(level.filter(|_| levels.len() > 1).map(|level| format!(".O{level}")));
-                let output = Path::new(folder).join(format!("{name}.{kind}")).to_string_lossy().into_owned();
+                let output = in_folder(&format!("{name}.{kind}"));
                 if let Some(other) = taken.insert(output.clone(), input) {
                     return Err(Stop::new(exit::USAGE, format!("'{other}' and '{input}' would both be written to '{output}'")));
                 }
                 let mut parsed = parsed.clone();
                 parsed.given.extend(target.map(|target| ("gpu-name", target.to_string())));
                 parsed.given.extend(level.map(|level| ("opt-level", level.to_string())));
+                parsed.given.push(("remarks-output-file", format!("{}.remarks.yaml", in_folder(&name))));
                 jobs.push(Job { input: input.clone(), output, parsed });
             }
         }

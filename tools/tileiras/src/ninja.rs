@@ -1,7 +1,8 @@
 //! `--emit-ninja FILE`: a ninja file for many compilations, for sweeps over kernels, targets and levels.
 //!
-//! Every step is a plain command with its inputs and outputs declared (all are known, so there are no depfiles), so the file also runs where commands are sent to other
-//! machines: `launcher` goes before each.
+//! Every step is a plain command with its inputs and outputs declared (all are known, so there are no depfiles), so the file also
+//! runs where commands are sent to other machines: `launcher` goes before each. Options from response files are written out; the
+//! file is made again when one of them changes.
 
 use crate::drive::{Stop, exit, quote};
 use crate::many;
@@ -13,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 12] = [
+const FORWARDED: [&str; 13] = [
     "check-bounds",
     "lineinfo",
     "device-debug",
@@ -22,6 +23,7 @@ const FORWARDED: [&str; 12] = [
     "sanitize",
     "emit",
     "format",
+    "stop-after",
     "pipeline",
     "cache",
     "cache-size",
@@ -41,6 +43,8 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
     }
     let options: Vec<String> = options.iter().map(|option| quote(option)).collect();
     let mut out = String::from("# Written by tileiras --emit-ninja. `launcher` is put before every command.\nlauncher =\n");
+    // Ninja has no escape for this character, but takes it from a variable.
+    out += "pipe = |\n";
     let _ = writeln!(out, "tileiras = {}", in_variable(&quote(&driver.to_string_lossy()))?);
     let _ = writeln!(out, "options = {}", in_variable(&options.join(" "))?);
     out += "\nrule tileiras\n  command = $launcher $tileiras $own $options -o $out -- $in\n  restat = 1\n  description = $out\n";
@@ -49,6 +53,9 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
         let _ = write!(out, " $\n  {}", in_path(&path)?);
     }
     out.push('\n');
+    if !parsed.response_files.is_empty() && path != "-" {
+        out += &again(&parsed, path)?;
+    }
     for job in &jobs {
         let own = ["gpu-name", "opt-level"].iter().filter_map(|name| Some(format!("{}={}", dashed(name), job.parsed.get(name)?)));
         let _ = writeln!(out, "\nbuild {}: tileiras {} | toolchain", in_path(&job.output)?, in_path(&job.input)?);
@@ -57,6 +64,19 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
     let written = common::write_file((path != "-").then_some(Path::new(path)), out.as_bytes());
     written.map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
     Ok(String::new())
+}
+
+/// The rule that writes the file again.
+fn again(parsed: &Parsed, path: &str) -> Result<String, Stop> {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy())).collect();
+    let mut out =
+        format!("\nrule again\n  command = $tileiras {}\n  generator = 1\n  restat = 1\n", in_variable(&words.join(" "))?);
+    let _ = write!(out, "\nbuild {}: again", in_path(path)?);
+    for file in &parsed.response_files {
+        let _ = write!(out, " {}", in_path(file)?);
+    }
+    out.push('\n');
+    Ok(out)
 }
 
 /// What every output depends on besides its input.
@@ -93,8 +113,11 @@ fn is_bytecode(path: &str) -> bool {
 
 /// A file name in a build line.
 fn in_path(name: &str) -> Result<String, Stop> {
+    if name.contains('\t') {
+        return Err(Stop::new(exit::USAGE, format!("ninja's log cannot name {name:?}, which has a tab")));
+    }
     let escaped = in_variable(name)?;
-    Ok(escaped.replace(' ', "$ ").replace(':', "$:").replace('|', "$|"))
+    Ok(escaped.replace(' ', "$ ").replace(':', "$:").replace('|', "${pipe}"))
 }
 
 /// Text in the value of a variable.

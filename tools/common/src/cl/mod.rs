@@ -3,6 +3,7 @@
 //! files, and the suggestions for unknown options.
 
 mod help;
+mod response;
 mod spec;
 
 pub use help::Help;
@@ -20,6 +21,8 @@ pub struct Parsed {
     pub errors: Vec<String>,
     /// An option that is carried out as soon as it is met, whatever comes after it.
     pub immediate: Option<&'static str>,
+    /// The response files that were read.
+    pub response_files: Vec<String>,
 }
 
 impl Parsed {
@@ -37,8 +40,12 @@ impl Parsed {
 
 /// Parses the words after the program's name. `program` is what it was called as.
 pub fn parse(options: &'static [Spec], program: &str, words: &[String]) -> Parsed {
-    let (words, parsed) = (expand(words), Parsed::default());
-    let mut parser = Parser { options, name: file_name(program), program, words, next: 0, parsed };
+    let expanded = match response::expand(words) {
+        Ok(expanded) => expanded,
+        Err(message) => return Parsed { errors: vec![message], ..Parsed::default() },
+    };
+    let parsed = Parsed { response_files: expanded.files, ..Parsed::default() };
+    let mut parser = Parser { options, name: file_name(program), program, words: expanded.words, next: 0, parsed };
     parser.run();
     parser.parsed
 }
@@ -236,45 +243,6 @@ pub fn parse_integer(text: &str) -> Option<i32> {
     i32::try_from(if negative { -value } else { value }).ok()
 }
 
-/// Replaces `@file` by the words in the file, which may name further files; a file that cannot be read stays a word.
-fn expand(words: &[String]) -> Vec<String> {
-    const MOST_WORDS: usize = 1 << 20;
-    let mut out = Vec::new();
-    // Words still to come, each with how deep in response files it was found.
-    let mut pending: Vec<(String, usize)> = words.iter().rev().map(|word| (word.clone(), 0)).collect();
-    while let Some((word, depth)) = pending.pop() {
-        let content = word.strip_prefix('@').filter(|_| depth < 20 && out.len() < MOST_WORDS);
-        match content.and_then(|path| std::fs::read_to_string(path).ok()) {
-            Some(text) => pending.extend(split(&text).into_iter().rev().map(|word| (word, depth + 1))),
-            None => out.push(word),
-        }
-    }
-    out
-}
-
-/// Splits text into words as a Unix shell would: blanks separate, quotes join, a backslash takes the next character as it is.
-fn split(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        match (c, quote) {
-            ('\\', None | Some('"')) => word.get_or_insert_default().extend(characters.next()),
-            (c, Some(q)) if c == q => quote = None,
-            (c, Some(_)) => word.get_or_insert_default().push(c),
-            ('"' | '\'', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,7 +259,7 @@ mod tests {
     ];
 
     fn parsed(line: &str) -> Parsed {
-        parse(OPTIONS, "x/tileiras", &split(line))
+        parse(OPTIONS, "x/tileiras", &response::split(line))
     }
 
     #[test]
@@ -317,9 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_words() {
+    fn integers() {
         let read = ["2", "0x2", "0b10", "0o2", "02", "-0", "+2", " 2", "", "08", "0", "99999999999"].map(parse_integer);
         assert_eq!(read, [Some(2), Some(2), Some(2), Some(2), Some(2), Some(0), None, None, None, None, Some(0), None]);
-        assert_eq!(split(r#"a 'b c' "d\"e" f\ g "" 'h'i"#), ["a", "b c", "d\"e", "f g", "", "hi"]);
     }
 }

@@ -1,0 +1,135 @@
+//! Response files: `@file` stands for the words in a file, as LLVM's `cl` library reads them.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// Words without response files, and the files that were read.
+pub(super) struct Expanded {
+    pub(super) words: Vec<String>,
+    pub(super) files: Vec<String>,
+}
+
+/// A word still to be looked at, or the end of a response file.
+enum Pending {
+    Word(String),
+    End,
+}
+
+/// Replaces each `@file` by the words in the file, which may name further files; what does not exist stays a word. Gives the
+/// message when a file cannot be read or contains itself.
+pub(super) fn expand(words: &[String]) -> Result<Expanded, String> {
+    const MOST: usize = 1 << 20;
+    let mut out = Expanded { words: Vec::new(), files: Vec::new() };
+    let mut pending: Vec<Pending> = words.iter().rev().map(|word| Pending::Word(word.clone())).collect();
+    // Device and inode of the files that the next word is in.
+    let mut open: Vec<(u64, u64)> = Vec::new();
+    while let Some(next) = pending.pop() {
+        let Pending::Word(word) = next else {
+            open.pop();
+            continue;
+        };
+        let Some((name, data)) = word.strip_prefix('@').and_then(|name| Some((name, fs::metadata(absolute(name)).ok()?))) else {
+            out.words.push(word);
+            continue;
+        };
+        let path = absolute(name);
+        let identity = (data.dev(), data.ino());
+        if open.contains(&identity) {
+            return Err(format!("recursive expansion of: '{}'", path.display()));
+        }
+        let bytes = fs::read(&path)
+            .map_err(|error| format!("cannot not open file '{}': {}", path.display(), crate::files::plain(&error)))?;
+        if pending.len() + out.words.len() + out.files.len() > MOST {
+            return Err(format!("too much in response files, in '{}'", path.display()));
+        }
+        open.push(identity);
+        out.files.push(name.to_string());
+        pending.push(Pending::End);
+        pending.extend(split(&decode(&bytes)).into_iter().rev().map(Pending::Word));
+    }
+    Ok(out)
+}
+
+/// Seen from the current folder, wherever the file that names it lies.
+fn absolute(name: &str) -> PathBuf {
+    match (name, std::env::current_dir()) {
+        ("", Ok(here)) => here,
+        (name, Ok(here)) => here.join(name),
+        (name, Err(_)) => PathBuf::from(name),
+    }
+}
+
+/// UTF-16 with a byte order mark, or UTF-8 with one or without.
+fn decode(bytes: &[u8]) -> String {
+    let wide = |read: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+/// Splits text into words: blanks separate, quotes of both kinds join, a backslash takes the next character as it is, within
+/// quotes too. A word ends where a C string would.
+pub(super) fn split(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            ('\\', _) => word.get_or_insert_default().push(characters.next().unwrap_or('\\')),
+            (c, Some(q)) if c == q => quote = None,
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (' ' | '\t' | '\r' | '\n', None) => words.extend(word.take()),
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words.iter_mut().for_each(|word| word.truncate(word.find('\0').unwrap_or(word.len())));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_llvm_splits_them() {
+        assert_eq!(split(r#"a 'b c' "d\"e" f\ g "" 'h'i"#), ["a", "b c", "d\"e", "f g", "", "hi"]);
+        assert_eq!(split(r"'a\\b' 'c\'d' e\"), [r"a\b", "c'd", r"e\"]);
+        assert_eq!(split("a\u{a0}b\u{c}c 'd e"), ["a\u{a0}b\u{c}c", "d e"]);
+        assert_eq!(split("a\0b c\\\nd"), ["a", "c\nd"]);
+    }
+
+    #[test]
+    fn byte_order_marks_say_the_encoding() {
+        assert_eq!(decode(b"\xef\xbb\xbfa b"), "a b");
+        assert_eq!(decode(b"\xff\xfea\0 \0"), "a ");
+        assert_eq!(decode(b"\xfe\xff\0a"), "a");
+    }
+
+    #[test]
+    fn files_may_name_files_but_not_themselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| format!("@{}", folder.path().join(name).display());
+        let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
+        write("inner", "x y".into());
+        write("outer", format!("{0} a {0} @not-there", at("inner")));
+        write("circle", format!("a {}", at("circle")));
+        let expanded = expand(&["first".into(), at("outer"), "last".into()]).unwrap();
+        assert_eq!(expanded.words, ["first", "x", "y", "a", "x", "y", "@not-there", "last"]);
+        assert_eq!(expanded.files, [&at("outer")[1..], &at("inner")[1..], &at("inner")[1..]]);
+        assert!(expand(&[at("circle")]).is_err_and(|message| message.starts_with("recursive expansion of: '/")));
+        assert!(expand(&[at("")]).is_err_and(|message| message.ends_with("': Is a directory")));
+    }
+}
