@@ -52,7 +52,7 @@ fn cannot(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
 }
 
 /// The system's words for an error, without Rust's `(os error 2)`.
-pub(crate) fn plain(error: &io::Error) -> String {
+pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }

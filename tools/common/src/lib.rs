@@ -35,7 +35,7 @@ mod session;
 mod start;
 pub mod toolkit;
 
-pub use files::{Input, read_file, write_file};
+pub use files::{Input, plain, read_file, write_file};
 pub use passes::{Pass, Show};
 pub use report::{ErrorFormat, Reporter};
 pub use session::{Format, Session};

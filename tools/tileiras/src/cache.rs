@@ -2,7 +2,7 @@
 //!
 //! The key is a hash of the input, of the commands with all their options, and of every program and library that takes part, so
 //! an entry never goes stale. Entries are written under another name and then renamed, so any number of processes can share a
-//! cache and be killed at any moment; each carries a hash of itself and is dropped when that does not match.
+//! cache and be killed at any moment; each carries a hash of its key and itself and is dropped when that does not match.
 
 use crate::drive::{Compiled, Stop, exit};
 use crate::pipeline::{Step, tools_folder};
@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-const MAGIC: &[u8] = b"tileworks cache 1\n";
+const MAGIC: &[u8] = b"tileworks cache 2\n";
 const HASH: usize = 32;
 
 pub(crate) struct Cache {
@@ -33,8 +33,8 @@ impl Cache {
         let bad = |message: String| Stop::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
         let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
         let limit = u64::try_from(megabytes).map_err(|_| bad("its size cannot be negative".into()))? << 20;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(error.to_string()))?;
-        let data = fs::metadata(folder).map_err(|error| bad(error.to_string()))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(common::plain(&error)))?;
+        let data = fs::metadata(folder).map_err(|error| bad(common::plain(&error)))?;
         let own = fs::metadata("/proc/self").map_or(data.uid(), |own| own.uid());
         if data.uid() != own || data.mode() & 0o077 != 0 {
             return Err(bad("it belongs to or can be reached by others; use one of your own with mode 700".into()));
@@ -73,7 +73,9 @@ impl Cache {
     /// The hash of a program, remembered by what a change of it would change.
     fn content_hash(&self, path: &Path) -> Option<String> {
         let data = fs::metadata(path).ok()?;
-        let state = format!("{} {} {} {}.{}\n", data.dev(), data.ino(), data.size(), data.mtime(), data.mtime_nsec());
+        // The time of the last change is one that nobody can set back.
+        let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
+        let state = format!("{} {} {} {times:?}\n", data.dev(), data.ino(), data.size());
         let name = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
         let note = self.folder.join("programs").join(&name.as_str()[..32]);
         if let Some(hash) = fs::read_to_string(&note).ok().and_then(|text| text.strip_prefix(&state).map(str::to_string)) {
@@ -94,7 +96,7 @@ impl Cache {
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
-        let Some(compiled) = unpack(&bytes) else {
+        let Some(compiled) = unpack(key, &bytes) else {
             let _ = fs::remove_file(&path);
             return None;
         };
@@ -107,7 +109,7 @@ impl Cache {
     pub(crate) fn put(&self, key: &Key, compiled: &Compiled) {
         let path = self.path(key);
         let _ = path.parent().map(fs::create_dir_all);
-        if common::write_file(Some(&path), &pack(compiled)).is_ok() {
+        if common::write_file(Some(&path), &pack(key, compiled)).is_ok() {
             self.shrink();
         }
     }
@@ -137,16 +139,16 @@ impl Cache {
     }
 }
 
-fn pack(compiled: &Compiled) -> Vec<u8> {
+fn pack(key: &Key, compiled: &Compiled) -> Vec<u8> {
     let mut content = (compiled.text.len() as u64).to_le_bytes().to_vec();
     content.extend(compiled.text.as_bytes());
     content.extend(&compiled.output);
-    [MAGIC, blake3::hash(&content).as_bytes(), &content].concat()
+    [MAGIC, blake3::keyed_hash(key.0.as_bytes(), &content).as_bytes(), &content].concat()
 }
 
-fn unpack(bytes: &[u8]) -> Option<Compiled> {
+fn unpack(key: &Key, bytes: &[u8]) -> Option<Compiled> {
     let (hash, content) = bytes.strip_prefix(MAGIC)?.split_at_checked(HASH)?;
-    if blake3::hash(content).as_bytes() != hash {
+    if blake3::keyed_hash(key.0.as_bytes(), content).as_bytes() != hash {
         return None;
     }
     let (length, rest) = content.split_at_checked(8)?;
@@ -184,6 +186,12 @@ mod tests {
         let mut changed = whole;
         *changed.last_mut().unwrap() ^= 1;
         fs::write(&path, changed).unwrap();
+        assert!(cache.get(&key).is_none());
+        // Nor is one that belongs to another key.
+        let other = Key(blake3::hash(b"other"));
+        cache.put(&key, &entry(100));
+        cache.put(&other, &entry(200));
+        fs::rename(cache.path(&other), &path).unwrap();
         assert!(cache.get(&key).is_none());
     }
 

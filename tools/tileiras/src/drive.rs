@@ -61,11 +61,18 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
-    let written = write_output(output, &compiled.output).and_then(|()| depfile.map_or(Ok(()), |depfile| depfile.write()));
-    match written {
+    // The depfile first: an output without one would look up to date.
+    let written = depfile.map_or(Ok(()), |depfile| depfile.write());
+    match written.and_then(|()| write_output(output, &compiled.output)) {
         Ok(()) => Ok(compiled.text),
         Err(error) => Err(Stop { code: exit::CONFIGURATION, text: format!("{}error: {}\n", compiled.text, error.message) }),
     }
+}
+
+/// Makes a folder that an option names, and those it lies in.
+pub(crate) fn make_folder(path: &str) -> Result<(), Stop> {
+    let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot make folder '{path}': {}", common::plain(&error)));
+    std::fs::create_dir_all(path).map_err(failed)
 }
 
 fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
@@ -99,8 +106,7 @@ fn check_input(parsed: &Parsed, input: &str, needs_target: bool) -> Result<(), S
 fn bytecode_version(path: &str) -> Result<(u8, u8), Stop> {
     use std::io::Read;
     let unreadable = |error: std::io::Error| {
-        let text = error.to_string();
-        let reason = text.split(" (os error").next().unwrap_or(&text);
+        let reason = common::plain(&error);
         Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"))
     };
     let mut head = Vec::new();
@@ -121,8 +127,7 @@ fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks
     let mut outcome = match (parsed.get("save-temps"), remarks) {
         (Some(kept), _) => {
             if !kept.is_empty() {
-                let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot make the folder {kept}: {error}"));
-                std::fs::create_dir_all(kept).map_err(failed)?;
+                make_folder(kept)?;
             }
             run_in_groups(&folder, steps, input, Some(&temporary_stem(parsed, kept, input, output)), remarks)?
         }

@@ -75,8 +75,7 @@ fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> 
 /// Runs all jobs. The exit code is that of the first that failed, in the order of the command line.
 pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
     let jobs = jobs(parsed, folder)?;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Stop::new(exit::CONFIGURATION, format!("cannot make folder '{folder}': {error}")))?;
+    drive::make_folder(folder)?;
     let workers = parsed.get("jobs").and_then(parse_integer).map_or_else(
         || std::thread::available_parallelism().map_or(1, usize::from),
         |jobs| usize::try_from(jobs).unwrap_or(1).max(1),

@@ -95,7 +95,7 @@ fn inputs(parsed: &Parsed) -> Result<Vec<String>, Stop> {
             continue;
         }
         let entries = std::fs::read_dir(input)
-            .map_err(|error| Stop::new(exit::USAGE, format!("unable to read folder '{input}': {error}")))?;
+            .map_err(|error| Stop::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::plain(&error))))?;
         let mut found: Vec<String> = entries.flatten().map(|entry| entry.path().to_string_lossy().into_owned()).collect();
         found.retain(|path| is_bytecode(path));
         found.sort();

@@ -42,7 +42,8 @@ impl Pipeline {
     pub(crate) fn load(path: Option<&str>) -> Result<(Pipeline, String), String> {
         let (text, name) = match path {
             Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read pipeline file '{path}': {error}"))?;
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("cannot read pipeline file '{path}': {}", common::plain(&error)))?;
                 (text, path)
             }
             None => (DEFAULT.to_string(), "the pipeline"),

@@ -45,8 +45,7 @@ impl Wanted {
         let name = parsed.get("remarks-output-file").filter(|name| !name.is_empty()).unwrap_or("tileir_remarks.yaml");
         let file = yaml.then(|| name.to_string());
         if let Some(Err(error)) = file.as_ref().map(|name| std::fs::OpenOptions::new().append(true).create(true).open(name)) {
-            let reason = error.to_string();
-            let reason = reason.split(" (os error").next().unwrap_or(&reason);
+            let reason = common::plain(&error);
             let text =
                 format!("Error opening remark output file '{name}': {reason}\nerror: failed to enable optimization remarks\n");
             return Err(Stop { code: exit::INPUT, text });

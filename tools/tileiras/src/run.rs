@@ -132,7 +132,7 @@ fn judge(steps: &[Step], output: Vec<u8>, heard: &[Vec<u8>], statuses: Vec<io::R
             // Whoever should have read from this one is the one that failed.
             Ok(status) if status.success() || status.signal() == Some(SIGPIPE) => continue,
             Ok(status) => (status.to_string(), status.code().map_or(End::Signal, End::Code)),
-            Err(error) => (format!("it cannot be run: {error}"), End::NotStarted),
+            Err(error) => (format!("it cannot be run: {}", common::plain(&error)), End::NotStarted),
         };
         outcome.failed = Some(Failure { index, tool: step.tool.clone(), status, end });
         break;
