@@ -148,24 +148,43 @@ fn options(help: &str) -> Vec<String> {
 #[test]
 fn manual_pages_and_completions_have_every_option() {
     let folder = temporary();
-    let line = format!("'{}' . '{}'", tests::root().join("scripts/man").display(), tests::tools_folder().display());
-    shell(folder.path(), &line).ok("scripts/man");
-    let completion = tests::root().join("examples/shell/completion.bash");
-    for tool in tools().into_iter().chain(["tileiras".to_string()]) {
+    for script in ["man", "completions"] {
+        let script = tests::root().join("scripts").join(script);
+        let line = format!("'{}' . '{}'", script.display(), tests::tools_folder().display());
+        shell(folder.path(), &line).ok("making the pages and completions");
+    }
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let (zsh, fish) = (read("_tileworks"), read("tileworks.fish"));
+    let others = ["tileiras", "tileirdisasm", "tile-fuzz"].map(str::to_string);
+    for tool in tools().into_iter().chain(others) {
         let help = shell(folder.path(), &format!("{tool} --help")).text();
-        let page = fs::read_to_string(folder.path().join(format!("{tool}.1"))).unwrap().replace("\\-", "-");
-        let complete = format!(
-            "source '{}'; COMPREPLY=(); _tileworks {tool} -- {tool}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            completion.display()
-        );
-        let completed = shell(folder.path(), &complete).text();
+        let page = read(&format!("{tool}.1")).replace("\\-", "-");
+        let completed = complete(folder.path(), &[&tool, "-"]);
         let options = options(&help);
         assert!(options.len() >= 3, "{tool}: {help}");
         for option in options {
             assert!(page.contains(&option), "{tool}: {option} is not in the manual page");
             assert!(completed.lines().any(|line| line == option), "{tool}: {option} is not completed");
+            assert!(zsh.contains(&format!("'*{option}")), "{tool}: {option} is not completed in zsh");
+            let fish_name = format!(" -l {}", option.trim_start_matches('-'));
+            assert!(fish.lines().any(|line| line.starts_with(&format!("complete -c {tool} ")) && line.contains(&fish_name)));
         }
     }
+    assert_eq!(complete(folder.path(), &["tileiras", "--arch", "sm_12"]), "sm_120\nsm_121\n");
+    assert_eq!(complete(folder.path(), &["tile-ptx", "--emit", "=", "l"]), "llvm-ir\n");
+    assert!(complete(folder.path(), &["tile-lower-aa", "--stop-after", "="]).contains("hoist\n"));
+}
+
+/// What bash offers for the last word.
+fn complete(folder: &std::path::Path, words: &[&str]) -> String {
+    let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
+    let line = format!(
+        "source ./tileworks.bash; COMP_WORDS=({}); COMP_CWORD={}; _tileworks {} '{last}' '{before}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        words.join(" "),
+        words.len() - 1,
+        words[0]
+    );
+    shell(folder, &line).text()
 }
 
 #[test]

@@ -35,6 +35,7 @@ const HELP: Help = Help {
         ("TileIR Disassembler Options:\n", Section::Tool),
         ("Tileworks Options, which the reference does not have:\n", Section::Extension),
     ],
+    more: "\nExit codes:\n\n  0 success, 1 usage, 2 no such input, 3 not bytecode or invalid bytecode\n",
 };
 
 /// Exit codes of the reference.

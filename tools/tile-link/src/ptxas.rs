@@ -28,7 +28,7 @@ impl Ptxas {
         let folder = tempfile::Builder::new()
             .prefix("tile-link-")
             .tempdir()
-            .map_err(|error| Diagnostic::io("LNK012", format!("Failed to create temporary file: {}", error.kind())))?;
+            .map_err(|error| Diagnostic::io("LNK012", format!("Failed to create temporary file: {}", common::plain(&error))))?;
         match self.attempt(job, folder.path())? {
             Ok(assembled) => Ok(assembled),
             Err(messages) => match highest_version(&messages) {
@@ -42,7 +42,8 @@ impl Ptxas {
     }
 
     fn attempt(&self, job: &Job, folder: &Path) -> Result<Result<Assembled, Vec<String>>> {
-        let failed = |what: &str, error: std::io::Error| Diagnostic::io("LNK012", format!("cannot {what}: {error}"));
+        let failed =
+            |what: &str, error: std::io::Error| Diagnostic::io("LNK012", format!("cannot {what}: {}", common::plain(&error)));
         let (ptx, host, out) = (folder.join("kernel.ptx"), folder.join("host.o"), folder.join("kernel.cubin"));
         std::fs::write(&ptx, job.text).map_err(|error| failed("write a temporary file", error))?;
         std::fs::write(&host, job.host_object).map_err(|error| failed("write a temporary file", error))?;

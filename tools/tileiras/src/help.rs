@@ -13,6 +13,24 @@ pub(crate) const HELP: Help = Help {
         ("TileIR Assembler Remark Options:\nFilter remarks by category.\n", Section::Remarks),
         ("Tileworks Options, which the reference does not have:\n", Section::Extension),
     ],
+    more: "
+Examples:
+
+  tileiras k.tileirbc --gpu-name=sm_90 -o k.cubin
+  tileiras k.tileirbc --gpu-name=sm_90 --emit=ptx -o k.ptx
+  tileiras --out-dir=out --jobs=8 --gpu-name=sm_80 --gpu-name=sm_90 a.tileirbc b.tileirbc
+
+Exit codes:
+
+  0 success, 1 usage or no such input, 2 configuration or output, 3 not bytecode or invalid bytecode, 5 the program cannot be
+  compiled, or a stage or ptxas is missing or failed
+
+Environment:
+
+  CUDA_ROOT, CUDA_HOME, CUDA_PATH: the toolkit with ptxas and libdevice; the first that is set decides
+  PATH: where they are looked for last
+  TMPDIR: the folder for temporary files and for what is kept of a bug
+",
 };
 
 /// Bytecode versions that tile-read reads.

@@ -10,6 +10,8 @@ pub struct Help {
     pub overview: &'static str,
     /// Heading and section, in order.
     pub headings: &'static [(&'static str, Section)],
+    /// What follows the options under their headings.
+    pub more: &'static str,
 }
 
 impl Help {
@@ -31,7 +33,7 @@ impl Help {
             let listed = |spec: &&Spec| spec.section == *section || with_hidden && spec.section == Section::Hidden;
             let _ = write!(out, "\n{heading}\n{}", self.rows(listed));
         }
-        out
+        out + self.more
     }
 
     /// Options in one list.
@@ -46,7 +48,7 @@ impl Help {
         specs.sort_by_key(|spec| spec.name);
         let mut out = String::new();
         for spec in specs {
-            let _ = writeln!(out, "{:width$}- {}", name(spec), spec.help);
+            let _ = writeln!(out, "{:width$}- {}", name(spec) + " ", spec.help);
             if let Value::Choice(choices) = spec.value {
                 for (choice, help) in choices {
                     let _ = writeln!(out, "{:width$}-   {help}", format!("    ={choice}"));
