@@ -176,6 +176,29 @@ def matmul_small_floats(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
 
 
 @ct.kernel
+def matmul_turned(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
+        x = ct.transpose(ct.load(a, index=(k, i), shape=(K, M), padding_mode=ct.PaddingMode.ZERO))
+        y = ct.transpose(ct.load(b, index=(j, k), shape=(N, K), padding_mode=ct.PaddingMode.ZERO))
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(q, index=(i, 0), shape=(M, D))
+    total = ct.full((M, D), 0.0, dtype=ct.float32)
+    for j in range(ct.num_tiles(k, axis=0, shape=(N, D))):
+        scores = ct.mma(x, ct.transpose(ct.load(k, index=(j, 0), shape=(N, D))), ct.full((M, N), 0.0, dtype=ct.float32))
+        weights = ct.astype(ct.maximum(scores, 0.0) * 0.0625, ct.float16)
+        total = ct.mma(weights, ct.load(v, index=(j, 0), shape=(N, D)), total)
+    ct.store(c, index=(i, 0), tile=total)
+
+
+@ct.kernel
 def running_sum(a, c, T: ConstInt):
     total = ct.full((T,), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(T,))):
@@ -258,6 +281,12 @@ def cases():
     # Operands that take more than their share of shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    # Products for warp groups: operands that lie in memory in each way, and one that another product gives.
+    g, h = normal(80, 128).astype(np.float16), normal(64, 80).astype(np.float16)
+    yield Case('matmul_turned', matmul_turned, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
+    q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
+    weights = (np.maximum(q.astype(f32) @ k.T.astype(f32), 0) * f32(0.0625)).astype(np.float16).astype(f32)
+    yield Case('weighted', weighted, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
     # Bytes of which both operands must be transposed, as integers and as floats.
     g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
     yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),

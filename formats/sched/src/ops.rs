@@ -13,6 +13,9 @@ base::ops! {
         CopyCommit "copy_commit" {},
         /// Waits until at most `pending` groups of this thread's copies are unfinished.
         CopyWait "copy_wait" { pending: u32 },
+        /// What this thread wrote to shared memory is there for those who read it behind the threads' backs, as warp groups do, once
+        /// a barrier is passed.
+        AsyncFence "async_fence" {},
         /// Says which slot of a ring the uses of a buffer mean from here on.
         SelectSlot "select_slot" { buffer: tileas::Buffer, slot: Value },
     }

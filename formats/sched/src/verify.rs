@@ -71,7 +71,7 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
             require(*id > 0 || *threads == all, || "barrier 0 is for all threads".into())?;
             require(*id < BARRIERS, || format!("there are {BARRIERS} barriers"))
         }
-        Op::CopyCommit {} => Ok(()),
+        Op::CopyCommit {} | Op::AsyncFence {} => Ok(()),
         Op::CopyWait { pending } => require(*pending < MOST_GROUPS, || "so many groups are never under way".into()),
         Op::SelectSlot { buffer, slot } => {
             require(attrs.program.buffers.get(*buffer).is_some(), || format!("{buffer} is not in the table"))?;

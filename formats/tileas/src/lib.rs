@@ -8,6 +8,7 @@
 //! Written by `tile-lower-as`, read by `tile-sched`; `tile-run` executes it, distributed over the threads.
 
 mod atoms;
+pub mod group;
 pub mod layout;
 pub mod mma;
 pub mod module;

@@ -36,6 +36,7 @@ pub enum MmaAtom {
     Sync {
         name: String,
     },
+    /// `wgmma`, by the name of its entry in [`crate::group`].
     Wgmma {
         name: String,
     },
@@ -104,6 +105,9 @@ base::ops! {
         MmaShared "mma_shared" { lhs: Buffer, rhs: Buffer, acc: Value, signed_lhs: bool, signed_rhs: bool },
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
+        /// The same by warp groups, in place: the left operand is in registers or in a buffer, the right one in a buffer, which holds
+        /// it transposed where that is said. Complete when executed.
+        MmaGroup "mma_group" { lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_turned: bool, rhs: Buffer, rhs_turned: bool, acc: Value, atom: MmaAtom },
         /// The same with a scale for each block of elements along K, in the atom's layout for scales.
         MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom },
     }

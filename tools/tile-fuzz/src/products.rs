@@ -86,7 +86,8 @@ impl Generator {
 
     /// Rows, columns and depth of a product.
     fn extents(&mut self) -> [i64; 3] {
-        [0; 3].map(|_| self.random.pick(&[16, 16, 32, 32, 64]))
+        let rows = self.random.pick(&[16, 32, 32, 64, 64, 128]);
+        [rows, self.random.pick(&[16, 16, 32, 32, 64]), self.random.pick(&[16, 16, 32, 32, 64])]
     }
 
     /// A product of computed tiles.

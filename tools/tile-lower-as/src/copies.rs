@@ -15,7 +15,7 @@ use base::{Block, Value};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
-use tileas::{BufferInfo, Layout};
+use tileas::{BufferInfo, Layout, group};
 
 /// How a load becomes a copy.
 #[derive(Clone)]
@@ -44,6 +44,13 @@ pub(crate) enum Readers {
 pub(crate) struct Copies {
     copies: BTreeMap<OpId, Copy>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
+}
+
+/// How products read a buffer: the layouts of their fragments, and whether warp groups read it in place.
+#[derive(Default)]
+struct Reads {
+    fragments: Vec<Layout>,
+    groups: bool,
 }
 
 /// How many ops may stand between a load and a product.
@@ -136,7 +143,11 @@ impl Planner<'_> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let (readers, layouts) = match self.readers(value, block, 0) {
-            Some(fragments) => (Readers::Products, fragments),
+            Some(Reads { groups: true, .. }) => {
+                let buffer = group::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
+                return Ok(Copy { buffer, layout, bytes, whole, readers: Readers::Products });
+            }
+            Some(Reads { fragments, .. }) => (Readers::Products, fragments),
             // What else used it would want it in registers for long.
             None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
             None => (Readers::Registers, self.accesses.get(op).map(|access| access.layout.clone()).into_iter().collect()),
@@ -176,10 +187,11 @@ impl Planner<'_> {
         matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// The layouts in which products read a value that nothing else uses; none when something does.
-    fn readers(&self, value: Value, block: Block, between: u32) -> Option<Vec<Layout>> {
+    /// How products read a value that nothing else uses; none when something does.
+    fn readers(&self, value: Value, block: Block, between: u32) -> Option<Reads> {
         let body = &self.function.body;
-        let mut found = Vec::new();
+        let mut found = Reads::default();
+        let fragments = &mut found.fragments;
         for &user in &self.users[value.0 as usize] {
             if self.blocks[user.0 as usize] != Some(block) || between > MOST_BETWEEN {
                 return None;
@@ -188,22 +200,34 @@ impl Planner<'_> {
             match &body.ops[user].kind {
                 kind @ (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) => match self.products.get(user) {
                     Some(Product::Sync { a, b, scales, .. }) if *acc != value => {
-                        found.extend((*lhs == value).then(|| a.clone()));
-                        found.extend((*rhs == value).then(|| b.clone()));
+                        fragments.extend((*lhs == value).then(|| a.clone()));
+                        fragments.extend((*rhs == value).then(|| b.clone()));
                         if let (Op::MmaScaled { lhs_scale, rhs_scale, .. }, Some(scales)) = (kind, scales) {
                             let [of_a, of_b] = &**scales;
-                            found.extend((*lhs_scale == value).then(|| of_a.clone()));
-                            found.extend((*rhs_scale == value).then(|| of_b.clone()));
+                            fragments.extend((*lhs_scale == value).then(|| of_a.clone()));
+                            fragments.extend((*rhs_scale == value).then(|| of_b.clone()));
                         }
                     }
+                    Some(Product::Group { lhs: None, .. }) if *acc != value => found.groups = true,
+                    Some(Product::Group { .. }) if *rhs == value && *lhs != value && *acc != value => found.groups = true,
                     _ => return None,
                 },
                 Op::Core(Core::Permute { order, .. }) => {
                     let shape = body.ty(body.result(user)).tile().expect("a permutation is of tiles").1;
-                    found.extend(behind()?.iter().map(|layout| layout.unpermute(shape, order)));
+                    let Reads { fragments: all, groups } = behind()?;
+                    fragments.extend(all.iter().map(|layout| layout.unpermute(shape, order)));
+                    found.groups |= groups;
                 }
-                Op::Core(Core::Reshape { .. }) => found.extend(behind()?),
-                Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => found.extend(behind()?),
+                Op::Core(Core::Reshape { .. }) => {
+                    let Reads { fragments: all, groups } = behind()?;
+                    fragments.extend(all);
+                    found.groups |= groups;
+                }
+                // Warp groups read memory as it is.
+                Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => {
+                    let Reads { fragments: all, .. } = behind().filter(|reads| !reads.groups)?;
+                    fragments.extend(all);
+                }
                 _ => return None,
             }
         }

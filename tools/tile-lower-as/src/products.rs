@@ -8,6 +8,7 @@ use base::{Scalar, Target, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::Layout;
+use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
 use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
 
@@ -15,6 +16,8 @@ use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
 pub(crate) enum Product {
     /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B.
     Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>> },
+    /// By warp groups, from buffers; layout of the accumulator, and of a left operand that is in registers.
+    Group { atom: &'static GroupAtom, c: Layout, lhs: Option<Layout> },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
 }
@@ -22,7 +25,7 @@ pub(crate) enum Product {
 impl Product {
     pub(crate) fn accumulator(&self) -> &Layout {
         match self {
-            Product::Sync { c, .. } | Product::Shared { c } => c,
+            Product::Sync { c, .. } | Product::Group { c, .. } | Product::Shared { c } => c,
         }
     }
 }
@@ -70,6 +73,13 @@ impl Planner<'_> {
             Some((scale, blocks)) => scaled_atom(self.target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
         };
         let warp_bits = self.warp_bits;
+        let group = group_atom(self.target, a.carrier(), sum.carrier(), [m, n, k], warp_bits);
+        if let Some(atom) = group.filter(|_| scaled.is_none() && batch == 1) {
+            // What another product gave is in its registers already.
+            let computed = self.comes_from_product(lhs, MOST_BETWEEN);
+            let lhs = computed.then(|| group::registers(Operand::A, m, k, warp_bits));
+            return Product::Group { atom, c: group::registers(Operand::C, m, n, warp_bits), lhs };
+        }
         let Some(atom) = atom else { return Product::Shared { c: shared_layout(batch, m, n, warp_bits) } };
         let cover = atom.cover(batch, m, n, warp_bits, rows);
         let cover = atom.interleave(cover, [m, n], self.crosses(lhs, 0), self.crosses(rhs, 1));
@@ -88,6 +98,17 @@ impl Planner<'_> {
         let neighbours = || self.neighbours(operand, MOST_BETWEEN);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && neighbours().is_some_and(along)
+    }
+
+    /// Whether a tile is computed from the result of a product, element by element.
+    fn comes_from_product(&self, value: Value, steps: u32) -> bool {
+        let body = &self.function.body;
+        let before = |x: &Value| steps > 0 && self.comes_from_product(*x, steps - 1);
+        match body.defining_op(value).map(|op| &body.ops[op].kind) {
+            Some(Op::Mma { .. } | Op::MmaScaled { .. }) => true,
+            Some(Op::Core(core)) if core.is_elementwise() => core.operands().iter().any(before),
+            _ => false,
+        }
     }
 
     /// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.

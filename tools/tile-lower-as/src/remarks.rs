@@ -46,6 +46,7 @@ fn access(function: &Function, what: &str, value: Value, vector_bits: u32) -> Sa
 fn product(product: &Product) -> Said {
     let (outcome, name, message) = match product {
         Product::Sync { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with mma.sync"),
+        Product::Group { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma"),
         Product::Shared { .. } => (
             Outcome::Declined,
             "NoTensorCore",

@@ -30,6 +30,9 @@ pub(crate) fn touches(op: &Op) -> Vec<Touch> {
         Op::Core(Program::CopyView { buffer, .. } | Program::Copy { buffer, .. }) => vec![Touch::Copy(*buffer)],
         Op::Core(Program::SharedLoad { buffer, .. } | Program::SharedGather { buffer, .. }) => vec![Touch::Read(*buffer)],
         Op::Core(Program::MmaShared { lhs, rhs, .. }) => vec![Touch::Read(*lhs), Touch::Read(*rhs)],
+        Op::Core(Program::MmaGroup { lhs_buffer, rhs, .. }) => {
+            lhs_buffer.iter().chain([rhs]).map(|buffer| Touch::Read(*buffer)).collect()
+        }
         _ => Vec::new(),
     }
 }

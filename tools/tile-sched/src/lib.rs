@@ -5,6 +5,7 @@ mod alloc;
 mod analysis;
 mod barriers;
 mod check;
+mod fences;
 mod graph;
 mod hazards;
 mod machine;
@@ -45,6 +46,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     for function in functions {
         let marks = materialize::run(function, schedules);
         barriers::run(function, &marks, layouts);
+        fences::run(function);
     }
     check::tokens(file)
 }

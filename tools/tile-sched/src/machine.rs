@@ -47,6 +47,8 @@ struct Table {
 pub(crate) struct Machine {
     targets: Vec<String>,
     products: BTreeMap<String, u32>,
+    #[serde(default)]
+    group_products: BTreeMap<String, u32>,
     scalar: u32,
     shared: u32,
     copy: u32,
@@ -133,6 +135,12 @@ impl Machine {
                 let bits = if widened { 16 } else { body.ty(*lhs).elem().map_or(16, |elem| elem.bits()) };
                 let rate = self.products.get(&bits.to_string()).copied().unwrap_or(self.scalar);
                 let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);
+                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], product, false)
+            }
+            Op::Core(Program::MmaGroup { rhs, rhs_turned, acc, .. }) => {
+                let info = &function.attrs.program.buffers[*rhs];
+                let rate = self.group_products.get(&info.elem.bits().to_string()).copied().unwrap_or(self.scalar);
+                let k = info.shape.iter().rev().nth(if *rhs_turned { 0 } else { 1 }).copied().unwrap_or(1);
                 cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], product, false)
             }
             Op::Core(Program::MmaShared { lhs, acc, .. }) => {

@@ -60,6 +60,7 @@ fn touches(op: &Op) -> (Vec<Buffer>, Option<Buffer>) {
         Op::SharedScatter { buffer, .. } => (vec![*buffer], Some(*buffer)),
         Op::SharedLoad { buffer, .. } | Op::SharedGather { buffer, .. } => (vec![*buffer], None),
         Op::MmaShared { lhs, rhs, .. } => (vec![*lhs, *rhs], None),
+        Op::MmaGroup { lhs_buffer, rhs, .. } => (lhs_buffer.iter().chain([rhs]).copied().collect(), None),
         _ => (Vec::new(), None),
     }
 }

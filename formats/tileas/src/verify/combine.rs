@@ -1,9 +1,11 @@
 //! Ops that combine elements: reductions, scans and products.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use crate::group::{self, Matrix};
 use crate::layout::{Layout, Strides};
 use crate::mma::{self, Cover, Operand, SyncAtom};
 use crate::{Buffer, MmaAtom, Op};
+use base::Scalar;
 use base::rules::{is_ptr, multiplies};
 
 impl Check<'_> {
@@ -25,6 +27,7 @@ impl Check<'_> {
                 self.together(uses, &[*acc, uses.result()?])?;
                 self.fragments(uses, [*lhs, *rhs, *acc], Some(scales), atom)
             }
+            Op::MmaGroup { .. } => self.group_product(uses, kind),
             Op::MmaShared { lhs, rhs, acc, .. } => self.shared_product(uses, [*lhs, *rhs], *acc),
             _ => unreachable!("only what combines comes here"),
         }
@@ -110,6 +113,48 @@ impl Check<'_> {
         };
         let some = covers(atom, [batch, m, n], warp_bits).any(fits);
         require(some, || format!("the layouts are not those of the fragments of '{name}'"))
+    }
+
+    /// The operands are where the atom finds them, and the sums in the registers of its warps.
+    fn group_product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom } = kind else {
+            unreachable!("only products of groups come here")
+        };
+        let MmaAtom::Wgmma { name } = atom else { return Err("its atom is none of warp groups".into()) };
+        let atom = group::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
+        let (sum, out) = uses.number(*acc)?;
+        let rank = out.len();
+        let in_buffer = |buffer: Buffer, operand: Operand, turned: bool| -> Result<(Scalar, Vec<u32>), String> {
+            let info = self.buffer(buffer)?;
+            let found = info.shape.len() >= 2 && Matrix::of(info, operand, turned).is_some();
+            require(found, || format!("{buffer} does not lie as a matrix descriptor has it"))?;
+            let mut last = [info.shape[info.shape.len() - 2], info.shape[info.shape.len() - 1]];
+            if turned {
+                last.reverse();
+            }
+            Ok((info.elem.carrier(), out[..rank.saturating_sub(2)].iter().copied().chain(last).collect()))
+        };
+        let (a, left) = match (lhs, lhs_buffer) {
+            (Some(value), None) => {
+                let (elem, shape) = uses.number(*value)?;
+                (elem, shape.to_vec())
+            }
+            (None, Some(buffer)) => in_buffer(*buffer, Operand::A, *lhs_turned)?,
+            _ => return Err("its left operand is in registers or in a buffer".into()),
+        };
+        let (b, right) = in_buffer(*rhs, Operand::B, *rhs_turned)?;
+        uses.product(&left, &right, *acc)?;
+        self.together(uses, &[*acc, uses.result()?])?;
+        let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
+        let warp_bits = self.attrs.warps().trailing_zeros();
+        let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
+        require(takes(a) && takes(b), || format!("'{name}' does not multiply {a} and {b} into {sum}"))?;
+        let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
+            && group::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
+        require(whole, || format!("the product does not divide into '{name}' on {}", self.target))?;
+        let fits = |value: Value, operand, rows, cols| self.layout(uses, value) == group::registers(operand, rows, cols, warp_bits);
+        let lhs_fits = lhs.is_none_or(|value| fits(value, Operand::A, m, k));
+        require(lhs_fits && fits(*acc, Operand::C, m, n), || format!("the layouts are not those of '{name}'"))
     }
 
     fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value) -> Rule {

@@ -162,7 +162,8 @@ impl Check<'_> {
             | Op::Scan { .. }
             | Op::Mma { .. }
             | Op::MmaScaled { .. }
-            | Op::MmaShared { .. } => self.combination(uses, kind),
+            | Op::MmaShared { .. }
+            | Op::MmaGroup { .. } => self.combination(uses, kind),
         }
     }
 

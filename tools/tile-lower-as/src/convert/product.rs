@@ -3,10 +3,13 @@
 use super::Rewriter;
 use crate::banks;
 use crate::products::Product;
+use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
+use tileas::group::{self, Matrix};
 use tileas::layout::Strides;
+use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op};
 
 impl Rewriter<'_> {
@@ -30,6 +33,18 @@ impl Rewriter<'_> {
                 let [lhs_scale, rhs_scale] = [self.tile(*lhs_scale, of_a)?, self.tile(*rhs_scale, of_b)?];
                 Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name: atom.name.into() } }
             }
+            (tileaa::Op::Mma { .. }, Product::Group { atom, lhs: layout, .. }) => {
+                let atom = MmaAtom::Wgmma { name: atom.name.into() };
+                let (lhs, lhs_buffer, lhs_turned) = match layout {
+                    Some(layout) => (Some(self.tile(lhs, layout)?), None, false),
+                    None => {
+                        let (buffer, turned) = self.matrix(lhs, Operand::A)?;
+                        (None, Some(buffer), turned)
+                    }
+                };
+                let (rhs, rhs_turned) = self.matrix(rhs, Operand::B)?;
+                Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom }
+            }
             (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Shared { .. }) => {
                 let dims = self.elem_shape(lhs).1.len();
                 // Neighbours along the extent that a thread walks across lie side by side.
@@ -43,6 +58,62 @@ impl Rewriter<'_> {
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
         Ok(())
+    }
+
+    /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
+    /// tile is stored, before the loops that do not change it.
+    fn matrix(&mut self, value: Value, operand: Operand) -> Result<(Buffer, bool)> {
+        if let Some(found) = self.copied_matrix(value, operand) {
+            return Ok(found);
+        }
+        let (elem, shape) = self.elem_shape(value);
+        let home = self.homes.or_default(self.from, value);
+        let inner = super::relayout::innermost(&home, &shape).max(shape.len() - 2);
+        let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
+        if let Some(buffer) = known {
+            return Ok((buffer, false));
+        }
+        let id = self.module.layout_id(home.clone());
+        let made_at = self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id))));
+        let first = made_at.unwrap_or(self.scopes.len() - 1);
+        let loops = self.scopes[first + 1..].iter().rev().take_while(|scope| scope.repeats).count();
+        let at = self.scopes.len() - 1 - loops;
+        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let x = self.tile(value, &home)?;
+        let info = group::operand_buffer(elem, &shape, inner).expect("the product was planned for such operands");
+        let buffer = self.attrs.buffers.push(info);
+        self.shared_store(x, &home, buffer, self.loc_of(value));
+        self.block = here;
+        self.scopes[at].operands.insert((value, inner), buffer);
+        Ok((buffer, false))
+    }
+
+    /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
+    fn copied_matrix(&self, value: Value, operand: Operand) -> Option<(Buffer, bool)> {
+        let body = &self.from.body;
+        let shape = self.elem_shape(value).1;
+        let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
+        // Which element of the copied tile each bit of the operand's element number is.
+        let mut bits = Layout { register: (0..rows + cols).map(|bit| 1 << bit).collect(), ..Layout::default() };
+        let mut source = value;
+        let buffer = loop {
+            if let Some(buffer) = self.buffered.get(&source) {
+                break *buffer;
+            }
+            match &body.ops[body.defining_op(source)?].kind {
+                tileaa::Op::Core(Core::Permute { x, order }) => {
+                    bits = bits.unpermute(&self.elem_shape(source).1, order);
+                    source = *x;
+                }
+                tileaa::Op::Core(Core::Reshape { x }) => source = *x,
+                _ => return None,
+            }
+        };
+        let straight = (0..rows + cols).map(|bit| 1 << bit);
+        let swapped = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
+        let turned = !bits.register.iter().copied().eq(straight);
+        let fits = !turned || bits.register.iter().copied().eq(swapped);
+        (fits && Matrix::of(&self.attrs.buffers[buffer], operand, turned).is_some()).then_some((buffer, turned))
     }
 
     /// A buffer that holds an operand with the extent `dim` innermost, which it has in common with the accumulator.

@@ -10,6 +10,7 @@ mod control;
 mod convert;
 mod copy;
 mod fragments;
+mod group;
 mod index;
 mod math;
 mod mma;
@@ -160,6 +161,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.copy_wait(*pending);
                 Ok(())
             }
+            Op::AsyncFence {} => {
+                self.instruction_alone("fence.proxy.async.shared::cta;");
+                Ok(())
+            }
             Op::SelectSlot { buffer, slot } => {
                 self.slots.insert(*buffer, self.scalar(*slot).into_int_value());
                 Ok(())
@@ -237,6 +242,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::Copy { .. } => self.copy_pointers(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
             Op::Mma { .. } | Op::MmaScaled { .. } | Op::MmaShared { .. } => self.product(op, program, results),
+            Op::MmaGroup { .. } => self.group_product(op, program, results[0]),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
             Op::Scan { operands, dim, reverse, body } => self.scan(op, operands, *dim, *reverse, *body, results),
             Op::SharedGather { buffer, index } => {

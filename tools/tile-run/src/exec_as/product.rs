@@ -28,6 +28,12 @@ impl Extents {
         Ok(Extents(shapes))
     }
 
+    /// The two last extents of an operand.
+    fn last(&self, side: usize) -> [u32; 2] {
+        let shape = &self.0[side];
+        [shape[shape.len() - 2], shape[shape.len() - 1]]
+    }
+
     /// The elements of the left operand and of the right one that go into a sum.
     fn needed(&self, sum: u32) -> [Vec<u32>; 2] {
         let [a, b, c] = [0, 1, 2].map(|i| Strides::of(&self.0[i]));
@@ -191,8 +197,77 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     pub(super) fn check_buffers(&self, kind: &Op) -> Result<(), String> {
-        let Op::MmaShared { lhs, rhs, acc, .. } = kind else { unreachable!("called for products of buffers only") };
-        self.buffer_extents(*lhs, *rhs, *acc).map(|_| ())
+        match kind {
+            Op::MmaShared { lhs, rhs, acc, .. } => self.buffer_extents(*lhs, *rhs, *acc).map(|_| ()),
+            Op::MmaGroup { .. } => self.group_extents(kind).map(|_| ()),
+            _ => unreachable!("called for products of buffers only"),
+        }
+    }
+
+    /// The extents of a product of warp groups, whose buffers may hold transposed operands.
+    fn group_extents(&self, kind: &Op) -> Result<Extents, String> {
+        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, .. } = kind else {
+            unreachable!("called for products of warp groups only")
+        };
+        let sums = self.shape(*acc);
+        let in_buffer = |buffer: Buffer, turned: bool| {
+            let known = (buffer.0 as usize) < self.offsets.len() && self.info(buffer).shape.len() >= 2 && sums.len() >= 2;
+            let shape =
+                if known { &*self.info(buffer).shape } else { return Err(format!("does not find its operand in {buffer}")) };
+            let mut last = [shape[shape.len() - 2], shape[shape.len() - 1]];
+            if turned {
+                last.reverse();
+            }
+            Ok(sums[..sums.len() - 2].iter().copied().chain(last).collect::<Shape>())
+        };
+        let left = match (lhs, lhs_buffer) {
+            (Some(value), None) => self.shape(*value),
+            (None, Some(buffer)) => in_buffer(*buffer, *lhs_turned)?,
+            _ => return Err("has no left operand, or two".into()),
+        };
+        Extents::new([left, in_buffer(*rhs, *rhs_turned)?, sums])
+    }
+
+    /// Each warp reads the rows and columns that its sums need, where they are.
+    pub(super) fn product_in_place(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let extents = self.group_extents(kind).map_err(|message| self.refuse(op, message))?;
+        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, .. } = kind else {
+            unreachable!("called for products of warp groups only")
+        };
+        self.hazards(env).begin(op);
+        let spread = self.spread(*acc);
+        let sides = [(*lhs_buffer, *lhs_turned), (Some(*rhs), *rhs_turned)];
+        let mut data = sides.map(|(buffer, _)| match buffer {
+            Some(buffer) => vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)],
+            None => Vec::new(),
+        });
+        let mut known = BTreeSet::new();
+        for slot in 0..spread.slots() {
+            let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
+            let needed = extents.needed(sum);
+            for (side, line) in extents.lines(sum).into_iter().enumerate() {
+                let (Some(buffer), turned) = sides[side] else { continue };
+                if known.insert((warp, side, line)) {
+                    let [rows, columns] = extents.last(side);
+                    let there = |element: u32| if turned { element % columns * rows + element / columns } else { element };
+                    let elements = needed[side].iter().map(|element| (there(*element), *element));
+                    self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
+                }
+            }
+        }
+        let [left, right] = data;
+        let tile = |buffer: Buffer, shape: &Shape, data: Vec<u8>| {
+            let elem = self.info(buffer).elem;
+            Tile::new(shape.clone(), elem, buffer_lanes(elem, data))
+        };
+        let left = match (lhs, lhs_buffer) {
+            (Some(value), _) => self.whole(*value, env)?,
+            (None, Some(buffer)) => tile(*buffer, &extents.0[0], left),
+            (None, None) => unreachable!("checked with the extents"),
+        };
+        let right = tile(*rhs, &extents.0[1], right);
+        let whole = multiply(&left, &right, &self.whole(*acc, env)?, true, true);
+        self.one(op, self.distribute(self.result(op), &whole))
     }
 
     /// Each warp reads the rows and columns that its sums need.
@@ -211,7 +286,8 @@ impl<O: Step> SpreadProgram<'_, O> {
             for (side, line) in extents.lines(sum).into_iter().enumerate() {
                 if known.insert((warp, side, line)) {
                     let buffer = [*lhs, *rhs][side];
-                    self.read_elements(op, buffer, &needed[side], warp, &mut data[side], env)?;
+                    let elements = needed[side].iter().map(|element| (*element, *element));
+                    self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
                 }
             }
         }
@@ -224,18 +300,19 @@ impl<O: Step> SpreadProgram<'_, O> {
         self.one(op, self.distribute(self.result(op), &whole))
     }
 
+    /// Reads elements of a buffer, each to its place among the data.
     fn read_elements(
         &self,
         op: OpId,
         buffer: Buffer,
-        elements: &[u32],
+        elements: impl Iterator<Item = (u32, u32)>,
         warp: usize,
         data: &mut [u8],
         env: &mut Env<'_>,
     ) -> Result<()> {
         let (size, offsets) = (bytes(self.info(buffer).elem), &self.offsets[buffer.0 as usize]);
-        for element in elements {
-            let (place, to) = (offsets[*element as usize] as usize * size, *element as usize * size);
+        for (element, to) in elements {
+            let (place, to) = (offsets[element as usize] as usize * size, to as usize * size);
             let read = self.hazards(env).read(buffer.0 as usize, place, &mut data[to..to + size], warp);
             read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
         }

@@ -132,6 +132,11 @@ impl Game<'_> {
                 }
                 Op::Core(tileas::Op::CopyView { buffer, .. } | tileas::Op::Copy { buffer, .. }) => self.copy(op, *buffer)?,
                 Op::Core(tileas::Op::SharedLoad { buffer, .. }) => self.read(op, *buffer)?,
+                Op::Core(tileas::Op::MmaGroup { lhs_buffer, rhs, .. }) => {
+                    for buffer in lhs_buffer.iter().chain([rhs]) {
+                        self.read(op, *buffer)?;
+                    }
+                }
                 Op::Core(tileas::Op::Core(core)) => match core {
                     Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.construct(op, core)?,
                     _ if node.kind.is_terminator() => {

@@ -1,0 +1,178 @@
+//! Products of warp groups (`wgmma`): which atoms there are, where accumulators and a left operand in registers live, and how an
+//! operand lies in shared memory so that a matrix descriptor can tell where.
+//!
+//! Four warps together make 64 rows of sums, sixteen each. The right operand is always in shared memory, the left one there or
+//! in registers. In memory the operands are rows of 32, 64 or 128 bytes along one dimension, whose pieces of 16 bytes are
+//! exclusive-ored with the row number; what is longer than 128 bytes goes on in another block behind all the rows.
+
+use crate::layout::Strides;
+use crate::mma::Operand;
+use crate::{BufferInfo, BufferSpace, Layout};
+use base::tile::Elem;
+use base::{Scalar, Target};
+
+pub struct GroupAtom {
+    /// What `.as` calls it.
+    pub name: &'static str,
+    pub operands: &'static [Scalar],
+    pub acc: Scalar,
+    /// Depth of one instruction: 32 bytes.
+    pub k: u32,
+}
+
+/// Rows of an instruction, and log2 of the warps that make them.
+pub const M: u32 = 64;
+const WARP_BITS: usize = 2;
+/// Columns of an instruction at most.
+pub const MOST_COLUMNS: u32 = 256;
+/// Swizzles repeat after so many bytes, so buffers start at a multiple of them.
+const ALIGN: u32 = 1024;
+const LINE: u32 = 128;
+const PIECE: u32 = 16;
+
+pub const GROUP_ATOMS: &[GroupAtom] = &[
+    GroupAtom { name: "m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16 },
+    GroupAtom { name: "m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16 },
+];
+
+/// Only sm_90 has these products.
+pub fn has_groups(target: Target) -> bool {
+    target.0 == 90
+}
+
+/// The atom for a product of these types and extents; none when the product does not divide into atoms.
+pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<&'static GroupAtom> {
+    let atom = GROUP_ATOMS.iter().find(|atom| atom.acc == acc && atom.operands.contains(&operand))?;
+    let groups = warp_bits.checked_sub(WARP_BITS as u32)?;
+    // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
+    let enough = m >= M << groups || m >= M && n >> groups >= 64;
+    (has_groups(target) && enough && n >= 16 && k >= atom.k).then_some(atom)
+}
+
+pub fn named(name: &str) -> Option<&'static GroupAtom> {
+    GROUP_ATOMS.iter().find(|atom| atom.name == name)
+}
+
+/// The layout of the accumulators, or of a left operand in registers. Groups of warps divide the rows, and the columns of what
+/// has too few; they hold copies of a left operand then.
+pub fn registers(operand: Operand, rows: u32, cols: u32, warp_bits: u32) -> Layout {
+    let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);
+    let (row, col) = (|i: u32| 1u32 << (col_bits + i), |i: u32| 1u32 << i);
+    let mut further_rows: Vec<u32> = (M.trailing_zeros()..row_bits).map(row).collect();
+    let mut further_cols: Vec<u32> = (3..col_bits).map(col).collect();
+    let mut warp = vec![row(4), row(5)];
+    for _ in WARP_BITS..warp_bits as usize {
+        let columns = || if operand == Operand::C { further_cols.pop().unwrap_or(0) } else { 0 };
+        warp.push(further_rows.pop().unwrap_or_else(columns));
+    }
+    let register = [col(0), row(3)].into_iter().chain(further_cols).chain(further_rows).collect();
+    Layout { register, lane: vec![col(1), col(2), row(0), row(1), row(2)], warp }
+}
+
+/// A buffer for an operand of which dimension `inner`, one of the two last, is contiguous; none when its rows are too short.
+pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferInfo> {
+    let bytes = elem.bytes();
+    let strides = Strides::of(shape);
+    if shape.len() < 2 || inner + 2 < shape.len() || inner >= shape.len() {
+        return None;
+    }
+    let width = (shape[inner] * bytes).min(LINE);
+    let count = |bytes_: u32| (bytes_ / bytes).ilog2() as usize;
+    let outer = 2 * shape.len() - 3 - inner;
+    let batched = shape[..shape.len() - 2].iter().any(|extent| *extent != 1);
+    if batched || width < 2 * PIECE || shape[outer] < 8 || !matches!(bytes, 1 | 2 | 4) {
+        return None;
+    }
+    let mut bits = strides.dim_bits(inner).map(|bit| 1u32 << bit);
+    let row: Vec<u32> = bits.by_ref().take(count(width)).collect();
+    let rows = strides.dim_bits(outer).map(|bit| 1 << bit);
+    let mut offsets: Vec<u32> = row.into_iter().chain(rows).chain(bits).collect();
+    for bit in 0..(width / PIECE).ilog2() as usize {
+        offsets[count(LINE) + bit] ^= offsets[count(PIECE) + bit];
+    }
+    Some(BufferInfo { elem, shape: shape.into(), space: BufferSpace::Shared, offsets, align: ALIGN })
+}
+
+/// How an operand lies in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Whether it is contiguous along the depth, or else along its rows or columns.
+    pub along_depth: bool,
+    /// Bytes of a row.
+    width: u32,
+    /// Bytes from one block of rows to the next.
+    block: u32,
+    bytes: u32,
+}
+
+impl Matrix {
+    /// The operand in a buffer, which holds it transposed if `turned`.
+    pub fn of(info: &BufferInfo, operand: Operand, turned: bool) -> Option<Matrix> {
+        let rank = info.shape.len();
+        let known = |inner: &usize| {
+            operand_buffer(info.elem, &info.shape, *inner).is_some_and(|good| good.offsets == info.offsets && info.align >= ALIGN)
+        };
+        let inner = (rank.checked_sub(2)?..rank).find(known)?;
+        let depth_is_last = (operand == Operand::A) != turned;
+        let bytes = info.elem.bytes();
+        let (length, rows) = (info.shape[inner], info.shape[2 * rank - 3 - inner]);
+        let width = (length * bytes).min(LINE);
+        Some(Matrix { along_depth: (inner == rank - 1) == depth_is_last, width, block: rows * width, bytes })
+    }
+
+    /// Where the part of the operand starts that begins at a row or column `line` and at `depth`, in bytes.
+    pub fn start(&self, line: u32, depth: u32) -> u32 {
+        let (along, across) = if self.along_depth { (depth, line) } else { (line, depth) };
+        let along = along * self.bytes;
+        along / self.width * self.block + along % self.width + across * self.width
+    }
+
+    /// The descriptor but for the start address.
+    pub fn descriptor(&self) -> u64 {
+        // The leading offset is that of blocks; along the depth an instruction takes no more than one.
+        let leading = if self.along_depth { PIECE } else { self.block };
+        let swizzle: u64 = match self.width {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        let field = |bytes: u32| u64::from(bytes >> 4 & 0x3fff);
+        field(leading) << 16 | field(8 * self.width) << 32 | swizzle << 62
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_cover_their_tile() {
+        for (m, n, warp_bits) in [(64, 16, 2), (128, 256, 2), (64, 128, 3), (256, 64, 3), (128, 64, 2)] {
+            registers(Operand::C, m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
+            registers(Operand::A, m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
+        }
+    }
+
+    /// As the reference describes such operands.
+    #[test]
+    fn descriptors_are_those_of_known_layouts() {
+        let half = Elem::Scalar(Scalar::F16);
+        let matrix =
+            |shape: [u32; 2], inner, operand| Matrix::of(&operand_buffer(half, &shape, inner).unwrap(), operand, false).unwrap();
+        let a = matrix([128, 64], 1, Operand::A);
+        assert_eq!((a.along_depth, a.descriptor(), a.start(64, 16)), (true, 0x4000_0040_0001_0000, 8192 + 32));
+        let short = matrix([128, 32], 1, Operand::A);
+        assert_eq!(short.descriptor(), 0x8000_0020_0001_0000);
+        let b = matrix([64, 128], 1, Operand::B);
+        assert_eq!((b.along_depth, b.descriptor(), b.start(64, 16)), (false, 0x4000_0040_0200_0000, 8192 + 2048));
+    }
+
+    #[test]
+    fn a_buffer_of_another_kind_is_none() {
+        let mut info = operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 64], 1).unwrap();
+        assert!(Matrix::of(&info, Operand::B, true).is_some_and(|matrix| matrix.along_depth));
+        info.offsets.swap(0, 7);
+        assert!(Matrix::of(&info, Operand::B, true).is_none());
+        assert!(operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 8], 1).is_none());
+    }
+}

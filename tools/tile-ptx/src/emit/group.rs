@@ -1,0 +1,152 @@
+//! Products of warp groups: one sequence of `wgmma`, from the fence before the first to the wait for the last.
+//!
+//! It is one piece of inline assembly, since nothing may touch the accumulators in between.
+
+use super::Emitter;
+use crate::ir::Val;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::{Scalar, Value};
+use inkwell::values::IntValue;
+use std::fmt::Write as _;
+use tileas::group::{self, M, MOST_COLUMNS, Matrix};
+use tileas::layout::{Strides, apply};
+use tileas::mma::Operand;
+use tileas::{Buffer, MmaAtom};
+
+/// Descriptors count in units of so many bytes.
+const UNIT: u32 = 16;
+/// Words of a left operand that an instruction takes from registers.
+const LEFT_WORDS: usize = 4;
+
+/// An operand in shared memory: how it lies there, and the descriptor of what this warp's group begins with.
+struct InPlace<'c> {
+    matrix: Matrix,
+    descriptor: IntValue<'c>,
+}
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom: MmaAtom::Wgmma { name } } = program
+        else {
+            return Err(self.unsupported(op));
+        };
+        let atom = group::named(name).ok_or_else(|| self.unsupported(op))?;
+        let (layout, strides) = (self.layout(*acc), Strides::of(self.ty(*acc).shape()));
+        let rank = strides.bits.len();
+        let [row_of, column_of] = [rank - 2, rank - 1].map(|dim| move |strides: &Strides, at: u32| strides.coordinate(at, dim));
+        let a = lhs_buffer.map(|buffer| {
+            self.in_place(buffer, Operand::A, *lhs_turned, |matrix| {
+                layout.warp[2..].iter().map(|basis| matrix.start(row_of(&strides, *basis), 0)).collect()
+            })
+        });
+        let b = self.in_place(*rhs, Operand::B, *rhs_turned, |matrix| {
+            layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
+        });
+        let left = lhs.map_or(Vec::new(), |value| self.words(self.get(value)));
+        let elem = self.elem(*acc);
+        let sums = self.get(*acc).to_vec();
+        let words = if atom.acc == Scalar::F32 { sums.clone() } else { self.words(&sums) };
+        let of_word = sums.len() / words.len();
+        // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
+        let own = layout.register.iter().filter(|basis| column_of(&strides, **basis) != 0).count();
+        let width = (4u32 << own).min(MOST_COLUMNS);
+        let (each, depth) = ((width / 2) as usize, self.depth(*rhs, *rhs_turned));
+        let operand = if self.function.attrs.program.buffers[*rhs].elem.carrier() == Scalar::BF16 { "bf16" } else { "f16" };
+        let kind = format!("m64n{width}k{}.{}.{operand}.{operand}", atom.k, atom.acc.name());
+        let mut text = Sequence::new(kind, words.len(), left.len());
+        for step in (0..depth).step_by(atom.k as usize) {
+            for first in (0..sums.len()).step_by(each) {
+                let at = apply(&layout.register, first as u32);
+                let (row, column) = (row_of(&strides, at), column_of(&strides, at));
+                let from = match &a {
+                    Some(a) => Left::InPlace { offset: a.matrix.start(row, step), across: !a.matrix.along_depth },
+                    None => Left::Words((row / M * depth + step) as usize / atom.k as usize * LEFT_WORDS),
+                };
+                text.multiply([first / of_word, each / of_word], from, b.matrix.start(column, step), !b.matrix.along_depth);
+            }
+        }
+        let descriptors = [a.map(|a| a.descriptor), Some(b.descriptor)].into_iter().flatten();
+        let done = text.emit(self, &words, &left, descriptors.map(Into::into).collect());
+        let done = if of_word == 1 { done } else { done.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect() };
+        self.set(result, done);
+        Ok(())
+    }
+
+    fn depth(&self, rhs: Buffer, turned: bool) -> u32 {
+        let shape = &self.function.attrs.program.buffers[rhs].shape;
+        shape[shape.len() - if turned { 1 } else { 2 }]
+    }
+
+    /// The operand in a buffer; `groups` says how far each bit of a warp's number, but for the two of a group, moves its beginning.
+    fn in_place(&self, buffer: Buffer, operand: Operand, turned: bool, groups: impl Fn(&Matrix) -> Vec<u32>) -> InPlace<'c> {
+        let ir = self.ir;
+        let info = &self.function.attrs.program.buffers[buffer];
+        let matrix = Matrix::of(info, operand, turned).expect("the verifier holds that a descriptor can tell where it lies");
+        let fixed = ir.const32(self.function.attrs.placements[buffer].offset);
+        let bases: Vec<u32> = [0; 7].into_iter().chain(groups(&matrix)).collect();
+        let start = ir.add(ir.add(self.buffer_start(buffer), fixed), self.linear(self.thread, &bases));
+        let units = ir.shr(start, ir.const32(UNIT.ilog2()), false);
+        let descriptor = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.descriptor()));
+        InPlace { matrix, descriptor }
+    }
+}
+
+/// Where an instruction finds its left operand.
+enum Left {
+    /// So many bytes behind the first; `across` when it is contiguous along its rows.
+    InPlace { offset: u32, across: bool },
+    /// In registers, from this word on.
+    Words(usize),
+}
+
+/// The text of a product. Its operands are the sums as results, the same again, words of the left operand, and descriptors.
+struct Sequence {
+    kind: String,
+    sums: usize,
+    words: usize,
+    text: String,
+}
+
+impl Sequence {
+    fn new(kind: String, sums: usize, words: usize) -> Sequence {
+        let text = "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.fence.sync.aligned;\n\t".to_string();
+        Sequence { kind, sums, words, text }
+    }
+
+    /// `count` sums from the `first` on; the right operand is so many bytes behind its beginning.
+    fn multiply(&mut self, [first, count]: [usize; 2], left: Left, right: u32, across: bool) {
+        let list = |first: usize, count: usize| (first..first + count).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+        let (sums, behind) = (list(first, count), 2 * self.sums + self.words);
+        let last = behind + usize::from(matches!(left, Left::InPlace { .. }));
+        let transposed = |across: bool| u32::from(across);
+        let (a, flags) = match left {
+            Left::InPlace { offset, across: a } => {
+                let _ = write!(self.text, "add.s64 a, ${behind}, {};\n\t", offset / UNIT);
+                ("a".to_string(), format!("{}, {}", transposed(a), transposed(across)))
+            }
+            Left::Words(word) => (format!("{{{}}}", list(2 * self.sums + word, LEFT_WORDS)), format!("{}", transposed(across))),
+        };
+        let _ = write!(self.text, "add.s64 b, ${last}, {};\n\t", right / UNIT);
+        let _ = write!(self.text, "wgmma.mma_async.sync.aligned.{} {{{sums}}}, {a}, b, p, 1, 1, {flags};\n\t", self.kind);
+    }
+
+    fn emit<'c>(
+        mut self,
+        emitter: &Emitter<'c, '_>,
+        sums: &[Val<'c>],
+        words: &[Val<'c>],
+        descriptors: Vec<Val<'c>>,
+    ) -> Vec<Val<'c>> {
+        self.text += "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}";
+        let letter = |word: &Val<'c>| if word.is_float_value() { "f" } else { "r" };
+        let outputs = sums.iter().map(|word| format!("={}", letter(word)));
+        let again = (0..sums.len()).map(|i| i.to_string());
+        let left = words.iter().map(|word| letter(word).to_string());
+        let constraints: Vec<String> =
+            outputs.chain(again).chain(left).chain(descriptors.iter().map(|_| "l".to_string())).collect();
+        let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
+        let args: Vec<Val<'c>> = sums.iter().chain(words).chain(&descriptors).copied().collect();
+        emitter.ir.asm_many(&types, &self.text, &constraints.join(","), &args, true)
+    }
+}

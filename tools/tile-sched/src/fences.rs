@@ -1,0 +1,29 @@
+//! Puts a fence before every barrier of a function whose warp groups read shared memory in place: what threads wrote to it by
+//! stores and copies is otherwise not there for them, barrier or not.
+//!
+//! Requires: barriers. Establishes: between a write to shared memory and its reading by a warp group the writer passes a fence.
+
+use base::ir::Op as OpId;
+use sched::{Function, Op};
+use tileas::MmaAtom;
+
+pub(crate) fn run(function: &mut Function) {
+    let in_place =
+        |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::MmaGroup { atom: MmaAtom::Wgmma { .. }, .. }));
+    if !function.body.walk(function.region).iter().any(in_place) {
+        return;
+    }
+    for block in function.body.blocks.ids().collect::<Vec<_>>() {
+        let ops = std::mem::take(&mut function.body.blocks[block].ops);
+        let mut out = Vec::with_capacity(ops.len());
+        for op in ops {
+            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) {
+                let loc = function.body.ops[op].loc;
+                out.push(function.body.new_op(Op::AsyncFence {}, [], loc));
+            }
+            out.push(op);
+        }
+        function.body.blocks[block].ops = out;
+    }
+    *function = base::text::compact(function);
+}
