@@ -76,4 +76,15 @@ fn a_stage_that_a_signal_ends_is_kept_by_the_driver() {
     let read_by_the_stage = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--emit=as", "-o", "k.as"]);
     read_by_the_stage.ok("up to the stage before");
     assert_eq!(fs::read(kept.join("before")).unwrap(), fs::read(folder.path().join("k.as")).unwrap());
+    let mut again = Command::new("sh");
+    again.arg(kept.join("command"));
+    assert_eq!(finish(again, b"").code, Some(128 + 11), "the command shows it again");
+}
+
+#[test]
+fn a_stage_that_somebody_stopped_is_no_bug() {
+    let folder = fake("[ $name = tile-sched ] && { cat >/dev/null; kill -TERM $$; }\ncat \"$file\"");
+    let ran = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]);
+    assert_eq!(ran.code, Some(5));
+    assert!(ran.stderr.contains("tile-sched failed: signal: 15") && !ran.stderr.contains("bug"), "{}", ran.stderr);
 }

@@ -2,7 +2,7 @@
 
 use crate::drive::quote;
 use crate::pipeline::Step;
-use crate::run::{Feed, as_file, run};
+use crate::run::{Feed, JSON, as_file, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,8 @@ pub(crate) fn keep(tools: &Path, steps: &[Step], failed: usize, input: &str, mes
         }
     };
     let tool = tools.join(&step.tool);
-    let words = std::iter::once(tool.to_string_lossy().into_owned()).chain(step.arguments.iter().cloned());
+    let words = std::iter::once(tool.to_string_lossy().into_owned())
+        .chain(step.arguments.iter().filter(|argument| *argument != JSON).cloned());
     let line: Vec<String> = words.map(|word| quote(&word)).collect();
     fs::write(folder.join("message"), format!("{message}\n")).ok()?;
     fs::write(folder.join("command"), format!("cd \"$(dirname \"$0\")\" && {} -o output {before}\n", line.join(" "))).ok()?;

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::depfile;
 use crate::pipeline::{Pipeline, Step, tools_folder};
 use crate::remarks::Wanted;
-use crate::run::{End, Failure, Feed, Outcome, Said, run};
+use crate::run::{End, Failure, Feed, JSON, Outcome, Said, run};
 use base::diag::{Diagnostic, Severity, Style};
 use common::cl::{Parsed, parse_integer};
 use std::fmt::Write as _;
@@ -238,7 +238,7 @@ fn explain(failure: &Failure, steps: &[Step], input: &str, said: &[Said], mut te
 fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
     for (index, step) in steps.iter().enumerate() {
-        let arguments = step.arguments.iter().filter(|argument| *argument != "--error-format=json");
+        let arguments = step.arguments.iter().filter(|argument| *argument != JSON);
         let words: Vec<String> = std::iter::once(&step.tool).chain(arguments).map(|word| quote(word)).collect();
         line += if index == 0 { "" } else { " | " };
         line += &words.join(" ");

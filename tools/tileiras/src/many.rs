@@ -75,7 +75,9 @@ fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> 
 /// Runs all jobs. The exit code is that of the first that failed, in the order of the command line.
 pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
     let jobs = jobs(parsed, folder)?;
-    drive::make_folder(folder)?;
+    if !parsed.flag("dry-run") {
+        drive::make_folder(folder)?;
+    }
     let workers = parsed.get("jobs").and_then(parse_integer).map_or_else(
         || std::thread::available_parallelism().map_or(1, usize::from),
         |jobs| usize::try_from(jobs).unwrap_or(1).max(1),

@@ -81,7 +81,7 @@ impl Pipeline {
         let (last, stop_after) = self.last(parsed)?;
         let mut steps = Vec::new();
         for stage in &self.stage[..=last] {
-            let mut arguments = vec!["--error-format=json".to_string()];
+            let mut arguments = vec![crate::run::JSON.to_string()];
             arguments.extend(stage.options.iter().filter_map(|name| forwarded(name, parsed)));
             arguments.extend(stage.arguments.iter().cloned());
             for (option, given) in [("time", "--time"), ("verbose", "--verbose")] {
@@ -109,6 +109,9 @@ impl Pipeline {
     /// The last stage to run, and the pass to stop after in it.
     fn last<'a>(&self, parsed: &'a Parsed) -> Result<(usize, Option<&'a str>), String> {
         if let Some(stop) = parsed.get("stop-after") {
+            if parsed.get("emit").is_some() {
+                return Err("--emit and --stop-after both say where to end".into());
+            }
             let (tool, pass) = stop.split_once(':').map_or((stop, None), |(tool, pass)| (tool, Some(pass)));
             if let Some(index) = self.stage.iter().position(|stage| stage.tool == tool) {
                 return Ok((index, pass));

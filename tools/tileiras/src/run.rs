@@ -9,6 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 const SIGPIPE: i32 = 13;
+/// Hang-up, interrupt, quit, termination: somebody wanted the end.
+const WANTED: [i32; 4] = [1, 2, 3, 15];
+/// Said to every stage; for people it is left out of commands.
+pub(crate) const JSON: &str = "--error-format=json";
 
 /// What the first command reads.
 pub(crate) enum Feed<'a> {
@@ -37,7 +41,9 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Code(i32),
+    /// By a signal that a bug of its own may have raised.
     Signal,
+    Stopped,
     NotStarted,
 }
 
@@ -131,13 +137,21 @@ fn judge(steps: &[Step], output: Vec<u8>, heard: &[Vec<u8>], statuses: Vec<io::R
         let (status, end) = match status {
             // Whoever should have read from this one is the one that failed.
             Ok(status) if status.success() || status.signal() == Some(SIGPIPE) => continue,
-            Ok(status) => (status.to_string(), status.code().map_or(End::Signal, End::Code)),
+            Ok(status) => (status.to_string(), end_of(status)),
             Err(error) => (format!("it cannot be run: {}", common::plain(&error)), End::NotStarted),
         };
         outcome.failed = Some(Failure { index, tool: step.tool.clone(), status, end });
         break;
     }
     outcome
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Code(code),
+        (None, Some(signal)) if WANTED.contains(&signal) => End::Stopped,
+        _ => End::Signal,
+    }
 }
 
 fn understand(line: &str) -> Said {
