@@ -15,6 +15,8 @@ from cuda.tile.compilation import ArrayConstraint, CallingConvention, ConstantCo
 import kernels
 
 TARGETS = ['sm_80', 'sm_90', 'sm_100', 'sm_120']
+# cuTile itself has no 8-bit floats there.
+REFUSED = [('matmul_small_floats', 'sm_80')]
 
 
 def export(case, target, version=None):
@@ -65,7 +67,7 @@ def main():
     versions()
     cases = list(kernels.cases())
     assert len(cases) >= 20, len(cases)
-    jobs = [(case, target) for case in cases for target in TARGETS]
+    jobs = [(case, target) for case in cases for target in TARGETS if (case.name, target) not in REFUSED]
 
     def one(job):
         case, target = job
