@@ -99,6 +99,9 @@ fn inputs(parsed: &Parsed) -> Result<Vec<String>, Stop> {
         let mut found: Vec<String> = entries.flatten().map(|entry| entry.path().to_string_lossy().into_owned()).collect();
         found.retain(|path| is_bytecode(path));
         found.sort();
+        if found.is_empty() {
+            return Err(Stop::new(exit::USAGE, format!("there is no bytecode file in folder '{input}'")));
+        }
         inputs.extend(found);
     }
     Ok(inputs)
