@@ -32,6 +32,23 @@ fn arrows_point_from_tools_to_formats_to_base() {
     }
 }
 
+#[test]
+fn dependencies_are_used_and_explained() {
+    let workspace = manifest(root());
+    let external = workspace["workspace"]["dependencies"].as_table().unwrap().iter();
+    let external: BTreeSet<String> =
+        external.filter(|(_, value)| value.get("path").is_none()).map(|(name, _)| name.clone()).collect();
+    let crates = folders(&root().join("formats")).into_iter().chain(folders(&root().join("tools"))).chain([root().join("tests")]);
+    let used: BTreeSet<String> = crates.flat_map(|folder| dependencies(&manifest(&folder))).collect();
+    let unused: Vec<&String> = external.difference(&used).collect();
+    assert!(unused.is_empty(), "nothing uses {unused:?}");
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, table) = text.split_once("## Dependencies").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |")).map(|(crates, _)| crates).skip(1);
+    let explained: BTreeSet<String> = rows.flat_map(|crates| crates.split(", ")).map(str::to_string).collect();
+    assert_eq!(explained, external, "ARCHITECTURE.md has a row for each dependency");
+}
+
 /// LLVM costs 40 MB and milliseconds at start; only the tool that prints PTX has it.
 #[test]
 fn only_tile_ptx_has_llvm() {

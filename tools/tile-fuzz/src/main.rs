@@ -28,13 +28,16 @@ use std::process::ExitCode;
 
 /// Makes random programs, runs each at every stage and compares; what differs is kept in a folder
 #[derive(Parser)]
-#[command(version, after_help = "Examples:
+#[command(
+    version,
+    after_help = "Examples:
   tile-fuzz --count 1000                        what ./scripts/test does, for longer
   tile-fuzz --seed 17 --count 1 --dir kept -O0  one program again
   tile-fuzz --theme products --shrink           of what differs, only what is needed
 
 Exit codes:
-  0 all agree, 1 some differ, 2 usage, 4 input/output or child failure")]
+  0 all agree, 1 some differ, 2 usage, 4 input/output or child failure"
+)]
 struct Options {
     /// First seed; a seed always gives the same program
     #[arg(long, default_value_t = 1)]
