@@ -45,6 +45,8 @@ struct Product {
 
 /// A step is short, so the loop is written twice: with copies ahead, and for what is left.
 const SHORT: Product = Product { elem: "f16", sum: "f32", side: 32, step: 32 };
+/// Rows enough for warp groups.
+const TALL: Product = Product { elem: "f16", sum: "f32", side: 64, step: 32 };
 /// A step takes so many instructions that the loop is written once.
 const LONG: Product = Product { elem: "f64", sum: "f64", side: 64, step: 64 };
 
@@ -194,6 +196,18 @@ fn every_trip_count_is_right_for_a_pipelined_loop() {
 fn and_for_one_that_is_written_once() {
     let kernels = ["sm_80", "sm_100"].map(|target| Kernel::new(LONG, target));
     every_count(&kernels, 2, 1);
+}
+
+#[test]
+fn and_where_products_stay_in_flight() {
+    let kernel = Kernel::new(TALL, "sm_90");
+    assert!(kernel.analysis().contains(" in_flight {"), "{}", kernel.analysis());
+    every_count(std::slice::from_ref(&kernel), 3, 2);
+    // Before there are waits nothing can be in flight.
+    let early = kernel.analysis().replace("mma_group(", "mma_group(in_flight: true, ");
+    let ran = run("tile-sched", &["-"], early.as_bytes());
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no product is in flight in phase analysis"), "{}", ran.stderr);
 }
 
 /// Of loops with at least so many stages, which are written so many times.

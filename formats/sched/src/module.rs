@@ -65,6 +65,9 @@ pub struct LoopSchedule {
     pub interval: u32,
     pub resource_bound: u32,
     pub recurrence_bound: u32,
+    /// Whether products of warp groups whose sums only go round may be in flight until the next iteration's are: what they read
+    /// then has a slot more.
+    pub in_flight: bool,
     pub slots: Vec<Slot>,
 }
 
@@ -124,7 +127,8 @@ impl Module {
         let LoopSchedule { function, index, interval, resource_bound, recurrence_bound, .. } = schedule;
         let head = format!("schedule {} loop {index} interval {interval}", to_text(function));
         let bounds = format!("resource_bound {resource_bound} recurrence_bound {recurrence_bound}");
-        format!("{head} {bounds} {{\n{}}}\n", lines.collect::<String>())
+        let in_flight = if schedule.in_flight { " in_flight" } else { "" };
+        format!("{head} {bounds}{in_flight} {{\n{}}}\n", lines.collect::<String>())
     }
 }
 
@@ -136,12 +140,13 @@ fn parse_schedule(reader: &mut Reader<'_>) -> Result<LoopSchedule> {
     };
     let [index, interval] = [number("loop")?, number("interval")?];
     let [resource_bound, recurrence_bound] = [number("resource_bound")?, number("recurrence_bound")?];
+    let in_flight = reader.eat("in_flight");
     reader.expect("{")?;
     let mut slots = Vec::new();
     while !reader.eat("}") {
         slots.push(reader.value()?);
     }
-    Ok(LoopSchedule { function, index, interval, resource_bound, recurrence_bound, slots })
+    Ok(LoopSchedule { function, index, interval, resource_bound, recurrence_bound, in_flight, slots })
 }
 
 /// The body of a function's `for` with that number, in program order.

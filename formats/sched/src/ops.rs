@@ -16,6 +16,8 @@ base::ops! {
         /// What this thread wrote to shared memory is there for those who read it behind the threads' backs, as warp groups do, once
         /// a barrier is passed.
         AsyncFence "async_fence" {},
+        /// Waits until at most `pending` products of this thread's warp group are in flight; `sums` are theirs, and complete.
+        GroupWait "group_wait" { pending: u32, sums: Vec<Value> },
         /// Says which slot of a ring the uses of a buffer mean from here on.
         SelectSlot "select_slot" { buffer: tileas::Buffer, slot: Value },
     }

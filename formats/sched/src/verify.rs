@@ -63,6 +63,9 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
+        Op::Core(tileas::Op::MmaGroup { in_flight: true, .. }) if phase != Phase::Materialize => {
+            return Err(format!("no product is in flight in phase {}", phase.name()));
+        }
         Op::Core(_) => return Ok(()),
         Op::Barrier { id, threads } => {
             let all = attrs.program.warps() * 32;
@@ -73,6 +76,11 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
         }
         Op::CopyCommit {} | Op::AsyncFence {} => Ok(()),
         Op::CopyWait { pending } => require(*pending < MOST_GROUPS, || "so many groups are never under way".into()),
+        Op::GroupWait { pending, sums } => {
+            let whole = sums.is_empty() || *pending == 0;
+            let tiles = sums.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
+            require(whole && tiles, || "sums are complete when nothing is in flight".into())
+        }
         Op::SelectSlot { buffer, slot } => {
             require(attrs.program.buffers.get(*buffer).is_some(), || format!("{buffer} is not in the table"))?;
             let is_number = *function.body.ty(*slot) == Type::Scalar(Elem::Scalar(Scalar::I32));

@@ -106,8 +106,9 @@ base::ops! {
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
         /// The same by warp groups, in place: the left operand is in registers or in a buffer, the right one in a buffer, which holds
-        /// it transposed where that is said. Complete when executed.
-        MmaGroup "mma_group" { lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_turned: bool, rhs: Buffer, rhs_turned: bool, acc: Value, atom: MmaAtom },
+        /// it transposed where that is said. Complete when executed, unless `in_flight`: then until a `group_wait` of `.sched`
+        /// nothing but the next of them may touch the sums, or change what is read.
+        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_turned: bool, rhs: Buffer, rhs_turned: bool, acc: Value, atom: MmaAtom },
         /// The same with a scale for each block of elements along K, in the atom's layout for scales.
         MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom },
     }

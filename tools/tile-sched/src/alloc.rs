@@ -3,10 +3,12 @@
 //! Requires: nothing. Establishes: one placement per buffer, and the function's bytes of shared memory, which fit the target.
 
 use crate::hazards::{Touch, touches};
+use crate::in_flight;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region};
-use sched::{Function, LoopSchedule, Module, Placement};
+use sched::{Function, LoopSchedule, Module, Placement, Slot};
+use std::collections::BTreeSet;
 use tileas::Buffer;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
@@ -50,7 +52,7 @@ pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule]) -> u32 {
 struct Ring {
     /// The loop's body.
     block: Block,
-    /// Slots: one, and one more for each iteration that the copy runs ahead.
+    /// Slots: one, one more for each iteration that the copy runs ahead, and one for what a product in flight still reads.
     depth: u32,
 }
 
@@ -59,15 +61,23 @@ fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let ops = &function.body.blocks[block].ops;
+        let kept = if schedule.in_flight { in_flight::read(function, block) } else { BTreeSet::new() };
         for slot in &schedule.slots {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth: schedule.last_stage() - slot.stage + 1 });
+                    let depth = depth(schedule, slot, touch.buffer(), &kept);
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth });
                 }
             }
         }
     }
     rings
+}
+
+/// The slots of a buffer that an op of the schedule copies to; `kept` are those that products in flight read.
+pub(crate) fn depth(schedule: &LoopSchedule, slot: &Slot, buffer: Buffer, kept: &BTreeSet<Buffer>) -> u32 {
+    let ahead = schedule.last_stage() - slot.stage;
+    ahead + 1 + u32::from(ahead > 0 && kept.contains(&buffer))
 }
 
 /// The ops between which a buffer holds something, by position in program order.

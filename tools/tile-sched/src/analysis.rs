@@ -6,6 +6,7 @@
 use crate::alloc;
 use crate::graph::{Graph, loops};
 use crate::hazards::touches;
+use crate::in_flight;
 use crate::machine::Machine;
 use crate::modulo::{self, Rows};
 use base::diag::Result;
@@ -45,6 +46,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
+#[derive(Clone)]
 struct Planned {
     number: u32,
     loc: Loc,
@@ -74,6 +76,8 @@ fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Ma
 }
 
 /// The schedules of a function's loops, with copies that run no further ahead than shared memory allows.
+///
+/// A product of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
 fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &mut Envelope) -> Vec<LoopSchedule> {
     for Planned { graph, plan, .. } in &mut planned {
         let interval = i64::from(plan.interval);
@@ -83,21 +87,34 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
             }
         }
     }
+    let good =
+        |schedule: &LoopSchedule| !schedule.in_flight || schedule.last_stage() >= 2 && in_flight::is_possible(function, schedule);
+    let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(good);
+    let found = fit_in(function, planned.clone(), memory, true)
+        .filter(far_enough)
+        .or_else(|| fit_in(function, planned.clone(), memory, false));
+    let Some(schedules) = found else {
+        // With every copy in its own iteration nothing is gained.
+        for planned in &planned {
+            let message = "the loop is not pipelined: shared memory holds no second buffer".into();
+            log(envelope, function, planned.loc, Outcome::Declined, message);
+        }
+        return Vec::new();
+    };
+    for (planned, schedule) in planned.iter().zip(&schedules) {
+        log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
+    }
+    schedules
+}
+
+fn fit_in(function: &Function, mut planned: Vec<Planned>, memory: u32, in_flight: bool) -> Option<Vec<LoopSchedule>> {
     loop {
-        let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned)).collect();
+        let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned, in_flight)).collect();
         if alloc::bytes(function, &schedules) <= memory {
-            for (planned, schedule) in planned.iter().zip(&schedules) {
-                log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
-            }
-            return schedules;
+            return Some(schedules);
         }
         if !cut_back(function, &mut planned) {
-            // With every copy in its own iteration nothing is gained.
-            for planned in &planned {
-                let message = "the loop is not pipelined: shared memory holds no second buffer".into();
-                log(envelope, function, planned.loc, Outcome::Declined, message);
-            }
-            return Vec::new();
+            return None;
         }
     }
 }
@@ -142,7 +159,7 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     }
 }
 
-fn table(function: &Function, planned: &Planned) -> LoopSchedule {
+fn table(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedule {
     let Planned { number, graph, plan, .. } = planned;
     let interval = i64::from(plan.interval);
     let first = plan.starts.iter().map(|start| start.div_euclid(interval)).min().unwrap_or(0);
@@ -158,8 +175,13 @@ fn table(function: &Function, planned: &Planned) -> LoopSchedule {
         interval: plan.interval,
         resource_bound: plan.resource_bound,
         recurrence_bound: plan.recurrence_bound,
+        in_flight: in_flight && leaves_in_flight(function, *number),
         slots: plan.starts.iter().enumerate().map(slot).collect(),
     }
+}
+
+fn leaves_in_flight(function: &Function, number: u32) -> bool {
+    sched::loop_body(function, number).is_some_and(|block| !in_flight::products(function, block).is_empty())
 }
 
 fn summary(schedule: &LoopSchedule) -> String {

@@ -119,16 +119,21 @@ impl Check<'_> {
     }
 
     fn depths(&self) -> Result<()> {
+        if self.schedule.in_flight && !crate::in_flight::is_possible(self.function, self.schedule) {
+            return self.refuse("a product stays in flight while a copy of the same iteration fills what it reads".into());
+        }
         let last = self.schedule.last_stage();
+        let block = sched::loop_body(self.function, self.schedule.index).filter(|_| self.schedule.in_flight);
+        let kept = block.map(|block| crate::in_flight::read(self.function, block)).unwrap_or_default();
         for (i, node) in self.graph.nodes.iter().enumerate() {
             for touch in touches(&self.function.body.ops[node.op].kind) {
                 let Touch::Copy(buffer) = touch else { continue };
-                let (needs, depth) = (last - self.slot(i).stage + 1, self.function.attrs.placements[buffer].depth);
-                if depth != needs {
+                let (slot, depth) = (self.slot(i), self.function.attrs.placements[buffer].depth);
+                if depth != crate::alloc::depth(self.schedule, slot, buffer, &kept) {
                     return self.refuse(format!(
                         "{buffer} has {depth} slots, but {} runs {} iterations ahead",
                         self.name(i),
-                        needs - 1
+                        last - slot.stage
                     ));
                 }
             }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Type};
 
 /// An op of the loop's body.
+#[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) op: OpId,
     pub(crate) cost: Cost,
@@ -20,6 +21,7 @@ pub(crate) struct Node {
     pub(crate) ahead: bool,
 }
 
+#[derive(Clone)]
 pub(crate) struct Edge {
     pub(crate) from: usize,
     pub(crate) to: usize,
@@ -31,6 +33,7 @@ pub(crate) struct Edge {
 }
 
 /// The body of a loop without its terminator; a node's number is its position.
+#[derive(Clone)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     /// By the node they start from.

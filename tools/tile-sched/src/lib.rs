@@ -8,6 +8,7 @@ mod check;
 mod fences;
 mod graph;
 mod hazards;
+mod in_flight;
 mod machine;
 mod materialize;
 mod modulo;

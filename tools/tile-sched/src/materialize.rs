@@ -5,11 +5,15 @@
 //! trip counts below `d` never enter it. A long body is written once instead, with tests. Every copy ends a group each time its place is passed, with or without a copy in it,
 //! so that how many groups may be unfinished when an iteration needs its data is a constant.
 //!
+//! A product of warp groups that may stay in flight is waited for when that of the next iteration was issued, the last one after the
+//! loop.
+//!
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; `select_slot` before every use of a ring. Other barriers are for [`crate::barriers`] to place.
 
 use crate::graph::{address_slice, copied_to, loops, region_of};
 use crate::hazards::{Touch, touches};
+use crate::in_flight;
 use base::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
@@ -76,6 +80,8 @@ struct Plan {
     order: Vec<OpId>,
     copies: Vec<Copy>,
     once: bool,
+    /// Products that stay in flight until those of the next iteration are, with the number of the value they carry.
+    in_flight: Vec<(OpId, usize)>,
 }
 
 impl Plan {
@@ -93,7 +99,11 @@ impl Plan {
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
         let once = matrix_instructions(function, for_op) > MOST_REPEATED;
-        Plan { copies: slots.iter().filter_map(copy).collect(), order, once }
+        let copies: Vec<Copy> = slots.iter().filter_map(copy).collect();
+        let ahead = copies.iter().any(|copy| copy.ahead > 0);
+        let block = body.block_of(region_of(function, for_op));
+        let in_flight = if ahead && schedule.in_flight { in_flight::products(function, block) } else { Vec::new() };
+        Plan { copies, order, once, in_flight }
     }
 
     fn furthest(&self) -> u32 {
@@ -120,9 +130,11 @@ struct Weaver<'a> {
     loc: Loc,
 }
 
-/// The slots in turn: of the iteration that computes, and of the one that is fetched, for copies that run equally far ahead.
+/// The slots in turn: of the iteration that computes, and of the one that is fetched, for copies that run equally far ahead in
+/// rings of equally many slots.
 struct Ring {
     ahead: u32,
+    depth: u32,
     read: Value,
     write: Value,
 }
@@ -164,6 +176,10 @@ impl Weaver<'_> {
         if !all_in_one {
             let next = *results.last().expect("the next index is carried");
             results = self.part(&frame, Part::Rest, [next, upper], &results, &rings);
+        }
+        let left: Vec<Value> = self.plan.in_flight.iter().map(|(_, number)| results[*number]).collect();
+        if !left.is_empty() {
+            self.append(Op::GroupWait { pending: 0, sums: left }, []);
         }
         // In the place of the loop.
         let old = self.body.ops[for_op].results.clone();
@@ -225,8 +241,10 @@ impl Weaver<'_> {
 
     /// One pair of slots for all copies that run equally far ahead.
     fn rings(&mut self) -> Vec<Ring> {
-        let distances: BTreeSet<u32> = self.plan.copies.iter().map(|copy| copy.ahead).filter(|ahead| *ahead > 0).collect();
-        distances.into_iter().map(|ahead| Ring { ahead, read: self.number(0), write: self.number(ahead) }).collect()
+        let ahead = self.plan.copies.iter().filter(|copy| copy.ahead > 0);
+        let kinds: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
+        let ring = |(ahead, depth)| Ring { ahead, depth, read: self.number(0), write: self.number(ahead) };
+        kinds.into_iter().map(ring).collect()
     }
 
     /// A `for` over part of the iterations; gives its results.
@@ -249,14 +267,16 @@ impl Weaver<'_> {
         let rings: Vec<Ring> = rings
             .iter()
             .zip(slots.chunks(2))
-            .map(|(ring, pair)| Ring { ahead: ring.ahead, read: pair[0], write: pair[1] })
+            .map(|(ring, pair)| Ring { ahead: ring.ahead, depth: ring.depth, read: pair[0], write: pair[1] })
             .collect();
         self.iteration(frame, part, counter, &rings, &mut map);
         // What the next iteration starts with.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
         let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
         for ring in &rings {
-            values.extend([self.next_slot(ring.read, ring.ahead + 1), ring.read]);
+            // The slot that was read is the next to be filled, where the ring has none to spare.
+            let write = if ring.depth == ring.ahead + 1 { ring.read } else { self.next_slot(ring.write, ring.depth) };
+            values.extend([self.next_slot(ring.read, ring.depth), write]);
         }
         values.push(self.add(counter, frame.step, &frame.index.clone()));
         self.control(Core::Continue { values }, Vec::new());
@@ -302,11 +322,28 @@ impl Weaver<'_> {
                 ready.extend(waited);
             }
             for copy in needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0) {
-                let ring = rings.iter().find(|ring| ring.ahead == copy.ahead).expect("a ring is of a copy");
+                let ring = self.ring(rings, copy);
                 self.append(Op::SelectSlot { buffer: copy.buffer, slot: ring.read }, []);
             }
             self.clone_op(op, map);
+            if plan.in_flight.iter().any(|(product, _)| *product == op) {
+                self.stays_in_flight();
+            }
         }
+    }
+
+    fn ring<'r>(&self, rings: &'r [Ring], copy: &Copy) -> &'r Ring {
+        let depth = self.depths[&copy.buffer];
+        rings.iter().find(|ring| (ring.ahead, ring.depth) == (copy.ahead, depth)).expect("a ring is of a copy")
+    }
+
+    /// The product just written need not be complete; that of the iteration before must be.
+    fn stays_in_flight(&mut self) {
+        let product = *self.out.last().expect("a product was written");
+        if let Op::Core(tileas::Op::MmaGroup { in_flight, .. }) = &mut self.body.ops[product].kind {
+            *in_flight = true;
+        }
+        self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
     }
 
     fn scheduled_copy(&mut self, frame: &Frame, part: Part, copy: &Copy, counter: Value, rings: &[Ring], map: &mut Map) {
@@ -324,7 +361,7 @@ impl Weaver<'_> {
         if part == Part::Rest && copy.ahead == self.plan.furthest() {
             return;
         }
-        let ring = rings.iter().find(|ring| ring.ahead == copy.ahead).expect("a ring is of a copy");
+        let ring = self.ring(rings, copy);
         let slot = (self.depths[&copy.buffer] > 1).then_some(ring.write);
         let distance = frame.distances[&copy.ahead];
         let fetch = |weaver: &mut Self| {

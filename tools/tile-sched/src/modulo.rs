@@ -10,6 +10,7 @@ const MOST_INTERVALS: u32 = 64;
 /// Placements per op before an interval is given up.
 const PATIENCE: usize = 6;
 
+#[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) interval: u32,
     pub(crate) resource_bound: u32,

@@ -117,7 +117,7 @@ impl Check<'_> {
 
     /// The operands are where the atom finds them, and the sums in the registers of its warps.
     fn group_product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom } = kind else {
+        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom, .. } = kind else {
             unreachable!("only products of groups come here")
         };
         let MmaAtom::Wgmma { name } = atom else { return Err("its atom is none of warp groups".into()) };

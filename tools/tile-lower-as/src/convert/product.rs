@@ -43,7 +43,7 @@ impl Rewriter<'_> {
                     }
                 };
                 let (rhs, rhs_turned) = self.matrix(rhs, Operand::B)?;
-                Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom }
+                Op::MmaGroup { in_flight: false, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom }
             }
             (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Shared { .. }) => {
                 let dims = self.elem_shape(lhs).1.len();

@@ -1,6 +1,7 @@
-//! Products of warp groups: one sequence of `wgmma`, from the fence before the first to the wait for the last.
+//! Products of warp groups: one sequence of `wgmma`, from the fence before the first to the end of their group, or the wait for it.
 //!
-//! It is one piece of inline assembly, since nothing may touch the accumulators in between.
+//! It is one piece of inline assembly, since nothing may touch the accumulators in between. Where they stay in flight, they go from
+//! one such piece to the next as they are, and through that of the wait.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -27,8 +28,10 @@ struct InPlace<'c> {
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom: MmaAtom::Wgmma { name } } = program
-        else {
+        let tileas::Op::MmaGroup { in_flight, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom } = program else {
+            return Err(self.unsupported(op));
+        };
+        let MmaAtom::Wgmma { name } = atom else {
             return Err(self.unsupported(op));
         };
         let atom = group::named(name).ok_or_else(|| self.unsupported(op))?;
@@ -66,11 +69,43 @@ impl<'c> Emitter<'c, '_> {
                 text.multiply([first / of_word, each / of_word], from, b.matrix.start(column, step), !b.matrix.along_depth);
             }
         }
+        text.end(*in_flight);
         let descriptors = [a.map(|a| a.descriptor), Some(b.descriptor)].into_iter().flatten();
-        let done = text.emit(self, &words, &left, descriptors.map(Into::into).collect());
+        let others: Vec<Val<'c>> = left.iter().copied().chain(descriptors.map(Into::into)).collect();
+        let done = self.changed(&text.text, &words, &others);
         let done = if of_word == 1 { done } else { done.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect() };
         self.set(result, done);
         Ok(())
+    }
+
+    /// Waits, and passes the sums on so that nothing that uses them can come before.
+    pub(super) fn group_wait(&mut self, pending: u32, sums: &[Value]) {
+        let values: Vec<Val<'c>> = sums.iter().flat_map(|sum| self.get(*sum)).copied().collect();
+        let text = format!("wgmma.wait_group.sync.aligned {pending};");
+        if values.is_empty() {
+            return self.instruction_alone(&text);
+        }
+        let mut done = self.changed(&text, &values, &[]).into_iter();
+        for sum in sums {
+            let registers = done.by_ref().take(self.get(*sum).len()).collect();
+            self.set(*sum, registers);
+        }
+    }
+
+    /// Assembly that changes values in their registers: its operands are the values as results, the same again, and others.
+    fn changed(&self, text: &str, values: &[Val<'c>], others: &[Val<'c>]) -> Vec<Val<'c>> {
+        let letter = |word: &Val<'c>| match word {
+            Val::FloatValue(_) => "f",
+            Val::IntValue(number) if number.get_type().get_bit_width() == 64 => "l",
+            _ => "r",
+        };
+        let results = values.iter().map(|word| format!("={}", letter(word)));
+        let again = (0..values.len()).map(|i| i.to_string());
+        let rest = others.iter().map(|word| letter(word).to_string());
+        let constraints: Vec<String> = results.chain(again).chain(rest).collect();
+        let types: Vec<_> = values.iter().map(|word| word.get_type()).collect();
+        let args = [values, others].concat();
+        self.ir.asm_many(&types, text, &constraints.join(","), &args, true)
     }
 
     fn depth(&self, rhs: Buffer, turned: bool) -> u32 {
@@ -131,22 +166,8 @@ impl Sequence {
         let _ = write!(self.text, "wgmma.mma_async.sync.aligned.{} {{{sums}}}, {a}, b, p, 1, 1, {flags};\n\t", self.kind);
     }
 
-    fn emit<'c>(
-        mut self,
-        emitter: &Emitter<'c, '_>,
-        sums: &[Val<'c>],
-        words: &[Val<'c>],
-        descriptors: Vec<Val<'c>>,
-    ) -> Vec<Val<'c>> {
-        self.text += "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}";
-        let letter = |word: &Val<'c>| if word.is_float_value() { "f" } else { "r" };
-        let outputs = sums.iter().map(|word| format!("={}", letter(word)));
-        let again = (0..sums.len()).map(|i| i.to_string());
-        let left = words.iter().map(|word| letter(word).to_string());
-        let constraints: Vec<String> =
-            outputs.chain(again).chain(left).chain(descriptors.iter().map(|_| "l".to_string())).collect();
-        let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
-        let args: Vec<Val<'c>> = sums.iter().chain(words).chain(&descriptors).copied().collect();
-        emitter.ir.asm_many(&types, &self.text, &constraints.join(","), &args, true)
+    fn end(&mut self, in_flight: bool) {
+        self.text += "wgmma.commit_group.sync.aligned;\n\t";
+        self.text += if in_flight { "}" } else { "wgmma.wait_group.sync.aligned 0;\n\t}" };
     }
 }

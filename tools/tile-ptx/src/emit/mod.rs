@@ -165,6 +165,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.instruction_alone("fence.proxy.async.shared::cta;");
                 Ok(())
             }
+            Op::GroupWait { pending, sums } => {
+                self.group_wait(*pending, sums);
+                Ok(())
+            }
             Op::SelectSlot { buffer, slot } => {
                 self.slots.insert(*buffer, self.scalar(*slot).into_int_value());
                 Ok(())

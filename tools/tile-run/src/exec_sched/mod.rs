@@ -13,7 +13,7 @@ impl Step for Op {
             Op::Core(op) => StepKind::Program(op),
             Op::Barrier { threads, .. } => StepKind::Barrier { threads: *threads },
             Op::SelectSlot { buffer, slot } => StepKind::SelectSlot { buffer: *buffer, slot: *slot },
-            Op::CopyCommit {} | Op::CopyWait { .. } | Op::AsyncFence {} => StepKind::Wait,
+            Op::CopyCommit {} | Op::CopyWait { .. } | Op::AsyncFence {} | Op::GroupWait { .. } => StepKind::Wait,
         }
     }
 }

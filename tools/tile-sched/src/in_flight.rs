@@ -1,0 +1,58 @@
+//! Which products of warp groups a pipelined loop leaves in flight from one iteration to the next; changes nothing.
+//!
+//! Their sums go from one iteration to the next and nowhere else, so that only the product of the next iteration meets them, and
+//! their operands are in buffers that nothing but copies fills in the loop. What an iteration has read is then known to be free
+//! one iteration later.
+
+use crate::hazards::{Touch, touches};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Scalar};
+use sched::{Function, LoopSchedule, Op};
+use std::collections::BTreeSet;
+use tileas::Buffer;
+
+/// The products of a loop's body, each with the number of the value that it carries.
+pub(crate) fn products(function: &Function, block: Block) -> Vec<(OpId, usize)> {
+    let body = &function.body;
+    let args = &body.blocks[block].args;
+    let Some(end) = body.terminator(block) else { return Vec::new() };
+    let nexts = body.ops[end].kind.operands();
+    let uses = |value| {
+        let everywhere = body.walk(function.region).into_iter().flat_map(|op| body.ops[op].kind.operands());
+        everywhere.filter(|other| *other == value).count()
+    };
+    let ops = &body.blocks[block].ops;
+    let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
+    let touched: Vec<Touch> = ops.iter().copied().chain(inside).flat_map(|op| touches(&body.ops[op].kind)).collect();
+    let carried = |&op: &OpId| {
+        let Op::Core(tileas::Op::MmaGroup { lhs: None, lhs_buffer, rhs, acc, .. }) = &body.ops[op].kind else { return None };
+        if lhs_buffer.iter().chain([rhs]).any(|buffer| touched.contains(&Touch::Write(*buffer))) {
+            return None;
+        }
+        let sums = body.result(op);
+        let number = args.iter().skip(1).position(|arg| arg == acc)?;
+        // Halves are packed and taken apart by instructions, which would touch them.
+        let whole = body.ty(sums).elem().map(|elem| elem.carrier()) == Some(Scalar::F32);
+        let alone = nexts.get(number) == Some(&sums) && uses(sums) == 1 && uses(*acc) == 1;
+        (whole && alone).then_some((op, number))
+    };
+    ops.iter().filter_map(carried).collect()
+}
+
+/// Whether every copy to a buffer that such products read runs ahead: in its own iteration it would meet the product before.
+pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
+    let Some(block) = sched::loop_body(function, schedule.index) else { return false };
+    let (kept, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());
+    let fills =
+        |op: OpId| touches(&function.body.ops[op].kind).iter().any(|touch| matches!(touch, Touch::Copy(b) if kept.contains(b)));
+    schedule.slots.iter().all(|slot| slot.stage < last || ops.get(slot.op as usize).is_none_or(|op| !fills(*op)))
+}
+
+/// The buffers that such products read.
+pub(crate) fn read(function: &Function, block: Block) -> BTreeSet<Buffer> {
+    let of_product = |(op, _): (OpId, usize)| match &function.body.ops[op].kind {
+        Op::Core(tileas::Op::MmaGroup { lhs_buffer, rhs, .. }) => lhs_buffer.iter().chain([rhs]).copied().collect(),
+        _ => Vec::new(),
+    };
+    products(function, block).into_iter().flat_map(of_product).collect()
+}
