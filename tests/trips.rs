@@ -47,6 +47,8 @@ struct Product {
 const SHORT: Product = Product { elem: "f16", sum: "f32", side: 32, step: 32 };
 /// Rows enough for warp groups.
 const TALL: Product = Product { elem: "f16", sum: "f32", side: 64, step: 32 };
+/// A tile of sums that shared memory cannot hold whole.
+const WIDE: Product = Product { elem: "f16", sum: "f32", side: 256, step: 16 };
 /// A step takes so many instructions that the loop is written once.
 const LONG: Product = Product { elem: "f64", sum: "f64", side: 64, step: 64 };
 
@@ -208,6 +210,11 @@ fn and_where_products_stay_in_flight() {
     let ran = run("tile-sched", &["-"], early.as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("no product is in flight in phase analysis"), "{}", ran.stderr);
+}
+
+#[test]
+fn sums_too_large_for_shared_memory_are_moved_in_parts() {
+    for_each(&["sm_80", "sm_90"], |target| Kernel::new(WIDE, target).check(2));
 }
 
 /// Of loops with at least so many stages, which are written so many times.

@@ -32,8 +32,8 @@ impl Rewriter<'_> {
         if to.renaming(&from, |element| element).is_some() {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
         }
-        if let Some(dim) = self.halved(elem, &shape, &from, to) {
-            return self.by_halves(value, to, dim, reads, loc);
+        if let Some(bit) = self.halved(elem, &shape, &from, to) {
+            return self.by_halves(value, to, bit, reads, loc);
         }
         let inner = [&from, to].map(|layout| innermost(layout, &shape));
         let in_order = neighbours_first(&from, &shape, inner[0]);
@@ -52,35 +52,40 @@ impl Rewriter<'_> {
         self.shared_load(buffer, ty, to, loc)
     }
 
-    /// For a tile too large to pass through shared memory at once: the dimension whose halves each thread has in both layouts.
-    fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<usize> {
+    /// For a tile too large to pass through shared memory at once: the bit of the element number whose halves each thread has in
+    /// both layouts.
+    fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (base::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let most = self.envelope.target().map_or(u32::MAX, |target| target.shared_memory()) / MOST_OF_SHARED_MEMORY;
-        let in_registers = |dim: &usize| {
-            let half = half_of(shape, *dim);
-            shape[*dim] > 1 && [from, to].into_iter().all(|layout| slices::of_whole(layout, shape, &half).is_some())
-        };
-        (bytes > most).then(|| (0..shape.len()).find(in_registers)).flatten()
+        let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
+        (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
-    fn by_halves(&mut self, value: Value, to: &Layout, dim: usize, reads: Reads, loc: Loc) -> Value {
+    /// With the bit as a dimension of its own, the halves are slices along it.
+    fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
-        let half = half_of(&shape, dim);
-        let of_half = |layout| slices::of_whole(layout, &shape, &half).expect("the dimension was chosen so");
+        let bits = base::tile::element_count(&shape).trailing_zeros();
+        let [outer, inner] = [1u32 << (bits - bit - 1), 1 << bit];
+        let [folded, half] = [2, 1].map(|middle| Shape::from_slice(&[outer, middle, inner]));
+        let ty = self.tile_type(elem, &folded, from.clone());
+        let value = self.emit_one(Core::Reshape { x: value }, ty, loc);
+        let of_half = |layout| slices::of_whole(layout, &folded, &half).expect("the bit was chosen so");
         let (from, half_to) = (of_half(&from), of_half(to));
         let halves = [0, 1].map(|number| {
-            let index = |d| Dense::Splat(if d == dim { number } else { 0 });
             let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
-            let indices = (0..shape.len()).map(|d| self.emit_one(Core::Constant { value: index(d) }, i32.clone(), loc)).collect();
+            let index = |number| Core::Constant { value: Dense::Splat(number) };
+            let indices = [0, number, 0].map(|number| self.emit_one(index(number), i32.clone(), loc)).into();
             let ty = self.tile_type(elem, &half, from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
             self.relayout(part, &half_to, reads, loc)
         });
-        let whole = cat_result(&half_to, &half, dim);
+        let whole = cat_result(&half_to, &half, 1);
+        let ty = self.tile_type(elem, &folded, whole.clone());
+        let cat = self.emit_one(Core::Cat { lhs: halves[0], rhs: halves[1], dim: 1 }, ty, loc);
         let ty = self.tile_type(elem, &shape, whole);
-        let cat = self.emit_one(Core::Cat { lhs: halves[0], rhs: halves[1], dim: dim as u32 }, ty, loc);
-        self.relayout(cat, to, reads, loc)
+        let done = self.emit_one(Core::Reshape { x: cat }, ty, loc);
+        self.relayout(done, to, reads, loc)
     }
 
     /// A buffer that holds a tile row by row.
@@ -101,10 +106,12 @@ impl Rewriter<'_> {
     }
 }
 
-fn half_of(shape: &Shape, dim: usize) -> Shape {
-    let mut half = shape.clone();
-    half[dim] /= 2;
-    half
+/// Whether a register bit of both layouts is the only one that moves this bit of the element number.
+fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
+    [from, to].into_iter().all(|layout| {
+        let all = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
+        all.filter(|basis| **basis & bit != 0).count() == 1
+    })
 }
 
 /// The layout with the registers that are neighbours along a dimension first, so that vectors can be made of them.
