@@ -55,7 +55,7 @@ fn each(file: &mut File<Module>, pass: &str, name: &str, run: fn(&mut Function) 
                 outcome: Outcome::Passed,
                 name: name.into(),
                 category: Category::Other,
-                message: format!("{count} changes"),
+                message: format!("{count} change{}", if count == 1 { "" } else { "s" }),
                 function: function.name.clone(),
                 loc: function.loc,
             });
