@@ -82,9 +82,8 @@ impl Ran {
 
 /// Runs a tool on `input` as its standard input, in `folder`.
 pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> Ran {
-    let mut command = Command::new(tool(name));
-    command.args(arguments).current_dir(folder);
-    finish(command, input)
+    let words = arguments.iter().map(|argument| argument.as_ref().to_os_string());
+    ran(&duct::cmd(tool(name), words).dir(folder), input)
 }
 
 /// Runs a tool on `input` as its standard input.
@@ -94,9 +93,7 @@ pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
 
 /// Runs a line of bash with the tools on PATH.
 pub fn shell(folder: &Path, line: &str) -> Ran {
-    let mut command = Command::new("bash");
-    command.arg("-c").arg(line).current_dir(folder).env("PATH", path_with_tools());
-    finish(command, b"")
+    ran(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
 }
 
 /// PATH with the tools before everything else.
@@ -104,6 +101,15 @@ pub fn path_with_tools() -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(tools_folder().to_path_buf()).chain(std::env::split_paths(&rest).collect::<Vec<_>>());
     std::env::join_paths(folders).expect("no folder has a colon in its name")
+}
+
+fn ran(command: &duct::Expression, input: &[u8]) -> Ran {
+    let output = command.stdin_bytes(input).stdout_capture().stderr_capture().unchecked().run();
+    left(output.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}")))
+}
+
+fn left(output: std::process::Output) -> Ran {
+    Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
 /// Runs a command to its end.
@@ -120,7 +126,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
         scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         child.wait_with_output().expect("a child that was started can be waited for")
     });
-    Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
+    left(output)
 }
 
 /// A new folder that goes away with the value.

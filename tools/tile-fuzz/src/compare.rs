@@ -5,7 +5,6 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::Form;
 use base::{Envelope, File, Scalar};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What came of one program on one target.
 pub(crate) enum Outcome {
@@ -63,8 +62,9 @@ impl Bench {
     /// Runs a tool; exit code 3 is its way to say that it does not do something.
     fn run(&self, tool: &str, args: &[&str]) -> Result<Ran> {
         let path = self.tools.join(tool);
-        let output = Command::new("timeout").arg(PATIENCE).arg(&path).args(args).output();
-        let output = output.map_err(|error| Diagnostic::io("FUZ001", format!("{}: {error}", path.display())))?;
+        let words = [PATIENCE.into(), path.clone().into_os_string()].into_iter().chain(args.iter().map(Into::into));
+        let command = duct::cmd("timeout", words).stdin_null().stdout_capture().stderr_capture().unchecked();
+        let output = command.run().map_err(|error| Diagnostic::io("FUZ001", format!("{}: {error}", path.display())))?;
         let told = String::from_utf8_lossy(&output.stderr);
         let first = told.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Ok(match output.status.code() {

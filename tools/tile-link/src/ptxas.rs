@@ -1,8 +1,8 @@
 //! Running ptxas with the reference's arguments.
 
 use base::diag::{Diagnostic, Result};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 pub(crate) struct Job<'a> {
     pub(crate) chip: &'a str,
@@ -47,18 +47,16 @@ impl Ptxas {
         let (ptx, host, out) = (folder.join("kernel.ptx"), folder.join("host.o"), folder.join("kernel.cubin"));
         std::fs::write(&ptx, job.text).map_err(|error| failed("write a temporary file", error))?;
         std::fs::write(&host, job.host_object).map_err(|error| failed("write a temporary file", error))?;
-        let level = job.opt_level.to_string();
-        let mut words: Vec<OsString> = ["-arch", job.chip].map(Into::into).to_vec();
-        words.extend([ptx.clone().into(), "-o".into(), out.clone().into()]);
-        words.extend(["--opt-level", &level, "--enable-extended-smem=true"].map(Into::into));
-        words.extend([format!("--nv-host={}", host.display()).into(), "-uumn".into()]);
+        let mut command = Command::new(&self.0);
+        command.arg("-arch").arg(job.chip).arg(&ptx).arg("-o").arg(&out);
+        command.arg("--opt-level").arg(job.opt_level.to_string()).arg("--enable-extended-smem=true");
+        command.arg(format!("--nv-host={}", host.display())).arg("-uumn");
         if job.sanitize {
-            words.extend(["-sanitize=memcheck", "-g-tmem-access-check"].map(Into::into));
+            command.args(["-sanitize=memcheck", "-g-tmem-access-check"]);
         }
-        let quoted = words.iter().map(|word| format!(" {word:?}")).collect::<String>();
-        let line = format!("{:?}{quoted}", self.0);
-        let command = duct::cmd(&self.0, &words).stdin_null().stdout_capture().stderr_capture().unchecked();
-        let output = command.run().map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
+        let line = format!("{command:?}");
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.display().to_string();
         let messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
