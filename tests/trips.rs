@@ -210,6 +210,20 @@ fn and_where_products_stay_in_flight() {
     let ran = run("tile-sched", &["-"], early.as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("no product is in flight in phase analysis"), "{}", ran.stderr);
+    // And none of what orders them may be missing.
+    let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
+    let cases = [
+        ("async_fence", "without a fence before the barrier"),
+        ("group_wait(pending: 1", "overwritten while a product in flight reads it"),
+        ("group_wait(pending: 0", "nothing waits for the product"),
+    ];
+    for (op, complaint) in cases {
+        let without: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with(op)).collect();
+        assert!(without.len() < text.lines().count(), "there is no {op} in\n{text}");
+        let ran = run("tile-sched", &["--verify-only", "-"], without.join("\n").as_bytes());
+        assert_eq!(ran.code, Some(1), "without {op}: {}", ran.stderr);
+        assert!(ran.stderr.contains(complaint), "without {op}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -30,13 +30,13 @@ const ALIGN: u32 = 1024;
 const LINE: u32 = 128;
 const PIECE: u32 = 16;
 
-pub const GROUP_ATOMS: &[GroupAtom] = &[
+const GROUP_ATOMS: &[GroupAtom] = &[
     GroupAtom { name: "m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16 },
     GroupAtom { name: "m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16 },
 ];
 
 /// Only sm_90 has these products.
-pub fn has_groups(target: Target) -> bool {
+fn has_groups(target: Target) -> bool {
     target.0 == 90
 }
 
@@ -77,18 +77,18 @@ pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferI
         return None;
     }
     let width = (shape[inner] * bytes).min(LINE);
-    let count = |bytes_: u32| (bytes_ / bytes).ilog2() as usize;
+    let bits_of = |length: u32| (length / bytes).ilog2() as usize;
     let outer = 2 * shape.len() - 3 - inner;
     let batched = shape[..shape.len() - 2].iter().any(|extent| *extent != 1);
     if batched || width < 2 * PIECE || shape[outer] < 8 || !matches!(bytes, 1 | 2 | 4) {
         return None;
     }
     let mut bits = strides.dim_bits(inner).map(|bit| 1u32 << bit);
-    let row: Vec<u32> = bits.by_ref().take(count(width)).collect();
+    let row: Vec<u32> = bits.by_ref().take(bits_of(width)).collect();
     let rows = strides.dim_bits(outer).map(|bit| 1 << bit);
     let mut offsets: Vec<u32> = row.into_iter().chain(rows).chain(bits).collect();
     for bit in 0..(width / PIECE).ilog2() as usize {
-        offsets[count(LINE) + bit] ^= offsets[count(PIECE) + bit];
+        offsets[bits_of(LINE) + bit] ^= offsets[bits_of(PIECE) + bit];
     }
     Some(BufferInfo { elem, shape: shape.into(), space: BufferSpace::Shared, offsets, align: ALIGN })
 }

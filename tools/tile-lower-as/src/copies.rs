@@ -6,7 +6,7 @@
 
 use crate::access::{Accesses, Pieces};
 use crate::banks;
-use crate::products::{Product, Products};
+use crate::products::{MOST_BETWEEN, Product, Products};
 use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
 use base::memory::{MemoryOrdering, Padding};
@@ -52,9 +52,6 @@ struct Reads {
     fragments: Vec<Layout>,
     groups: bool,
 }
-
-/// How many ops may stand between a load and a product.
-const MOST_BETWEEN: u32 = 8;
 
 impl Copies {
     pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize) -> Copies {

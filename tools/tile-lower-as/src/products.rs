@@ -134,8 +134,8 @@ impl Planner<'_> {
     }
 }
 
-/// How many ops may stand between a load and a product for its neighbours to be known.
-const MOST_BETWEEN: u32 = 8;
+/// How many ops may stand between a load and a product for them to be seen together.
+pub(crate) const MOST_BETWEEN: u32 = 8;
 
 /// Accumulators of threads that multiply for themselves: a square of up to 4 x 4 neighbours in each, so that each value read
 /// serves several products.

@@ -229,14 +229,19 @@ impl Rewriter<'_> {
             .rev()
             .find_map(|(at, scope)| Some((at, holds(scope)?)))
             .expect("a value with a home is made where its op stands");
-        let loops = self.scopes[made_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
-        let at = self.scopes.len() - 1 - loops;
+        let at = self.before_loops(made_at);
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
         let new = self.relayout(source, layout, reads, loc);
         self.block = here;
         self.scopes[at].made.insert((value, Some(id)), new);
         new
+    }
+
+    /// The scope in which something may be made of a value that is made in scope `made_at`: outside all loops that do not change it.
+    fn before_loops(&self, made_at: usize) -> usize {
+        let loops = self.scopes[made_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
+        self.scopes.len() - 1 - loops
     }
 
     fn loc_of(&self, value: Value) -> Loc {

@@ -75,9 +75,7 @@ impl Rewriter<'_> {
         }
         let id = self.module.layout_id(home.clone());
         let made_at = self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id))));
-        let first = made_at.unwrap_or(self.scopes.len() - 1);
-        let loops = self.scopes[first + 1..].iter().rev().take_while(|scope| scope.repeats).count();
-        let at = self.scopes.len() - 1 - loops;
+        let at = self.before_loops(made_at.unwrap_or(self.scopes.len() - 1));
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let x = self.tile(value, &home)?;
         let info = group::operand_buffer(elem, &shape, inner).expect("the product was planned for such operands");

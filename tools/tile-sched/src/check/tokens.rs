@@ -2,7 +2,7 @@
 //!
 //! A slot's data is on its way until the thread has waited for its group, its own until the next barrier, and everyone's from
 //! then on. A read must find the data of its own iteration there for everyone; a copy must not meet a slot that someone may still
-//! read. Scalars are computed as far as they depend only on loop counters; what tiles hold plays no part.
+//! read. A product of warp groups sees only what was fenced before the barrier, and reads until it is waited for. Scalars are computed as far as they depend only on loop counters; what tiles hold plays no part.
 
 use base::core_ops::Core;
 use base::diag::{Diagnostic, Place, Result};
@@ -10,7 +10,7 @@ use base::ir::{Op as OpId, Operation};
 use base::tile::Dense;
 use base::{Block, File, Region, Scalar, Value};
 use sched::{Function, Module, Op};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tileas::{Buffer, Type};
 
 /// Plays every function that has a schedule, for no iterations up to twice as many as its stages, and some more.
@@ -22,7 +22,8 @@ pub(crate) fn tokens(file: &File<Module>) -> Result<()> {
             let (forced, values) = (forced(function, trips), BTreeMap::new());
             let mut game = Game { function, forced, values, slots: BTreeMap::new(), state: State::default() };
             game.define(function.params(), &[]);
-            game.region(function.region).map_err(|(op, message)| {
+            let played = game.region(function.region).and_then(|_| game.nothing_is_left());
+            played.map_err(|(op, message)| {
                 let place = Place::Entity(format!("func {}, {trips} iterations", function.name));
                 let kind = function.body.ops[op].kind.mnemonic();
                 Diagnostic::invalid("SC130", format!("{kind}: {message}"))
@@ -96,6 +97,10 @@ struct State {
     reads: BTreeMap<Buffer, u64>,
     /// Slots read since the last barrier.
     read: BTreeSet<(Buffer, u64)>,
+    /// Slots whose data was fenced, so that warp groups see it.
+    fenced: BTreeSet<(Buffer, u64)>,
+    /// Products in flight, the oldest first, and what they read.
+    in_flight: VecDeque<(OpId, Vec<(Buffer, u64)>)>,
 }
 
 struct Game<'a> {
@@ -132,10 +137,11 @@ impl Game<'_> {
                 }
                 Op::Core(tileas::Op::CopyView { buffer, .. } | tileas::Op::Copy { buffer, .. }) => self.copy(op, *buffer)?,
                 Op::Core(tileas::Op::SharedLoad { buffer, .. }) => self.read(op, *buffer)?,
-                Op::Core(tileas::Op::MmaGroup { lhs_buffer, rhs, .. }) => {
-                    for buffer in lhs_buffer.iter().chain([rhs]) {
-                        self.read(op, *buffer)?;
-                    }
+                Op::AsyncFence {} => self.fence(),
+                Op::GroupWait { pending, .. } => self.group_wait(*pending as usize),
+                Op::Core(tileas::Op::MmaGroup { in_flight, lhs_buffer, rhs, .. }) => {
+                    let buffers: Vec<Buffer> = lhs_buffer.iter().chain([rhs]).copied().collect();
+                    self.group_product(op, &buffers, *in_flight)?;
                 }
                 Op::Core(tileas::Op::Core(core)) => match core {
                     Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.construct(op, core)?,
@@ -231,6 +237,10 @@ impl Game<'_> {
         if self.state.read.contains(&slot) {
             return Err((op, format!("slot {} of {buffer} is overwritten before a barrier after its last read", slot.1)));
         }
+        if self.state.in_flight.iter().any(|(_, slots)| slots.contains(&slot)) {
+            return Err((op, format!("slot {} of {buffer} is overwritten while a product in flight reads it", slot.1)));
+        }
+        self.state.fenced.remove(&slot);
         let number = self.state.copies.entry(buffer).or_default();
         self.state.data.insert(slot, (Data::OnItsWay(self.state.groups), *number));
         *number += 1;
@@ -250,6 +260,39 @@ impl Game<'_> {
         self.state.read.clear();
         for (data, _) in self.state.data.values_mut().filter(|(data, _)| *data == Data::Own) {
             *data = Data::Everyones;
+        }
+    }
+
+    fn fence(&mut self) {
+        let own = self.state.data.iter().filter(|(_, (data, _))| *data == Data::Own);
+        self.state.fenced.extend(own.map(|(slot, _)| *slot));
+    }
+
+    fn group_product(&mut self, op: OpId, buffers: &[Buffer], in_flight: bool) -> Outcome<()> {
+        for &buffer in buffers {
+            self.read(op, buffer)?;
+            let slot = self.slot(buffer);
+            if self.state.data.contains_key(&slot) && !self.state.fenced.contains(&slot) {
+                return Err((op, format!("slot {} of {buffer} is read in place without a fence before the barrier", slot.1)));
+            }
+        }
+        let slots = buffers.iter().map(|buffer| self.slot(*buffer)).collect();
+        self.state.in_flight.push_back((op, slots));
+        if !in_flight {
+            self.group_wait(0);
+        }
+        Ok(())
+    }
+
+    fn group_wait(&mut self, pending: usize) {
+        let done = self.state.in_flight.len().saturating_sub(pending);
+        self.state.in_flight.drain(..done);
+    }
+
+    fn nothing_is_left(&self) -> Outcome<()> {
+        match self.state.in_flight.front() {
+            Some((op, _)) => Err((*op, "nothing waits for the product".into())),
+            None => Ok(()),
         }
     }
 
