@@ -1,15 +1,12 @@
 //! From a launch description to a machine and back to files.
 
-use crate::decode::{Sizes, decode};
-use crate::fault::Fault;
-use crate::machine::{Delivery, Machine, Options};
-use crate::memory::Global;
-use crate::program::Program;
-use crate::stats::Traffic;
-use crate::{Arguments, DeliveryArgument, Races, hidden};
+use crate::{Arguments, DeliveryArgument, RacesArgument};
 use base::diag::{Diagnostic, Severity};
 use common::Session;
 use common::launch::Launch;
+use simulator::hidden::{self, Maps};
+use simulator::program::Program;
+use simulator::{Delivery, Fault, Global, Machine, Options, Races, Sizes, decode};
 use std::io::Write;
 
 /// Runs one kernel of a module.
@@ -24,19 +21,26 @@ pub(crate) fn run(
     let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
     let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
     let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
-    let params = hidden::parameters(&program, module, &launch, arguments)?;
+    let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
+    let params = hidden::parameters(&program, module, &launch, maps)?;
     let options = Options {
         delivery: match arguments.delivery {
             DeliveryArgument::Early => Delivery::Early,
             DeliveryArgument::Late => Delivery::Late,
         },
-        races: arguments.races.unwrap_or(if module.envelope.is_empty() { Races::Warn } else { Races::Error }),
+        races: match arguments.races {
+            Some(RacesArgument::Error) => Races::Error,
+            Some(RacesArgument::Warn) => Races::Warn,
+            Some(RacesArgument::Ignore) => Races::Ignore,
+            None if module.envelope.is_empty() => Races::Warn,
+            None => Races::Error,
+        },
         seed: arguments.schedule_seed,
         instruction_limit: arguments.instruction_limit,
     };
     let mut machine = Machine::new(&program, options, launch.grid, params, memory(&program, &launch));
     if arguments.stats.is_some() {
-        machine.traffic = vec![Traffic::default(); program.code.len()];
+        machine.count_traffic();
     }
     let result = machine.run();
     let printed = std::io::stdout().write_all(&machine.printed);

@@ -1,52 +1,8 @@
 //! `tile-sim`: executes PTX on a CPU.
 //!
-//! `decode` turns a parsed module into a program of one entry: names are slots, labels are indices, the function of an
-//! element-wise instruction is a closure. `machine` runs clusters of CTAs of warps in turns; `exec` does one instruction for the
-//! lanes of a warp that are at the same place. Asynchronous work (`pending`) is done when it is issued, or, with late delivery,
-//! when its issuer waits for it or nobody can go on without it.
-//!
-//! What is reported, always with line, warp and lanes:
-//!
-//! | code | the program |
-//! |---|---|
-//! | SIM002, SIM003 | does not fit the launch; uses what is not supported |
-//! | SIM010 to SIM014 | reaches outside memory, is misaligned, writes a parameter, copies too much, reaches a CTA that ended |
-//! | SIM020 | decides by, or addresses with, what nothing has set |
-//! | SIM030 to SIM034 | lacks a proxy fence, or uses memory, registers or tensor memory that asynchronous work still has |
-//! | SIM035, SIM036 | reads or writes shared memory that no barrier orders |
-//! | SIM037 | lacks a `wgmma.fence` between its use of registers and a product's |
-//! | SIM038 | touches tensor memory without the fences, barriers or commits that order it |
-//! | SIM040, SIM041 | deadlocks; does not end |
-//! | SIM050 to SIM055 | uses a barrier, a collective or an mbarrier wrongly |
-//! | SIM060, SIM061 | traps; branches to nowhere |
-//! | SIM070 to SIM072, SIM080 to SIM083 | has a wrong tensor map or descriptor, uses tensor memory wrongly |
+//! The work is done by the crate `simulator`, whose head lists what is reported; here are the command line and the files.
 
-mod barrier;
-mod decode;
-mod descriptor;
-mod exec;
-mod fault;
-mod fragment;
-mod hidden;
-mod lanes;
 mod launch;
-mod machine;
-mod memory;
-#[cfg(test)]
-mod mutants;
-mod native;
-mod order;
-mod parallel;
-mod pending;
-mod product;
-mod program;
-mod shared;
-mod slots;
-mod stats;
-mod tensor_map;
-mod tensor_order;
-mod tmem;
-mod warp;
 
 use base::diag::{Diagnostic, Result};
 use clap::{Args, ValueEnum};
@@ -92,7 +48,7 @@ struct Arguments {
     stats: Option<PathBuf>,
     /// What is done about accesses to shared memory that no barrier orders; by default a warning for PTX of other origin
     #[arg(long, value_enum)]
-    races: Option<Races>,
+    races: Option<RacesArgument>,
     /// Another order of warps; each seed always gives the same
     #[arg(long, value_name = "N")]
     schedule_seed: Option<u64>,
@@ -114,7 +70,7 @@ enum DeliveryArgument {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Races {
+enum RacesArgument {
     Error,
     Warn,
     Ignore,

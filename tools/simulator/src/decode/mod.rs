@@ -16,7 +16,8 @@ mod memory;
 mod tcgen05;
 mod wgmma;
 
-pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START, Sizes};
+pub use builder::Sizes;
+pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
 pub(crate) use launch::CANCELED;
 
 use crate::fault::{Fault, Result};
@@ -25,7 +26,7 @@ use builder::Builder;
 use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
 /// Decodes one entry: the named one, or the only one.
-pub(crate) fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Program> {
+pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Program> {
     let entries: Vec<&Function> = module
         .items
         .iter()

@@ -16,7 +16,7 @@ struct Region {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Global {
+pub struct Global {
     /// Sorted by address.
     regions: Vec<Region>,
     /// The region of the last access.
@@ -25,11 +25,11 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    pub(crate) fn add(&mut self, name: &str, base: u64, data: Vec<u8>) {
+    pub fn add(&mut self, name: &str, base: u64, data: Vec<u8>) {
         let at = self.regions.partition_point(|region| region.base < base);
         self.regions.insert(at, Region { base, name: name.to_owned(), data, written: None });
     }
-    pub(crate) fn region(&self, name: &str) -> Option<&[u8]> {
+    pub fn region(&self, name: &str) -> Option<&[u8]> {
         self.regions.iter().find(|region| region.name == name).map(|region| &*region.data)
     }
     /// How many bytes there are.

@@ -9,7 +9,7 @@ use base::float::{Overflow, decode, encode};
 
 /// What the elements of an operand are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Float(Scalar),
     /// Six-bit floats and the like: exponent and mantissa bits, bias.
     Small {
@@ -58,7 +58,7 @@ fn small(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
 
 /// What an accumulator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accumulator {
+pub enum Accumulator {
     Float(Scalar),
     Int { saturate: bool },
 }

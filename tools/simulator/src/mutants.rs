@@ -1,10 +1,9 @@
 //! Programs a few steps away from good ones: each is refused, or runs and ends. Nothing panics, hangs or eats memory.
 //!
-//! `MUTANTS=folder cargo test -p tile-sim --release mutants` does it to all `.ptx` files of a folder.
+//! `MUTANTS=folder cargo test -p simulator --release mutants` does it to all `.ptx` files of a folder.
 
-use crate::Races;
 use crate::decode::{Sizes, decode};
-use crate::machine::{Delivery, Machine, Options};
+use crate::machine::{Delivery, Machine, Options, Races};
 use crate::memory::Global;
 use std::time::{Duration, Instant};
 

@@ -2,12 +2,12 @@
 //!
 //! A value is kept zero-extended in 64 bits whatever the register's type; a predicate is 0 or 1.
 
-pub(crate) const WARP: usize = 32;
+pub const WARP: usize = 32;
 pub(crate) const ALL: u32 = u32::MAX;
-pub(crate) type Lanes = [u64; WARP];
+pub type Lanes = [u64; WARP];
 
 /// What an element-wise instruction does with its up to four sources.
-pub(crate) type LaneFn = Box<dyn Fn(&[&Lanes; 4], &mut Lanes) + Send + Sync>;
+pub type LaneFn = Box<dyn Fn(&[&Lanes; 4], &mut Lanes) + Send + Sync>;
 
 pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {

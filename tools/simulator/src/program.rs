@@ -6,59 +6,59 @@ use crate::tmem::Shape;
 use std::collections::BTreeMap;
 
 /// Index of a register in a warp's file.
-pub(crate) type Slot = u32;
+pub type Slot = u32;
 
-pub(crate) struct Program {
-    pub(crate) entry: String,
-    pub(crate) code: Vec<Instr>,
+pub struct Program {
+    pub entry: String,
+    pub code: Vec<Instr>,
     /// Opcode of each instruction, for faults and statistics.
-    pub(crate) names: Vec<String>,
-    pub(crate) slots: u32,
+    pub names: Vec<String>,
+    pub slots: u32,
     /// Slots that hold the same value in every lane.
-    pub(crate) constants: Vec<(Slot, u64)>,
-    pub(crate) specials: Vec<(Slot, Special)>,
-    pub(crate) params: Vec<ParamSlot>,
-    pub(crate) param_bytes: u32,
-    pub(crate) shared_bytes: u32,
-    pub(crate) local_bytes: u32,
+    pub constants: Vec<(Slot, u64)>,
+    pub specials: Vec<(Slot, Special)>,
+    pub params: Vec<ParamSlot>,
+    pub param_bytes: u32,
+    pub shared_bytes: u32,
+    pub local_bytes: u32,
     /// Module variables in global and constant memory.
-    pub(crate) globals: Vec<GlobalVariable>,
+    pub globals: Vec<GlobalVariable>,
     /// Where labels are, by place.
-    pub(crate) labels: BTreeMap<u32, String>,
-    pub(crate) threads: u32,
-    pub(crate) block: [u32; 3],
-    pub(crate) dynamic_shared: u32,
-    pub(crate) cluster: [u32; 3],
+    pub labels: BTreeMap<u32, String>,
+    pub threads: u32,
+    pub block: [u32; 3],
+    pub dynamic_shared: u32,
+    pub cluster: [u32; 3],
     /// The grid counts clusters, not CTAs.
-    pub(crate) grid_of_clusters: bool,
+    pub grid_of_clusters: bool,
 }
 
-pub(crate) struct Instr {
-    pub(crate) guard: Option<(Slot, bool)>,
-    pub(crate) op: Op,
-    pub(crate) line: u32,
+pub struct Instr {
+    pub guard: Option<(Slot, bool)>,
+    pub op: Op,
+    pub line: u32,
     /// Index into `Program::names`.
-    pub(crate) name: u32,
+    pub name: u32,
 }
 
 #[derive(Debug)]
-pub(crate) struct ParamSlot {
-    pub(crate) offset: u32,
-    pub(crate) bytes: u32,
-    pub(crate) hidden: bool,
-    pub(crate) name: String,
+pub struct ParamSlot {
+    pub offset: u32,
+    pub bytes: u32,
+    pub hidden: bool,
+    pub name: String,
 }
 
 #[derive(Debug)]
-pub(crate) struct GlobalVariable {
-    pub(crate) name: String,
-    pub(crate) address: u64,
-    pub(crate) data: Vec<u8>,
+pub struct GlobalVariable {
+    pub name: String,
+    pub address: u64,
+    pub data: Vec<u8>,
 }
 
 /// Values a warp finds in special registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Special {
+pub enum Special {
     Tid(u8),
     Ntid(u8),
     Ctaid(u8),
@@ -80,7 +80,7 @@ pub(crate) enum Special {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LaneMask {
+pub enum LaneMask {
     Eq,
     Le,
     Lt,
@@ -90,7 +90,7 @@ pub(crate) enum LaneMask {
 
 /// Where an access goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Space {
+pub enum Space {
     Generic,
     Global,
     SharedCta,
@@ -100,21 +100,21 @@ pub(crate) enum Space {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
-    pub(crate) base: Slot,
-    pub(crate) offset: i64,
+pub struct Address {
+    pub base: Slot,
+    pub offset: i64,
 }
 
 /// How the bytes of an element become a register's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Element {
-    pub(crate) bytes: u32,
+pub struct Element {
+    pub bytes: u32,
     /// Sign-extend to the register's width.
-    pub(crate) signed_to: Option<u32>,
+    pub signed_to: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtomOp {
+pub enum AtomOp {
     Add,
     Min,
     Max,
@@ -128,7 +128,7 @@ pub(crate) enum AtomOp {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShuffleMode {
+pub enum ShuffleMode {
     Up,
     Down,
     Butterfly,
@@ -136,14 +136,14 @@ pub(crate) enum ShuffleMode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VoteMode {
+pub enum VoteMode {
     All,
     Any,
     Uniform,
     Ballot,
 }
 
-pub(crate) enum Op {
+pub enum Op {
     /// An element-wise function; slot 0 (zero) fills unused sources.
     Lane {
         f: LaneFn,
@@ -379,7 +379,7 @@ pub(crate) enum Op {
 
 /// A field of a tensor map, with the dimension it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MapField {
+pub enum MapField {
     Address,
     Rank,
     Box(u32),
@@ -395,33 +395,33 @@ pub(crate) enum MapField {
 
 /// A matrix of `ldmatrix` and `stmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MatrixShape {
+pub enum MatrixShape {
     M8n8,
     M8n16,
     M16n16,
     M16n8,
 }
 
-pub(crate) struct MmaOp {
+pub struct MmaOp {
     /// Counts the bits that differ, not those that both have.
-    pub(crate) exclusive: bool,
-    pub(crate) m: usize,
-    pub(crate) k: usize,
-    pub(crate) d: Box<[Slot]>,
-    pub(crate) a: MmaOperand,
-    pub(crate) b: MmaOperand,
-    pub(crate) c: Box<[Slot]>,
-    pub(crate) d_type: Accumulator,
-    pub(crate) c_type: Accumulator,
-    pub(crate) d_packed: bool,
-    pub(crate) c_packed: bool,
-    pub(crate) scale_a: Option<ScaleOp>,
-    pub(crate) scale_b: Option<ScaleOp>,
+    pub exclusive: bool,
+    pub m: usize,
+    pub k: usize,
+    pub d: Box<[Slot]>,
+    pub a: MmaOperand,
+    pub b: MmaOperand,
+    pub c: Box<[Slot]>,
+    pub d_type: Accumulator,
+    pub c_type: Accumulator,
+    pub d_packed: bool,
+    pub c_packed: bool,
+    pub scale_a: Option<ScaleOp>,
+    pub scale_b: Option<ScaleOp>,
 }
 
 /// The kinds of `tcgen05.mma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TensorKind {
+pub enum TensorKind {
     F16,
     Tf32,
     F8f6f4,
@@ -432,7 +432,7 @@ pub(crate) enum TensorKind {
 
 /// Rows and bits of a row of `tcgen05.cp`; 64 rows go to the warps of even and odd number, or to the first and last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CopyShape {
+pub enum CopyShape {
     S128x256,
     S4x256,
     S128x128,
@@ -442,47 +442,47 @@ pub(crate) enum CopyShape {
 }
 
 /// A product into tensor memory.
-pub(crate) struct TensorProduct {
-    pub(crate) kind: TensorKind,
+pub struct TensorProduct {
+    pub kind: TensorKind,
     /// Of two CTAs.
-    pub(crate) pair: bool,
+    pub pair: bool,
     /// Elements that share a scale.
-    pub(crate) block: u32,
-    pub(crate) d: Address,
-    pub(crate) a_tensor: Option<Address>,
-    pub(crate) a_shared: Slot,
-    pub(crate) b: Slot,
-    pub(crate) descriptor: Slot,
-    pub(crate) scales: Option<(Address, Address)>,
-    pub(crate) disabled: Box<[Slot]>,
-    pub(crate) accumulate: Slot,
-    pub(crate) shift: u32,
+    pub block: u32,
+    pub d: Address,
+    pub a_tensor: Option<Address>,
+    pub a_shared: Slot,
+    pub b: Slot,
+    pub descriptor: Slot,
+    pub scales: Option<(Address, Address)>,
+    pub disabled: Box<[Slot]>,
+    pub accumulate: Slot,
+    pub shift: u32,
 }
 
 /// A product of a warp group.
-pub(crate) struct WgmmaOp {
-    pub(crate) n: usize,
-    pub(crate) k: usize,
-    pub(crate) d: Box<[Slot]>,
-    pub(crate) a: WgmmaA,
-    pub(crate) b: Slot,
-    pub(crate) accumulate: Slot,
-    pub(crate) d_type: Accumulator,
-    pub(crate) a_kind: Kind,
-    pub(crate) b_kind: Kind,
-    pub(crate) a_table: Vec<f64>,
-    pub(crate) b_table: Vec<f64>,
+pub struct WgmmaOp {
+    pub n: usize,
+    pub k: usize,
+    pub d: Box<[Slot]>,
+    pub a: WgmmaA,
+    pub b: Slot,
+    pub accumulate: Slot,
+    pub d_type: Accumulator,
+    pub a_kind: Kind,
+    pub b_kind: Kind,
+    pub a_table: Vec<f64>,
+    pub b_table: Vec<f64>,
     /// Bytes of an element.
-    pub(crate) element: u32,
-    pub(crate) negate_a: bool,
-    pub(crate) negate_b: bool,
-    pub(crate) transpose_a: bool,
-    pub(crate) transpose_b: bool,
+    pub element: u32,
+    pub negate_a: bool,
+    pub negate_b: bool,
+    pub transpose_a: bool,
+    pub transpose_b: bool,
     /// Registers that belong to the product while it is under way.
-    pub(crate) registers: Box<[Slot]>,
+    pub registers: Box<[Slot]>,
 }
 
-pub(crate) enum WgmmaA {
+pub enum WgmmaA {
     Shared(Slot),
     Registers(Box<[Slot]>),
 }
@@ -499,27 +499,27 @@ impl WgmmaOp {
     }
 }
 
-pub(crate) struct MmaOperand {
-    pub(crate) slots: Box<[Slot]>,
-    pub(crate) kind: Kind,
+pub struct MmaOperand {
+    pub slots: Box<[Slot]>,
+    pub kind: Kind,
     /// Bits of an element, of the place it lies in, and where in it.
-    pub(crate) width: u32,
-    pub(crate) container: u32,
-    pub(crate) shift: u32,
+    pub width: u32,
+    pub container: u32,
+    pub shift: u32,
     /// The values of all bit patterns, for small elements.
-    pub(crate) table: Vec<f64>,
+    pub table: Vec<f64>,
 }
 
-pub(crate) struct ScaleOp {
-    pub(crate) slot: Slot,
-    pub(crate) byte: Slot,
-    pub(crate) thread: Slot,
-    pub(crate) kind: Kind,
-    pub(crate) count: usize,
+pub struct ScaleOp {
+    pub slot: Slot,
+    pub byte: Slot,
+    pub thread: Slot,
+    pub kind: Kind,
+    pub count: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MbarrierOp {
+pub enum MbarrierOp {
     Init,
     Invalidate,
     Arrive { drop: bool },
@@ -530,36 +530,36 @@ pub(crate) enum MbarrierOp {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     Global,
     Shared,
 }
 
 /// A copy by the copy engine. A tensor copy has a map and coordinates on its global side, another one an address and a size.
 #[derive(Clone, Debug)]
-pub(crate) struct BulkOp {
-    pub(crate) tensor: bool,
-    pub(crate) to_side: Side,
-    pub(crate) from_side: Side,
-    pub(crate) to: Address,
-    pub(crate) from: Address,
-    pub(crate) map: Slot,
-    pub(crate) map_offset: i64,
-    pub(crate) coordinates: Box<[Slot]>,
+pub struct BulkOp {
+    pub tensor: bool,
+    pub to_side: Side,
+    pub from_side: Side,
+    pub to: Address,
+    pub from: Address,
+    pub map: Slot,
+    pub map_offset: i64,
+    pub coordinates: Box<[Slot]>,
     /// The coordinates are a column and four rows of a matrix.
-    pub(crate) four_rows: bool,
-    pub(crate) bytes: Slot,
-    pub(crate) barrier: Option<Address>,
-    pub(crate) multicast: Slot,
-    pub(crate) is_multicast: bool,
+    pub four_rows: bool,
+    pub bytes: Slot,
+    pub barrier: Option<Address>,
+    pub multicast: Slot,
+    pub is_multicast: bool,
     /// `.cta_group::2`: the barrier may be the one of the pair's other CTA.
-    pub(crate) pair: bool,
-    pub(crate) reduce: Option<(AtomOp, ptx::Type)>,
+    pub pair: bool,
+    pub reduce: Option<(AtomOp, ptx::Type)>,
 }
 
 /// Functions that exist without a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Builtin {
+pub enum Builtin {
     Vprintf,
     AlignedMalloc,
     Malloc,
@@ -567,22 +567,22 @@ pub(crate) enum Builtin {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BarrierOp {
-    pub(crate) id: Slot,
+pub struct BarrierOp {
+    pub id: Slot,
     /// Threads that take part; all when absent.
-    pub(crate) threads: Option<Slot>,
-    pub(crate) arrive_only: bool,
+    pub threads: Option<Slot>,
+    pub arrive_only: bool,
     /// `(dst, source predicate, popc/and/or)`
-    pub(crate) reduce: Option<(Slot, Slot, VoteMode)>,
-    pub(crate) aligned: bool,
+    pub reduce: Option<(Slot, Slot, VoteMode)>,
+    pub aligned: bool,
 }
 
 impl Program {
     /// The parameters a launch names: those that are not hidden.
-    pub(crate) fn visible_params(&self) -> impl Iterator<Item = &ParamSlot> {
+    pub fn visible_params(&self) -> impl Iterator<Item = &ParamSlot> {
         self.params.iter().filter(|param| !param.hidden)
     }
-    pub(crate) fn hidden_params(&self) -> impl Iterator<Item = &ParamSlot> {
+    pub fn hidden_params(&self) -> impl Iterator<Item = &ParamSlot> {
         self.params.iter().filter(|param| param.hidden)
     }
 }

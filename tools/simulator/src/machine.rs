@@ -4,7 +4,6 @@
 //! run make no progress, so that a kernel whose CTAs wait for one another comes to its end. The order is always the same, save
 //! that `--schedule-seed` gives another one.
 
-use crate::Races;
 use crate::barrier::{Barrier, ClusterBarrier};
 use crate::exec::wgmma::Group;
 use crate::exec::{Flow, Mbarrier};
@@ -31,28 +30,36 @@ const RESIDENT: usize = 64;
 const MEMORY: u64 = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
+pub enum Delivery {
     /// Asynchronous work is done when it is issued.
     Early,
     /// It is done when nothing else can go on, or when its issuer waits for it.
     Late,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Options {
-    pub(crate) delivery: Delivery,
-    pub(crate) races: Races,
-    pub(crate) seed: Option<u64>,
-    pub(crate) instruction_limit: u64,
+/// What is done about accesses to shared memory that no barrier orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Races {
+    Error,
+    Warn,
+    Ignore,
 }
 
-pub(crate) struct Machine<'p> {
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub delivery: Delivery,
+    pub races: Races,
+    pub seed: Option<u64>,
+    pub instruction_limit: u64,
+}
+
+pub struct Machine<'p> {
     pub(crate) program: &'p Program,
     pub(crate) options: Options,
-    pub(crate) global: Global,
+    pub global: Global,
     pub(crate) params: Vec<u8>,
     /// What the program printed.
-    pub(crate) printed: Vec<u8>,
+    pub printed: Vec<u8>,
     /// How often each instruction was executed.
     pub(crate) executed: Vec<u64>,
     /// How often each branch was taken.
@@ -70,7 +77,7 @@ pub(crate) struct Machine<'p> {
     /// Traffic of each instruction, when it is counted.
     pub(crate) traffic: Vec<Traffic>,
     /// The first pair of accesses that nothing orders, when that is no error.
-    pub(crate) race: Option<Box<Fault>>,
+    pub race: Option<Box<Fault>>,
 }
 
 pub(crate) struct Cluster {
@@ -96,7 +103,7 @@ pub(crate) struct Cta {
 }
 
 impl<'p> Machine<'p> {
-    pub(crate) fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
+    pub fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
         let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
         let (executed, taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
         Machine {
@@ -119,8 +126,13 @@ impl<'p> Machine<'p> {
         }
     }
 
+    /// Counts the traffic of each instruction, for the report.
+    pub fn count_traffic(&mut self) {
+        self.traffic = vec![Traffic::default(); self.program.code.len()];
+    }
+
     /// Runs the whole grid.
-    pub(crate) fn run(&mut self) -> Result<()> {
+    pub fn run(&mut self) -> Result<()> {
         let all = self.cluster_ids()?;
         if let Some(parts) = parallel::parts(self, &all) {
             return parallel::run(self, parts);

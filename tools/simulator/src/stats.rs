@@ -92,7 +92,7 @@ struct Part {
 
 impl Machine<'_> {
     /// The counts as JSON.
-    pub(crate) fn report(&self) -> String {
+    pub fn report(&self) -> String {
         let program = self.program;
         let mut loops = Vec::new();
         for (pc, instr) in program.code.iter().enumerate() {

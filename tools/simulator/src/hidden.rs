@@ -1,7 +1,6 @@
 //! The bytes of a kernel's parameters: the visible ones from the launch, the hidden tensor maps from a file, from the callback of a
 //! host object, or from the recipes that the PTX carries.
 
-use crate::Arguments;
 use crate::fault::{Fault, Result};
 use crate::native;
 use crate::program::Program;
@@ -10,6 +9,7 @@ use base::arith::Rounding;
 use base::float::{Overflow, encode};
 use common::launch::{Launch, Param};
 use ptx::tensor_map::Recipe;
+use std::path::Path;
 
 /// The value of a parameter, sign-extended, and its bytes.
 fn value(launch: &Launch, param: &Param) -> (u64, u32) {
@@ -27,18 +27,22 @@ fn value(launch: &Launch, param: &Param) -> (u64, u32) {
     }
 }
 
-pub(crate) fn parameters(
-    program: &Program,
-    module: &ptx::Module,
-    launch: &Launch,
-    arguments: &Arguments,
-) -> base::diag::Result<Vec<u8>> {
+/// Where the tensor maps come from, if not from the PTX.
+#[derive(Clone, Copy, Default)]
+pub struct Maps<'a> {
+    /// A file with the 128-byte maps, one after the other.
+    pub file: Option<&'a Path>,
+    /// An object with the callback that makes them.
+    pub host_object: Option<&'a Path>,
+}
+
+pub fn parameters(program: &Program, module: &ptx::Module, launch: &Launch, maps: Maps) -> base::diag::Result<Vec<u8>> {
     let mut bytes = visible(program, launch).map_err(|fault| fault.diagnostic("", ""))?;
     let hidden = || program.hidden_params();
     if hidden().next().is_none() {
         return Ok(bytes);
     }
-    if let Some(path) = &arguments.tensor_maps {
+    if let Some(path) = maps.file {
         let file = common::read_file(Some(path))?.bytes;
         let mut rest = &file[..];
         for slot in hidden() {
@@ -50,7 +54,7 @@ pub(crate) fn parameters(
         }
         return Ok(bytes);
     }
-    if let Some(object) = &arguments.host_object {
+    if let Some(object) = maps.host_object {
         return native::call(object, program, &module.target, bytes);
     }
     let recipes = Recipe::all(&module.envelope)?;

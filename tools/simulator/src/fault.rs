@@ -2,43 +2,43 @@
 
 use base::diag::{Diagnostic, Kind, Place};
 
-pub(crate) type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
+pub type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    pub(crate) kind: Kind,
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
+pub struct Fault {
+    pub kind: Kind,
+    pub code: &'static str,
+    pub message: String,
     /// The lanes that did it; 0 when it is not a matter of lanes.
-    pub(crate) lanes: u32,
-    pub(crate) line: u32,
-    pub(crate) notes: Vec<String>,
+    pub lanes: u32,
+    pub line: u32,
+    pub notes: Vec<String>,
 }
 
 impl Fault {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Invalid, code, message: message.into(), lanes: 0, line: 0, notes: Vec::new() })
     }
-    pub(crate) fn unsupported(message: impl Into<String>) -> Box<Fault> {
+    pub fn unsupported(message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Unsupported, ..*Fault::new("SIM003", message) })
     }
-    pub(crate) fn lanes(mut self: Box<Self>, lanes: u32) -> Box<Fault> {
+    pub fn lanes(mut self: Box<Self>, lanes: u32) -> Box<Fault> {
         self.lanes = lanes;
         self
     }
-    pub(crate) fn line(mut self: Box<Self>, line: u32) -> Box<Fault> {
+    pub fn line(mut self: Box<Self>, line: u32) -> Box<Fault> {
         if self.line == 0 {
             self.line = line;
         }
         self
     }
-    pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Fault> {
+    pub fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Fault> {
         self.notes.push(note.into());
         self
     }
 
     /// The fault as a diagnostic about a line of the file.
-    pub(crate) fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
+    pub fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
         let mut diagnostic = Diagnostic::new(self.kind, self.code, &self.message);
         if self.line > 0 {
             let excerpt = source.lines().nth(self.line as usize - 1).unwrap_or("").trim_end();

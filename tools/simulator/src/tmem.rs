@@ -114,7 +114,7 @@ impl Tmem {
 
 /// The forms of `tcgen05.ld` and `tcgen05.st`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     S32x32,
     S16x64,
     S16x128,

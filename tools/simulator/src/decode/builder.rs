@@ -27,9 +27,9 @@ const GLOBAL_LIMIT: u64 = 256 << 20;
 
 /// Sizes that a launch gives and the text does not.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Sizes {
-    pub(crate) block: Option<[u32; 3]>,
-    pub(crate) dynamic_shared: Option<u32>,
+pub struct Sizes {
+    pub block: Option<[u32; 3]>,
+    pub dynamic_shared: Option<u32>,
 }
 
 /// What a name stands for.
