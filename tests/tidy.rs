@@ -9,26 +9,57 @@ fn manifest(folder: &Path) -> toml::Table {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().expect("valid TOML")
 }
 
-fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
-    let tables =
-        ["dependencies", "build-dependencies", "dev-dependencies"].iter().filter_map(|name| manifest.get(*name)?.as_table());
+/// What the tables of these names list.
+fn listed(manifest: &toml::Table, tables: &[&str]) -> BTreeSet<String> {
+    let tables = tables.iter().filter_map(|name| manifest.get(*name)?.as_table());
     tables.flat_map(|table| table.keys().cloned()).collect()
 }
+
+fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
+    listed(manifest, &["dependencies", "build-dependencies", "dev-dependencies"])
+}
+
+fn names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
+    folders.iter().map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+/// Which crates of `formats` each of them may use: the arrows of ARCHITECTURE.md.
+const FORMATS: &[(&str, &[&str])] = &[
+    ("numerics", &[]),
+    ("base", &["numerics"]),
+    ("vocabulary", &["base", "numerics"]),
+    ("tileir", &["base", "numerics", "vocabulary"]),
+    ("tileaa", &["base", "numerics", "vocabulary"]),
+    ("tileas", &["base", "numerics", "vocabulary"]),
+    ("sched", &["base", "numerics", "vocabulary", "tileas"]),
+    ("ptx", &["base"]),
+    ("cubin", &["base"]),
+];
 
 #[test]
 fn arrows_point_from_tools_to_formats_to_base() {
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
     for folder in folders(&root().join("tools")) {
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let wrong: Vec<String> = dependencies(&manifest(&folder)).intersection(&tools).cloned().collect();
-        assert!(wrong.is_empty(), "tool {name} depends on the tools {wrong:?}");
+        assert!(wrong.is_empty(), "{} depends on the tools {wrong:?}", folder.display());
     }
-    for folder in folders(&root().join("formats")) {
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let needs = dependencies(&manifest(&folder));
-        let wrong: Vec<&String> = needs.iter().filter(|need| tools.contains(*need) || *need == "common").collect();
+    let folders = folders(&root().join("formats"));
+    let formats = names(&folders);
+    let known: BTreeSet<String> = FORMATS.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(formats, known, "the table of arrows has every format");
+    for (name, allowed) in FORMATS {
+        let manifest = manifest(&root().join("formats").join(name));
+        let inside: BTreeSet<String> = listed(&manifest, &["dependencies", "build-dependencies"]);
+        let wrong: Vec<&String> = inside
+            .iter()
+            .filter(|need| {
+                tools.contains(*need)
+                    || *need == "common"
+                    || *need == "laws"
+                    || formats.contains(*need) && !allowed.contains(&need.as_str())
+            })
+            .collect();
         assert!(wrong.is_empty(), "format {name} depends on {wrong:?}");
-        assert!(name != "base" || needs.iter().all(|need| !root().join("formats").join(need).is_dir()), "base depends on a format");
     }
 }
 

@@ -68,9 +68,9 @@ macro_rules! plain_fields {
 }
 
 plain_fields! {
-    bool, u8, u32, u64, i32, i64, usize, String, crate::Scalar,
-    crate::arith::Rounding, crate::arith::Signedness, crate::arith::Overflow, crate::arith::Predicate,
-    crate::arith::Unary, crate::arith::Binary, crate::arith::Compare, crate::arith::Convert, crate::arith::Fma,
+    bool, u8, u32, u64, i32, i64, usize, String, numerics::Scalar,
+    numerics::arith::Rounding, numerics::arith::Signedness, numerics::arith::Overflow, numerics::arith::Predicate,
+    numerics::arith::Unary, numerics::arith::Binary, numerics::arith::Compare, numerics::arith::Convert, numerics::arith::Fma,
 }
 
 /// An op enum of another format can be a variant, which must then be called `Core` and is written first.

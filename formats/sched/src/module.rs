@@ -1,15 +1,15 @@
 //! Modules and functions of `.sched`, and the binding to the file envelope.
 
 use crate::Op;
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Operation;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::tile::Global;
 use base::{Arena, Envelope, Payload};
 use serde::{Deserialize, Serialize};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Global;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 

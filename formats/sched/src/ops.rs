@@ -1,8 +1,8 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
-use base::core_ops::Core;
-use base::rules::MiddleOp;
 use base::{Region, Value};
+use vocabulary::core_ops::Core;
+use vocabulary::rules::MiddleOp;
 
 base::ops! {
     /// An op of `.sched`. What `.as` calls an op is one here too.

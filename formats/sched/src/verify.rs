@@ -13,10 +13,11 @@ use crate::module::{Function, Module, Phase};
 use crate::{FunctionAttrs, Op};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::OpNode;
-use base::rules::{Rule, require};
-use base::tile::Elem;
-use base::{Envelope, Scalar, Target};
+use base::{Envelope, Target};
+use numerics::Scalar;
 use tileas::Type;
+use vocabulary::rules::{Rule, require};
+use vocabulary::tile::Elem;
 
 /// Named barriers of a block.
 const BARRIERS: u32 = 16;

@@ -4,9 +4,9 @@ use crate::facts::Known;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-pub use base::tile::Global;
 use base::{Envelope, Payload};
 use serde::{Deserialize, Serialize};
+pub use vocabulary::tile::Global;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 

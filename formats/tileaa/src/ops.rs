@@ -1,11 +1,11 @@
 //! The ops of `.aa`: the shared ones and those that touch memory or combine elements.
 
-use base::core_ops::Core;
-use base::memory::AtomicMode;
-pub use base::memory::Order;
-use base::rules::MiddleOp;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::AtomicMode;
+pub use vocabulary::memory::Order;
+use vocabulary::rules::MiddleOp;
 
 /// What the author hinted at for one access, per target name or `default`; never binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

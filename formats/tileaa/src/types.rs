@@ -1,9 +1,9 @@
 //! The types of `.aa` values.
 
-use base::rules::{MiddleType, Seen};
 use base::text::TypeText;
-use base::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
 use serde::{Deserialize, Serialize};
+use vocabulary::rules::{MiddleType, Seen};
+use vocabulary::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
@@ -18,14 +18,14 @@ pub enum Type {
 }
 
 impl Type {
-    pub fn scalar(scalar: base::Scalar) -> Type {
+    pub fn scalar(scalar: numerics::Scalar) -> Type {
         Type::Tile { elem: Elem::Scalar(scalar), shape: Shape::new() }
     }
     pub fn is_token(&self) -> bool {
         *self == Type::Token
     }
     /// The element type of a scalar.
-    pub fn as_scalar(&self) -> Option<base::Scalar> {
+    pub fn as_scalar(&self) -> Option<numerics::Scalar> {
         self.tile().filter(|(_, shape)| shape.is_empty()).and_then(|(elem, _)| elem.scalar())
     }
     pub fn tile(&self) -> Option<(Elem, &Shape)> {

@@ -41,7 +41,7 @@ fact (value: %11, range: <0, 2147483646>)
 
 #[test]
 fn the_sample_keeps_the_laws() {
-    let file = base::laws::hold::<Module>((HEAD.to_string() + SAMPLE).as_bytes());
+    let file = laws::hold::<Module>((HEAD.to_string() + SAMPLE).as_bytes());
     assert_eq!(file.payload.functions.len(), 1);
 }
 

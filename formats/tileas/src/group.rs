@@ -8,8 +8,9 @@
 use crate::layout::Strides;
 use crate::mma::Operand;
 use crate::{BufferInfo, BufferSpace, Layout};
-use base::tile::Elem;
-use base::{Scalar, Target};
+use base::Target;
+use numerics::Scalar;
+use vocabulary::tile::Elem;
 
 pub struct GroupAtom {
     /// What `.as` calls it.

@@ -4,7 +4,8 @@
 //! here is one element; the instruction packs as many as fit into 32 bits.
 
 use crate::Layout;
-use base::{Scalar, Target};
+use base::Target;
+use numerics::Scalar;
 
 /// A bit of a fragment's row or column number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use crate::ops::Buffer;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-pub use base::tile::Global;
-use base::tile::Shape;
-use base::{Arena, Envelope, Payload, Scalar};
+use base::{Arena, Envelope, Payload};
+use numerics::Scalar;
 use serde::{Deserialize, Serialize};
+pub use vocabulary::tile::Global;
+use vocabulary::tile::Shape;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
@@ -34,7 +35,7 @@ pub enum Role {
 /// Shared or tensor memory of a function. Where it lies is decided by `tile-sched`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferInfo {
-    pub elem: base::tile::Elem,
+    pub elem: vocabulary::tile::Elem,
     pub shape: Shape,
     pub space: BufferSpace,
     /// Bases of the offset's bits, in elements: which element lies at which offset. Swizzles are part of it.
@@ -89,7 +90,7 @@ impl FunctionAttrs {
 
 impl BufferInfo {
     pub fn bytes(&self) -> u32 {
-        base::tile::element_count(&self.shape) as u32 * self.elem.bytes()
+        vocabulary::tile::element_count(&self.shape) as u32 * self.elem.bytes()
     }
 }
 

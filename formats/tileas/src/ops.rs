@@ -1,12 +1,12 @@
 //! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
 
 use crate::layout::LayoutId;
-use base::core_ops::Core;
-use base::memory::AtomicMode;
-pub use base::memory::Order;
-use base::rules::MiddleOp;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::AtomicMode;
+pub use vocabulary::memory::Order;
+use vocabulary::rules::MiddleOp;
 
 base::entity! {
     /// A shared-memory buffer of the function's table.

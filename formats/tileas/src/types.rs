@@ -1,10 +1,10 @@
 //! The types of `.as` values.
 
 use crate::layout::LayoutId;
-use base::rules::{MiddleType, Seen};
 use base::text::TypeText;
-use base::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
 use serde::{Deserialize, Serialize};
+use vocabulary::rules::{MiddleType, Seen};
+use vocabulary::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {

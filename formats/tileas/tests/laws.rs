@@ -4,6 +4,6 @@ use tileas::Module;
 
 #[test]
 fn a_matrix_product_keeps_the_laws() {
-    let file = base::laws::hold::<Module>(include_bytes!("sample.as"));
+    let file = laws::hold::<Module>(include_bytes!("sample.as"));
     assert_eq!(file.payload.functions.len(), 1);
 }

@@ -2,8 +2,9 @@
 
 use crate::enums::WireEnum;
 use crate::types::{DYNAMIC, Element, Type, TypeId};
-use base::memory::Padding;
-use base::{Arena, Scalar};
+use base::Arena;
+use numerics::Scalar;
+use vocabulary::memory::Padding;
 
 /// A tile has at most this many elements.
 pub const MAX_TILE_ELEMENTS: i64 = 16_777_216;

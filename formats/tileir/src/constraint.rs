@@ -1,7 +1,7 @@
 //! The predicates that operands and results must satisfy, with the words of the reference's messages.
 
 use crate::types::{Element, Type};
-use base::Scalar::{self, *};
+use numerics::Scalar::{self, *};
 
 /// A set of types and what the reference calls it.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The enumerations of the bytecode: how each variant is numbered and spelled. The types themselves are shared by all formats.
 
-use base::arith::{Overflow, Predicate, Rounding, Signedness};
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope, Padding};
+use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, Padding};
 
 /// An enumeration whose variants are numbered from zero in the bytecode.
 pub trait WireEnum: Copy + 'static {

@@ -5,9 +5,9 @@
 
 use crate::enums::{ComparisonOrdering, Direction, WireEnum};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
-use base::arith::{Overflow, Predicate, Rounding, Signedness};
 use base::ir::{Region, Value};
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 
 /// What a field is, whichever op it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use crate::ops::Op;
 use crate::types::{Attribute, ConstantId, Dictionary, Element, StringId, Type, TypeId};
 use crate::version::Version;
 use base::ir::{Region, Value};
-use base::{Arena, Body, Loc, Scalar};
+use base::{Arena, Body, Loc};
+use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,10 +13,10 @@ use crate::enums::{ComparisonOrdering, Direction};
 use crate::fields::{Field, FieldRef, FieldValue, Shape};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
 use crate::version::Version::{self, *};
-use base::arith::{Overflow, Predicate, Rounding, Signedness};
 use base::ir::{Operation, Region, Value};
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 
 /// Any number of operands.
 pub type Values = Box<[Value]>;

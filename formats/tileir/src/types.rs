@@ -1,8 +1,8 @@
 //! The types of Tile IR, and the attributes that ops and hints carry. Both are interned or referenced by id in the module.
 
-use base::Scalar;
-use base::memory::Padding;
+use numerics::Scalar;
 use serde::{Deserialize, Serialize};
+use vocabulary::memory::Padding;
 
 base::entity! {
     /// A type of the module; equal types have equal ids.

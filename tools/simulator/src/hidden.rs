@@ -4,10 +4,10 @@
 use crate::fault::{Fault, Result};
 use crate::native;
 use crate::program::Program;
-use base::Scalar;
-use base::arith::Rounding;
-use base::float::{Overflow, encode};
 use common::launch::{Launch, Param};
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, encode};
 use ptx::tensor_map::Recipe;
 use std::path::Path;
 

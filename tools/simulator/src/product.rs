@@ -3,9 +3,9 @@
 //! A float product is exact for each element: the sum of all products and the addend is taken in `f64` and rounded once. The
 //! hardware keeps fewer bits of the sum, so its results may differ in the last bits.
 
-use base::Scalar;
-use base::arith::Rounding;
-use base::float::{Overflow, decode, encode};
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, decode, encode};
 
 /// What the elements of an operand are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

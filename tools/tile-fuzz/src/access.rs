@@ -2,8 +2,8 @@
 
 use crate::builder::Kind;
 use crate::program::Generator;
-use base::Scalar;
 use base::ir::Value;
+use numerics::Scalar;
 use tileir::Op;
 
 const NUMBER: Scalar = Scalar::I32;
@@ -31,7 +31,7 @@ impl Generator {
         let all = if ones == shape { one } else { self.build.op(Op::Broadcast { source: one }, ty) };
         let offset = match self.random.one_in(4) {
             true => {
-                let signedness = base::arith::Signedness::Signed;
+                let signedness = numerics::arith::Signedness::Signed;
                 self.build.make(&Kind::new(Scalar::I64, shape), Op::ExtI { signedness, from: offset })
             }
             false => offset,

@@ -3,9 +3,9 @@
 
 use crate::builder::Kind;
 use crate::program::Generator;
-use base::Scalar;
-use base::arith::Rounding;
 use base::ir::Value;
+use numerics::Scalar;
+use numerics::arith::Rounding;
 use tileir::Op;
 
 impl Generator {

@@ -3,10 +3,10 @@
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
 use crate::views::Tensor;
-use base::Scalar;
 use base::ir::Value;
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use numerics::Scalar;
 use tileir::Op;
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 
 /// Elements of shared memory.
 const SHARED: i64 = 64;

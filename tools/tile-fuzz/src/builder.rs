@@ -1,15 +1,16 @@
 //! Puts a Tile IR module together: interned types, constants, ops in the block that is open.
 
-use base::arith::Overflow;
 use base::ir::{Block, Region, Value};
-use base::memory::Padding;
-use base::{Arena, Body, Loc, Scalar};
+use base::{Arena, Body, Loc};
+use numerics::Scalar;
+use numerics::arith::Overflow;
 use tileir::enums::Visibility;
 use tileir::module::{Constant, Global};
 use tileir::types::Pointer;
 use tileir::types::PointerSpace;
 use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
+use vocabulary::memory::Padding;
 
 /// What a tile holds and how it is shaped.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use crate::program::{Output, Program};
 use base::diag::{Diagnostic, Result};
 use base::envelope::Form;
-use base::{Envelope, File, Scalar};
+use base::{Envelope, File};
+use numerics::Scalar;
 use std::path::{Path, PathBuf};
 
 /// What came of one program on one target.
@@ -186,6 +187,6 @@ fn alike(scalar: Scalar, want: u64, got: u64, tolerance: f64) -> bool {
     if scalar.is_int() {
         return false;
     }
-    let (want, got) = (base::float::decode(scalar, want), base::float::decode(scalar, got));
+    let (want, got) = (numerics::float::decode(scalar, want), numerics::float::decode(scalar, got));
     want.is_nan() && got.is_nan() || (want - got).abs() <= tolerance * want.abs().max(1.0) && tolerance > 0.0
 }

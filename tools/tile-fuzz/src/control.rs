@@ -2,9 +2,9 @@
 
 use crate::builder::Kind;
 use crate::program::Generator;
-use base::Scalar;
-use base::arith::{Overflow, Predicate, Signedness};
 use base::ir::{Region, Value};
+use numerics::Scalar;
+use numerics::arith::{Overflow, Predicate, Signedness};
 use tileir::Op;
 
 const INDEX: Scalar = Scalar::I32;

@@ -2,9 +2,9 @@
 
 use crate::builder::Kind;
 use crate::program::{FLOATS, Generator};
-use base::Scalar;
-use base::arith::{Overflow, Rounding, Signedness};
 use base::ir::Value;
+use numerics::Scalar;
+use numerics::arith::{Overflow, Rounding, Signedness};
 use tileir::Op;
 
 const EVEN: Rounding = Rounding::NearestEven;

@@ -2,9 +2,9 @@
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};
-use base::Scalar;
-use base::arith::{Predicate, Signedness};
 use base::ir::Value;
+use numerics::Scalar;
+use numerics::arith::{Predicate, Signedness};
 use tileir::{Attribute, Op};
 
 impl Generator {

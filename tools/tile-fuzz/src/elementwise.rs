@@ -2,9 +2,9 @@
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};
-use base::Scalar;
-use base::arith::{Overflow, Predicate, Rounding, Signedness};
 use base::ir::Value;
+use numerics::Scalar;
+use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 

@@ -2,9 +2,9 @@
 
 use crate::builder::Kind;
 use crate::program::{Generator, encode};
-use base::Scalar;
-use base::arith::{Overflow, Predicate, Rounding, Signedness};
 use base::ir::{Region, Value};
+use numerics::Scalar;
+use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use tileir::Op;
 use tileir::enums::Direction;
 

@@ -3,11 +3,11 @@
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};
 use crate::views::Tensor;
-use base::Scalar;
-use base::arith::{Rounding, Signedness};
 use base::ir::Value;
-use base::memory::Padding;
+use numerics::Scalar;
+use numerics::arith::{Rounding, Signedness};
 use tileir::Op;
+use vocabulary::memory::Padding;
 
 /// Element types of a product, and the largest number that operands are made of.
 #[derive(Clone, Copy)]

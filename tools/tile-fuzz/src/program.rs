@@ -6,9 +6,9 @@
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
-use base::Scalar;
 use base::ir::Value;
 use common::launch::{Buffer, Launch, Param};
+use numerics::Scalar;
 use tileir::{Attribute, Module, Op};
 
 /// What a tile of the pool can be made of.
@@ -337,5 +337,5 @@ impl Generator {
 
 /// The bits of a number, rounded to nearest.
 pub(crate) fn encode(scalar: Scalar, number: f64) -> u64 {
-    base::float::encode(scalar, number, base::arith::Rounding::NearestEven, base::float::Overflow::Ieee)
+    numerics::float::encode(scalar, number, numerics::arith::Rounding::NearestEven, numerics::float::Overflow::Ieee)
 }

@@ -68,9 +68,9 @@ fn without(module: &Module, op: ir::Op) -> Option<Module> {
         let constant = match &module.types[ty] {
             Type::Tile { element: Element::Scalar(scalar), .. } => {
                 let bits = if scalar.is_int() { 1 } else { crate::program::encode(*scalar, 1.0) };
-                let bits = if *scalar == base::Scalar::I1 { 0xff } else { bits };
+                let bits = if *scalar == numerics::Scalar::I1 { 0xff } else { bits };
                 let size = tileir::module::stored_bytes(*scalar);
-                let bits = if *scalar == base::Scalar::TF32 { bits >> 13 } else { bits };
+                let bits = if *scalar == numerics::Scalar::TF32 { bits >> 13 } else { bits };
                 let data = bits.to_le_bytes()[..size].into();
                 Op::Constant { value: module.constants.push(Constant { data }) }
             }

@@ -2,11 +2,11 @@
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
-use base::Scalar;
 use base::ir::Value;
-use base::memory::{MemoryOrdering, MemoryScope, Padding};
+use numerics::Scalar;
 use tileir::types::{DYNAMIC, Dictionary};
 use tileir::{Attribute, Op, TypeId};
+use vocabulary::memory::{MemoryOrdering, MemoryScope, Padding};
 
 /// A tensor in memory; dynamic extents and strides are operands.
 pub(crate) struct Tensor {

@@ -1,11 +1,12 @@
 //! What the conversion finds out: where pointers point, which object a memref is part of, and that it drops no location.
 
 use base::ir::Op as OpId;
-use base::tile::{Elem, Space};
-use base::{Arena, Body, Envelope, Loc, Scalar, Value};
+use base::{Arena, Body, Envelope, Loc, Value};
+use numerics::Scalar;
 use tileaa::Type as AaType;
 use tileir::types::{Pointer, PointerSpace};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
+use vocabulary::tile::{Elem, Space};
 
 /// Types in a fixed order, so that tests can name them.
 const I32: TypeId = TypeId(0);

@@ -6,12 +6,12 @@
 use crate::widths;
 use base::Value;
 use base::ir::Op as OpId;
-use base::tile::{View, ViewKind, element_count};
 use std::collections::BTreeMap;
 use tileaa::facts::{Facts, MemRefFacts};
 use tileaa::{Function, Op, Type};
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides};
+use vocabulary::tile::{View, ViewKind, element_count};
 
 /// The widest access of a thread, in bytes.
 const WIDEST: u64 = 16;
@@ -116,7 +116,7 @@ impl Planner<'_> {
     /// Of a tile of pointers: along the dimension in which they are neighbours for longest.
     fn pointers(&self, ptr: Value, mask: Option<Value>, widest: u32) -> Option<Access> {
         let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
-        let base::tile::Elem::Ptr { pointee, .. } = elem else { return None };
+        let vocabulary::tile::Elem::Ptr { pointee, .. } = elem else { return None };
         let bytes = u64::from(pointee.bytes());
         let width = |dim: usize| {
             let axis = self.facts.axis(ptr, dim);

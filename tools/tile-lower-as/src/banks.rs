@@ -3,9 +3,9 @@
 //! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
 //! the row's number (a swizzle); which bits is tried out, and the wavefronts of all accesses are counted.
 
-use base::tile::Elem;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
 use tileas::{BufferInfo, BufferSpace, CopyAtom, Layout};
+use vocabulary::tile::Elem;
 
 /// All the banks, in bytes.
 const LINE: u32 = 128;
@@ -139,7 +139,7 @@ fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Scalar;
+    use numerics::Scalar;
     use tileas::mma::{Cover, Operand, named};
 
     /// Operands as their global layout has them, row by row, and what a warp must at least read.

@@ -7,15 +7,15 @@
 use crate::access::{Accesses, Pieces};
 use crate::banks;
 use crate::products::{MOST_BETWEEN, Product, Products};
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::memory::{MemoryOrdering, Padding};
-use base::tile::{Dense, Elem, Space, ViewKind};
 use base::{Block, Value};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, group};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::{MemoryOrdering, Padding};
+use vocabulary::tile::{Dense, Elem, Space, ViewKind};
 
 /// How a load becomes a copy.
 #[derive(Clone)]

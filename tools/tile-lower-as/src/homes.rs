@@ -7,13 +7,13 @@ use crate::access::{Accesses, default_layout};
 use crate::copies::{Copies, Readers};
 use crate::products::Products;
 use crate::slices;
-use base::core_ops::Core;
 use base::ir::Op as OpId;
-use base::tile::Elem;
 use base::{Region, Value};
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Elem;
 
 /// What the decision is made from.
 struct Context<'a> {

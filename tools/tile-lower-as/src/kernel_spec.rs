@@ -27,7 +27,7 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAt
 /// More warps where products or the largest tiles need their registers, fewer where no tile is large enough to share.
 fn warps(function: &tileaa::Function) -> u32 {
     let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
-    let largest = tiles.map(|(_, shape)| base::tile::element_count(shape)).max().unwrap_or(1);
+    let largest = tiles.map(|(_, shape)| vocabulary::tile::element_count(shape)).max().unwrap_or(1);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let multiplies =
         function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));

@@ -4,13 +4,14 @@
 //! Exact: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale as long as the result is in its range.
 
 use crate::products::{extents, is_native};
-use base::arith::{Binary, Convert, Rounding};
-use base::core_ops::Core;
 use base::ir::Op as OpId;
-use base::tile::{Elem, Shape};
-use base::{Loc, Scalar, Target, Value};
+use base::{Loc, Target, Value};
+use numerics::Scalar;
+use numerics::arith::{Binary, Convert, Rounding};
 use tileaa::{Function, Op, Type};
 use tileas::mma::scaled_atom;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Elem, Shape};
 
 pub(crate) fn run(function: &Function, target: Target) -> Function {
     let mut function = function.clone();

@@ -1,16 +1,17 @@
 //! Chooses the atom of every matrix product, how the warps divide it, and the layouts of its operands.
 
 use crate::access::Accesses;
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::tile::Shape;
-use base::{Scalar, Target, Value};
+use base::{Target, Value};
+use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
 use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Shape;
 
 #[derive(Clone)]
 pub(crate) enum Product {
@@ -188,8 +189,8 @@ pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     const WITH_OPERANDS: u32 = 192;
     let body = &function.body;
     let registers = |value: Value, narrowest: u32| {
-        let words = |(elem, shape): (base::tile::Elem, &Shape)| {
-            (base::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
+        let words = |(elem, shape): (vocabulary::tile::Elem, &Shape)| {
+            (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
         };
         body.ty(value).tile().map_or(0, words)
     };

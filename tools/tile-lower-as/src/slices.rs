@@ -2,12 +2,12 @@
 
 use crate::homes::Homes;
 use base::Value;
-use base::core_ops::Core;
 use base::ir::Operation;
-use base::tile::Dense;
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
 
 /// Whether the indices of a slice are constants that lie within the tile.
 pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {

@@ -4,16 +4,16 @@
 //! it and one ahead of the one before, so that two of them share the memory at a time. The sum is made in the same order.
 
 use crate::products::extents;
-use base::arith::{Binary, Overflow, Signedness};
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::memory::MemoryOrdering;
-use base::tile::{Dense, Shape, ViewKind};
 use base::{Block, Loc, Target, Value};
+use numerics::arith::{Binary, Overflow, Signedness};
 use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
+use vocabulary::core_ops::Core;
+use vocabulary::memory::MemoryOrdering;
+use vocabulary::tile::{Dense, Shape, ViewKind};
 
 /// An operand takes at most one of so many equal shares of the shared memory: two parts, and whatever else there is.
 const SHARES: u32 = 3;
@@ -174,7 +174,7 @@ impl<'a> Planner<'a> {
     fn bytes(&self, value: Value) -> u32 {
         // What passes through shared memory is what was loaded, but that is only known to be this much.
         let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
-        (base::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
+        (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
     }
     fn bits(&self, value: Value) -> u32 {
         self.function.body.ty(value).tile().map_or(32, |(elem, _)| elem.bits())
@@ -292,7 +292,7 @@ impl Rewriter<'_> {
     fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         self.loc = self.function.body.ops[self.split.product].loc;
         let dims = self.function.body.ty(whole).tile().expect("operands are tiles").1.len();
-        let index = Type::Tile { elem: base::tile::Elem::Scalar(base::Scalar::I32), shape: Shape::new() };
+        let index = Type::Tile { elem: vocabulary::tile::Elem::Scalar(numerics::Scalar::I32), shape: Shape::new() };
         let indices = (0..dims).map(|d| self.number(if d == dim { part.into() } else { 0 }, &index)).collect();
         let ty = self.smaller(whole, dim);
         self.make(Op::Core(Core::Extract { x: whole, indices }), [ty])[0]

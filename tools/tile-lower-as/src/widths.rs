@@ -6,10 +6,10 @@
 
 use crate::access::{Access, blocked};
 use base::Value;
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
+use vocabulary::core_ops::Core;
 
 /// An access and what it costs.
 struct Member {

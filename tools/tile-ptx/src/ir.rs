@@ -2,9 +2,6 @@
 //!
 //! The builder fails only when it has no position or types do not fit, which would be a bug of the emitter.
 
-use base::Scalar;
-use base::arith::Overflow;
-use base::tile::{Elem, Space};
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
@@ -16,6 +13,9 @@ use inkwell::values::{
     BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, GlobalValue, IntValue, PointerValue,
 };
 use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
+use numerics::Scalar;
+use numerics::arith::Overflow;
+use vocabulary::tile::{Elem, Space};
 
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
 

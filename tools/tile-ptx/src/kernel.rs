@@ -5,7 +5,6 @@ use crate::ir::{GLOBAL, Ir, SHARED};
 use crate::lines::Lines;
 use base::Envelope;
 use base::diag::Result;
-use base::tile::Global;
 use inkwell::AddressSpace;
 use inkwell::attributes::AttributeLoc;
 use inkwell::context::Context;
@@ -13,6 +12,7 @@ use inkwell::module::{Linkage, Module};
 use inkwell::targets::TargetMachine;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{FunctionValue, GlobalValue};
+use vocabulary::tile::Global;
 
 /// LLVM's number for the calling convention of kernels.
 const PTX_KERNEL: u32 = 71;

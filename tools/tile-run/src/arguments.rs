@@ -5,13 +5,13 @@
 //! its strides, as cuTile passes arrays.
 
 use crate::npy::{self, Array};
-use base::arith::{Rounding, Signedness};
 use base::diag::{Diagnostic, Result};
-use base::tile::Elem;
-use base::{Scalar, arith, float};
 use common::launch::{Buffer, Launch, Param};
+use numerics::arith::{Rounding, Signedness};
+use numerics::{Scalar, arith, float};
 use std::collections::BTreeSet;
 use std::path::Path;
+use vocabulary::tile::Elem;
 
 /// How arrays are passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -238,7 +238,7 @@ pub(crate) fn parse_grid(text: &str) -> std::result::Result<[u32; 3], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::tile::Space;
+    use vocabulary::tile::Space;
 
     const POINTER: Elem = Elem::Ptr { pointee: Scalar::F32, space: Space::Generic };
     const I32: Elem = Elem::Scalar(Scalar::I32);

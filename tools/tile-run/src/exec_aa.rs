@@ -7,15 +7,15 @@ use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core::{self, Context, Typed};
 use crate::tile::{Tile, product};
 use crate::value::Value;
-use base::arith::Signedness;
-use base::core_ops::Core;
 use base::diag::Result;
-use base::memory::{MemoryOrdering, Order};
-use base::tile::{Elem, MemRef, Shape};
 use base::{Body, DebugInfo, Op as OpId, Value as Id};
+use numerics::arith::Signedness;
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::{MemoryOrdering, Order};
+use vocabulary::tile::{Elem, MemRef, Shape};
 
 pub(crate) struct AaProgram<'a> {
     pub(crate) function: &'a Function,
@@ -30,7 +30,7 @@ impl Typed for Type {
     fn memref(&self) -> Option<&MemRef> {
         if let Type::MemRef(memref) = self { Some(memref) } else { None }
     }
-    fn view(&self) -> Option<&base::tile::View> {
+    fn view(&self) -> Option<&vocabulary::tile::View> {
         if let Type::View(view) = self { Some(view) } else { None }
     }
 }

@@ -4,20 +4,20 @@ use crate::exec::{Control, Env, Results, effects};
 use crate::tile::{self, Tile, memory_bits, shape};
 use crate::value::{Tensor, Value, View};
 use crate::world::START;
-use base::arith::Lanes;
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
-use base::tile::{Dense, Elem, MemRef, Shape, element_count};
 use base::{DebugInfo, Loc, Value as Id};
+use numerics::arith::Lanes;
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem, MemRef, Shape, element_count};
 
 /// The types of a format, as far as the shared ops make values of them.
 pub(crate) trait Typed {
     fn tile(&self) -> Option<(Elem, Shape)>;
     fn memref(&self) -> Option<&MemRef>;
-    fn view(&self) -> Option<&base::tile::View>;
+    fn view(&self) -> Option<&vocabulary::tile::View>;
 }
 
 /// What is known besides the op.
@@ -195,7 +195,7 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
 }
 
 /// The bytes of a global's initial value.
-pub(crate) fn global_bytes(global: &base::tile::Global) -> Vec<u8> {
+pub(crate) fn global_bytes(global: &vocabulary::tile::Global) -> Vec<u8> {
     let shape: Shape = [global.count as u32].into_iter().collect();
     debug_assert_eq!(element_count(&shape) as u64, global.count);
     shape::to_bytes(&constant(&global.value, Elem::Scalar(global.elem), shape))

@@ -14,12 +14,12 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use base::ir::Operation;
 use base::text::Function;
-use base::tile::Elem;
 use base::{File, Payload, Value};
 use common::Session;
 use sched::Phase;
 use std::collections::BTreeMap;
 use tileir::Type;
+use vocabulary::tile::Elem;
 
 /// Where the program's globals are.
 const GLOBALS: u64 = 0x4000_0000_0000_0000;
@@ -171,7 +171,7 @@ struct GlobalData {
 }
 
 /// Globals of the formats after `.tile`.
-fn dense_globals(globals: &[base::tile::Global]) -> impl Iterator<Item = GlobalData> {
+fn dense_globals(globals: &[vocabulary::tile::Global]) -> impl Iterator<Item = GlobalData> {
     globals.iter().map(|global| GlobalData {
         name: global.name.clone(),
         data: global_bytes(global),
@@ -184,7 +184,7 @@ fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
     module.globals.iter().map(|global| {
         let (element, shape) = module.tile(global.ty);
         let elem = elem(element);
-        let lanes = base::arith::Lanes::collect(elem.carrier(), module.elements(global.value, global.ty));
+        let lanes = numerics::arith::Lanes::collect(elem.carrier(), module.elements(global.value, global.ty));
         let tile = Tile::new(shape.iter().map(|dim| *dim as u32).collect(), elem, lanes);
         let name = module.string(global.name).to_string();
         GlobalData { name, data: to_bytes(&tile), align: global.alignment, constant: global.constant }

@@ -39,17 +39,17 @@ mod value;
 mod world;
 
 use arguments::{Abi, Arguments};
-use base::Scalar;
 use base::diag::{Diagnostic, Result};
-use base::tile::Elem;
 use check::Check;
 use common::{About, Session};
 use input::Input;
+use numerics::Scalar;
 use run::Watch;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use trace::Trace;
+use vocabulary::tile::Elem;
 
 const ABOUT: About = About {
     name: "tile-run",
@@ -182,8 +182,8 @@ fn print_outputs(arguments: &Arguments, types: &[Elem], memory: &memory::Memory)
         let whole = &data[..data.len() / pointee.bytes() as usize * pointee.bytes() as usize];
         let lanes = tile::shape::from_bytes(elem, whole);
         let array = arguments.arrays.iter().find(|(array, _)| array == name).map(|(_, array)| array);
-        let shape = array.map(|array| array.shape.iter().map(|dim| *dim as u32).collect::<base::tile::Shape>());
-        let shape = shape.filter(|shape| base::tile::element_count(shape) == lanes.len());
+        let shape = array.map(|array| array.shape.iter().map(|dim| *dim as u32).collect::<vocabulary::tile::Shape>());
+        let shape = shape.filter(|shape| vocabulary::tile::element_count(shape) == lanes.len());
         let shape = shape.unwrap_or_else(|| [lanes.len() as u32].into_iter().collect());
         let _ = writeln!(std::io::stdout(), "{name}: {}", print::shortened(&tile::Tile::new(shape, elem, lanes)));
     }

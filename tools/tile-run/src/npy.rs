@@ -1,7 +1,7 @@
 //! numpy's `.npy` files, and the names of element types that arguments use.
 
-use base::Scalar;
 use base::diag::{Diagnostic, Result};
+use numerics::Scalar;
 
 /// An array in memory, row by row.
 #[derive(Clone, Debug, PartialEq)]

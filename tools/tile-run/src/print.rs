@@ -2,8 +2,8 @@
 
 use crate::tile::Tile;
 use base::diag::{Diagnostic, Result};
-use base::tile::Elem;
-use base::{Scalar, float};
+use numerics::{Scalar, float};
+use vocabulary::tile::Elem;
 
 /// A conversion of a C format string.
 struct Conversion {
@@ -173,7 +173,7 @@ fn nested(tile: &Tile, element: &mut dyn FnMut(u64) -> String) -> String {
 /// The elements from `start` as nested lists, of each dimension at most `most`: the first and the last ones.
 fn list(shape: &[u32], start: usize, most: usize, element: &mut dyn FnMut(usize) -> String) -> String {
     let Some((extent, inner)) = shape.split_first() else { return element(start) };
-    let (extent, step) = (*extent as usize, base::tile::element_count(inner));
+    let (extent, step) = (*extent as usize, vocabulary::tile::element_count(inner));
     let hidden = if extent > most { most / 2..extent - most / 2 } else { 0..0 };
     let mut parts = Vec::new();
     for i in 0..extent {
@@ -223,7 +223,7 @@ pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::arith::Lanes;
+    use numerics::arith::Lanes;
 
     fn floats(values: &[f32]) -> Tile {
         let lanes = Lanes::W32(values.iter().map(|value| value.to_bits()).collect());

@@ -11,8 +11,8 @@ use crate::value::Value;
 use crate::world::Shared;
 use base::Region;
 use base::diag::{Diagnostic, Result};
-use base::tile::Elem;
 use std::collections::BTreeSet;
+use vocabulary::tile::Elem;
 
 /// How to watch the run.
 pub(crate) struct Watch {

@@ -2,10 +2,10 @@
 
 use crate::tile::Tile;
 use crate::world::Token;
-use base::Scalar;
-use base::memory::Padding;
-use base::tile::{Shape, ViewKind};
+use numerics::Scalar;
 use std::sync::Arc;
+use vocabulary::memory::Padding;
+use vocabulary::tile::{Shape, ViewKind};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -45,8 +45,8 @@ impl View {
 /// The bits a load gives outside the tensor. Where nothing is specified it is zero.
 pub(crate) fn padding_bits(padding: Option<Padding>, ty: Scalar) -> u64 {
     let float = |value: f64| {
-        let even = base::arith::Rounding::NearestEven;
-        base::float::encode(ty, value, even, base::float::Overflow::Ieee)
+        let even = numerics::arith::Rounding::NearestEven;
+        numerics::float::encode(ty, value, even, numerics::float::Overflow::Ieee)
     };
     match padding {
         None => 0,

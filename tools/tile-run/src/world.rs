@@ -4,7 +4,7 @@ use crate::check::Check;
 use crate::memory::{Locals, Memory, Overlay};
 use base::Loc;
 use base::diag::Result;
-use base::memory::{MemoryOrdering, MemoryScope};
+use vocabulary::memory::{MemoryOrdering, MemoryScope};
 
 /// A point in the order of memory accesses, as the checker numbers them. Without a checker all are [`START`].
 pub(crate) type Token = u32;

@@ -63,7 +63,7 @@ fn copies(function: &Function, for_op: base::ir::Op) -> bool {
 fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Machine) -> Result<(Graph, modulo::Plan), String> {
     let body = &function.body;
     let inner = body.ops[for_op].kind.regions().into_iter().flat_map(|region| body.walk(region));
-    let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(base::core_ops::Core::For { .. })));
+    let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(vocabulary::core_ops::Core::For { .. })));
     if inner_loops.any(|inner| copies(function, inner)) {
         return Err("a loop inside it is".into());
     }

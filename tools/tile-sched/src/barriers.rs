@@ -9,11 +9,11 @@
 use crate::hazards::{Touch, touches};
 use crate::materialize::{Marks, Part};
 use crate::ordering::Ordering;
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region};
 use sched::{Function, Op};
 use tileas::{Layout, LayoutId};
+use vocabulary::core_ops::Core;
 
 pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
     let region = function.region;

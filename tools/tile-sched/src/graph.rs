@@ -5,12 +5,12 @@
 
 use crate::hazards::{Touch, touches};
 use crate::machine::{Cost, Machine, Resource};
-use base::core_ops::Core;
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
 use sched::{Function, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Type};
+use vocabulary::core_ops::Core;
 
 /// An op of the loop's body.
 #[derive(Clone)]

@@ -5,8 +5,9 @@
 //! one iteration later.
 
 use crate::hazards::{Touch, touches};
+use base::Block;
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Scalar};
+use numerics::Scalar;
 use sched::{Function, LoopSchedule, Op};
 use std::collections::BTreeSet;
 use tileas::Buffer;

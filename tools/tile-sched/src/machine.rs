@@ -3,16 +3,16 @@
 //! The numbers come from `targets.toml`. A tile op is taken as one long occupation of each of its resources; ops that pass
 //! registers on piece by piece let the next one start after a latency, the others when they are done.
 
-use base::arith::Unary;
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::tile::element_count;
 use base::{Target, Value};
+use numerics::arith::Unary;
 use sched::{Function, Module, Op};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tileas::{MmaAtom, Type, mma};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::element_count;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {

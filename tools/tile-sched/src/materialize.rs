@@ -14,14 +14,15 @@
 use crate::graph::{address_slice, copied_to, loops, region_of};
 use crate::hazards::{Touch, touches};
 use crate::in_flight;
-use base::arith::{Binary, Compare, Overflow, Predicate, Signedness};
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::tile::{Dense, Elem, element_count};
-use base::{Body, Loc, Region, Scalar, Value};
+use base::{Body, Loc, Region, Value};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use sched::{Function, LoopSchedule, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, MmaAtom, Type, mma};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem, element_count};
 
 /// What the barrier pass must know of the loops: for ops on rings the iteration they work for, counted from the current one (in
 /// a prologue from the first).

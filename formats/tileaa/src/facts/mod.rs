@@ -14,11 +14,11 @@ pub use table::{Known, table};
 
 use crate::{Function, Op, Type};
 use base::Value;
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::rules::Nesting;
-use base::tile::{Elem, Shape};
 use transfer::Operand;
+use vocabulary::core_ops::Core;
+use vocabulary::rules::Nesting;
+use vocabulary::tile::{Elem, Shape};
 
 /// What is known of a memref: divisors of its base (in bytes), sizes and strides (in elements).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
 use crate::Type;
-use base::Scalar;
-use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
-use base::core_ops::{Core, Fact};
-use base::tile::{Dense, Elem, Shape};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
+use vocabulary::core_ops::{Core, Fact};
+use vocabulary::tile::{Dense, Elem, Shape};
 
 /// Tile blocks are numbered below this along each axis.
 const GRID_LIMIT: i64 = 1 << 24;

@@ -4,7 +4,7 @@ use super::Uses;
 use crate::Op;
 use crate::ops::Identity;
 use base::Value;
-use base::rules::{LOADED, Rule, STORED, Seen, is_ptr, multiplies, require};
+use vocabulary::rules::{LOADED, Rule, STORED, Seen, is_ptr, multiplies, require};
 
 pub(super) fn rule(uses: &Uses<'_>) -> Rule {
     match &uses.op.kind {

@@ -17,8 +17,8 @@ mod memory;
 
 use crate::{Function, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
-use base::rules::{self, MiddleType, described};
 use base::{Envelope, Loc};
+use vocabulary::rules::{self, MiddleType, described};
 
 type Uses<'a> = rules::Uses<'a, Op, Type>;
 

@@ -5,8 +5,8 @@ use crate::group::{self, Matrix};
 use crate::layout::{Layout, Strides};
 use crate::mma::{self, Cover, Operand, SyncAtom};
 use crate::{Buffer, MmaAtom, Op};
-use base::Scalar;
-use base::rules::{is_ptr, multiplies};
+use numerics::Scalar;
+use vocabulary::rules::{is_ptr, multiplies};
 
 impl Check<'_> {
     pub(super) fn combination<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {

@@ -3,9 +3,9 @@
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
 use crate::{Buffer, CopyAtom, Op};
-use base::memory::{MemoryOrdering, Order};
-use base::rules::{LOADED, STORED};
-use base::tile::{Elem, View, ViewKind};
+use vocabulary::memory::{MemoryOrdering, Order};
+use vocabulary::rules::{LOADED, STORED};
+use vocabulary::tile::{Elem, View, ViewKind};
 
 /// Bytes that one access of a thread moves at most.
 const WIDEST: u32 = 16;

@@ -22,12 +22,12 @@ mod tables;
 
 use crate::layout::{Layout, LayoutId};
 use crate::{FunctionAttrs, Module, Op, Type};
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
-use base::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
 use base::text::Function;
-use base::tile::Global;
 use base::{Arena, Envelope, Loc, Target, Value};
+use vocabulary::core_ops::Core;
+use vocabulary::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
+use vocabulary::tile::Global;
 
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     program(&module.layouts, &module.globals, &module.functions, envelope)
@@ -138,7 +138,7 @@ impl Check<'_> {
             Op::Coordinate { dim } => {
                 let (elem, shape) = uses.result_tile()?;
                 let extent = shape.get(*dim as usize).ok_or("there is no such dimension")?;
-                let counts = |scalar: base::Scalar| scalar.is_int() && u64::from(extent - 1) <= scalar.mask();
+                let counts = |scalar: numerics::Scalar| scalar.is_int() && u64::from(extent - 1) <= scalar.mask();
                 require(elem.scalar().is_some_and(counts), || "it counts in integers that suffice".into())
             }
             Op::ConvertLayout { x, route } => {

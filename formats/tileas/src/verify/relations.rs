@@ -4,7 +4,7 @@ use super::{Check, Core, Program, Rule, Type, Uses, Value, require};
 use crate::layout::{Strides, solve};
 use crate::ops::Route;
 use base::ir::Operation;
-use base::tile::Elem;
+use vocabulary::tile::Elem;
 
 impl Check<'_> {
     pub(super) fn core_layouts<O: Program>(&self, uses: &Uses<'_, O, Type>, core: &Core) -> Rule {

@@ -3,8 +3,8 @@
 use crate::layout::{LANE_BITS, Layout, LayoutId, rank};
 use crate::{FunctionAttrs, Source};
 use base::Arena;
-use base::rules::{self, Rule, require};
 use std::collections::BTreeSet;
+use vocabulary::rules::{self, Rule, require};
 
 /// Threads of a block, in warps.
 const MOST_WARPS: u32 = 32;

@@ -5,7 +5,7 @@ use super::error::{ReadError, Result};
 use super::reader::Tables;
 use super::{MAX_DEPTH, attribute_tag as tag};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Type, TypeId};
-use base::Scalar;
+use numerics::Scalar;
 
 impl Tables<'_> {
     pub(super) fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {

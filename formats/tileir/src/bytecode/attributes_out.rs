@@ -4,8 +4,8 @@ use super::attribute_tag as tag;
 use super::writer::{signed_varint, string, varint};
 use crate::module::Module;
 use crate::types::{Attribute, StringId, Type};
-use base::Scalar;
 use base::entity::Entity;
+use numerics::Scalar;
 
 /// Depth is bounded by the reader, so this may recurse.
 pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &Attribute) {

@@ -159,7 +159,7 @@ impl BodyWriter<'_> {
                 let what = format!("{} of {}", field_info.wire_name, info.mnemonic);
                 return Err(lacks(what, field_info.since, self.version));
             }
-            let nearest_away = base::arith::Rounding::NearestAway as u8;
+            let nearest_away = numerics::arith::Rounding::NearestAway as u8;
             let rounds = matches!(field_info.shape, Shape::Enum(names) if names.contains(&"nearest_away"));
             if rounds && *field == FieldRef::Enum(nearest_away) && self.version < Version::V13_4 {
                 return Err(lacks(format!("rounding nearest_away of {}", info.mnemonic), Version::V13_4, self.version));

@@ -9,10 +9,10 @@ use crate::enums::WireEnum;
 use crate::text::types::{TypeText, type_text};
 use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
-use base::Scalar::{self, *};
-use base::memory::Padding;
 use base::{Arena, entity::Entity};
+use numerics::Scalar::{self, *};
 use std::collections::HashMap;
+use vocabulary::memory::Padding;
 
 /// Tags of the scalar types, with their name in messages and the first version that has them.
 pub(super) const SCALARS: [(u8, Scalar, &str, Version); 16] = [

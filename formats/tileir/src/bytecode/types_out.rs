@@ -9,8 +9,8 @@ use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
 use base::entity::Entity;
-use base::memory::Padding;
 use std::collections::HashMap;
+use vocabulary::memory::Padding;
 
 pub(super) fn section(module: &Module, version: Version) -> Result<Vec<u8>> {
     let mut writer = TypeWriter { module, version, extra: Vec::new(), by_type: HashMap::new() };
@@ -119,7 +119,7 @@ impl TypeWriter<'_> {
         Ok(())
     }
 
-    fn scalar(&self, out: &mut Vec<u8>, scalar: base::Scalar) -> Result<()> {
+    fn scalar(&self, out: &mut Vec<u8>, scalar: numerics::Scalar) -> Result<()> {
         let (number, _, _, since) = SCALARS.iter().find(|row| row.1 == scalar).expect("every scalar has a tag");
         if self.version < *since {
             return Err(lacks(format!("type {scalar}"), *since, self.version));

@@ -58,7 +58,7 @@ mod tag {
     pub(super) const PREDICATE: u8 = 13;
 }
 
-use base::Scalar::{self, *};
+use numerics::Scalar::{self, *};
 
 /// Type tags 0 to 11 and 18.
 const SCALARS: [(u8, Scalar); 13] = [

@@ -13,9 +13,10 @@ use base::diag::{Diagnostic, Place, Result};
 use base::entity::Entity;
 use base::ir::{self, Block, Region, Value};
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
-use base::memory::Padding;
-use base::{Arena, Body, Scalar};
+use base::{Arena, Body};
+use numerics::Scalar;
 use std::collections::HashMap;
+use vocabulary::memory::Padding;
 
 /// Reads a file and verifies the program.
 pub fn read(bytes: &[u8]) -> Result<Read> {

@@ -11,14 +11,14 @@ use base::diag::{Diagnostic, Result};
 use base::entity::Entity;
 use base::ir::{Block, Operation, Region, Value};
 use base::loc::{DebugInfo, Loc, LocData, ScopeData};
-use base::memory::Padding;
 use std::collections::HashMap;
+use vocabulary::memory::Padding;
 
 /// The bytes of a program that has been verified.
 pub fn write(module: &Module, debug: &DebugInfo) -> Result<Vec<u8>> {
     let mut writer = Writer { module, debug, types: Vec::new(), by_type: HashMap::new() };
     // Truth values among the attributes need their type.
-    writer.ty(&Type::Scalar(base::Scalar::I1))?;
+    writer.ty(&Type::Scalar(numerics::Scalar::I1))?;
     writer.all_types()?;
     let mut payloads = vec![
         (section::STRING, table(module.strings.values().chain(debug.names.values()).map(|text| text.as_bytes().to_vec()), 4)),
@@ -356,7 +356,7 @@ impl<'a> Writer<'a> {
             Attribute::Integer { ty, bits } => number(out, tag::INTEGER, self.index(*ty), *bits),
             Attribute::Float { ty, bits } => number(out, tag::FLOAT, self.index(*ty), *bits),
             Attribute::Bool(value) => {
-                let i1 = self.by_type[&Type::Scalar(base::Scalar::I1)];
+                let i1 = self.by_type[&Type::Scalar(numerics::Scalar::I1)];
                 number(out, tag::INTEGER, i1, u64::from(*value));
             }
             Attribute::Type(ty) => {

@@ -4,7 +4,7 @@ use super::numbers::float_text;
 use super::types::{TypeText, separated, write_type};
 use crate::module::Module;
 use crate::types::{Attribute, ConstantId, Dictionary, Type, TypeId};
-use base::Scalar;
+use numerics::Scalar;
 use std::fmt::Write as _;
 
 /// Constants with more elements than this are printed as one hexadecimal string.

@@ -6,8 +6,9 @@
 use crate::module::Module;
 use crate::ops::Op;
 use crate::types::{Element, TypeId};
+use base::Body;
 use base::ir::{self, Def, Operation, Region, Value};
-use base::{Body, Scalar};
+use numerics::Scalar;
 use std::collections::HashSet;
 
 /// Chains of `assume` longer than this do not make names longer.
@@ -264,7 +265,7 @@ fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String
     }
     let value = module.splat(data, ty).and_then(|bits| match scalar.is_int() {
         true => Some(scalar.sign_extend(bits).to_string()),
-        false => whole(base::float::decode(scalar, bits)),
+        false => whole(numerics::float::decode(scalar, bits)),
     });
     match value {
         Some(value) => format!("cst_{value}_{scalar}"),

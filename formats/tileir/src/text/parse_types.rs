@@ -8,9 +8,9 @@ use crate::check_type;
 use crate::enums::WireEnum;
 use crate::module::{Constant, stored_bytes};
 use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, Pointer, PointerSpace, Type, TypeId};
-use base::Scalar;
 use base::diag::Result;
-use base::memory::Padding;
+use numerics::Scalar;
+use vocabulary::memory::Padding;
 
 impl Tables {
     pub(super) fn ty(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {

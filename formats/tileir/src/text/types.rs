@@ -3,8 +3,8 @@
 use crate::enums::WireEnum;
 use crate::types::{DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
 use base::Arena;
-use base::memory::Padding;
 use std::fmt::Write as _;
+use vocabulary::memory::Padding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeText {

@@ -3,9 +3,9 @@
 use super::{Check, OpView, list, spelling};
 use crate::ops::Op;
 use crate::types::{DYNAMIC, Element, Type, TypeId};
-use base::Scalar;
 use base::ir::Value;
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use numerics::Scalar;
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 
 /// That pointers, values, masks and padding go together; the reference counts these among the relations between types.
 pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {

@@ -95,7 +95,7 @@ fn globals_used(module: &Module, function: &Function, globals: &HashMap<&str, Ty
         let result = function.body.ty(node.results[0]);
         let (Element::Ptr(pointer), Some((element, _))) = (module.tile(*result).0, module.ty(*global).tile()) else { continue };
         if element.scalar() != Some(pointer.pointee) {
-            let element = element.scalar().map_or("?", base::Scalar::name);
+            let element = element.scalar().map_or("?", numerics::Scalar::name);
             return Err(fail(format!(
                 "pointee type of result type '!cuda_tile.ptr<{}>' does not match type '{element}' of the global @{name}",
                 pointer.pointee

@@ -3,9 +3,9 @@
 use super::{Around, Check, OpView, list, memory};
 use crate::ops::Op;
 use crate::types::{Attribute, Element};
-use base::Scalar;
-use base::arith::{Overflow, Rounding, Signedness};
 use base::ir::Value;
+use numerics::Scalar;
+use numerics::arith::{Overflow, Rounding, Signedness};
 
 /// Attributes with a range of their own, which the reference checks before operands.
 pub(super) fn attributes(op: &Op) -> Check {

@@ -3,8 +3,8 @@
 use super::{Around, Check, Checker, Failure, OpView};
 use crate::ops::Op;
 use crate::types::{Attribute, Element, Type, TypeId};
-use base::Scalar;
 use base::ir::{self, Operation, Region, Value};
+use numerics::Scalar;
 
 /// Rules that are checked before the regions of the op are.
 pub(super) fn on_entrance(view: &OpView<'_, '_>, around: Around) -> Check {

@@ -6,7 +6,7 @@ use super::{only, unsupported};
 use crate::fault::Result;
 use crate::lanes::map3;
 use crate::program::Op;
-use base::float::{decode, flush_f32};
+use numerics::float::{decode, flush_f32};
 use ptx::{Instruction, Operand, Type};
 use std::cmp::Ordering;
 
@@ -118,8 +118,8 @@ fn order_of(instruction: &Instruction, ty: Type) -> Result<fn(u64, u64) -> u32> 
         Type::F32 if ftz => |a, b| case(f32::from_bits(flush_f32(a as u32)), f32::from_bits(flush_f32(b as u32))),
         Type::F32 => |a, b| case(f32::from_bits(a as u32), f32::from_bits(b as u32)),
         Type::F64 => |a, b| case(f64::from_bits(a), f64::from_bits(b)),
-        Type::F16 => |a, b| case(decode(base::Scalar::F16, a), decode(base::Scalar::F16, b)),
-        Type::Bf16 => |a, b| case(decode(base::Scalar::BF16, a), decode(base::Scalar::BF16, b)),
+        Type::F16 => |a, b| case(decode(numerics::Scalar::F16, a), decode(numerics::Scalar::F16, b)),
+        Type::Bf16 => |a, b| case(decode(numerics::Scalar::BF16, a), decode(numerics::Scalar::BF16, b)),
         _ => return Err(unsupported(instruction, &format!("comparing '.{ty}'"))),
     })
 }

@@ -6,9 +6,9 @@ use super::{only, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2};
 use crate::program::Op;
-use base::Scalar;
-use base::arith::{Convert, Rounding, Signedness};
-use base::float::{self, Overflow, decode, encode};
+use numerics::Scalar;
+use numerics::arith::{Convert, Rounding, Signedness};
+use numerics::float::{self, Overflow, decode, encode};
 use ptx::{Instruction, Type};
 
 const WORDS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];

@@ -1,12 +1,12 @@
-//! Floating-point arithmetic. Plain `f32` and `f64` use the host's; everything rounded otherwise goes through `base::float`,
-//! or through `base::arith` for `f64`.
+//! Floating-point arithmetic. Plain `f32` and `f64` use the host's; everything rounded otherwise goes through `numerics::float`,
+//! or through `numerics::arith` for `f64`.
 
 use super::{only, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3};
-use base::Scalar;
-use base::arith::{Binary, Fma, Rounding, Unary};
-use base::float::{self, Overflow, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
+use numerics::Scalar;
+use numerics::arith::{Binary, Fma, Rounding, Unary};
+use numerics::float::{self, Overflow, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
 use ptx::{Instruction, Type};
 
 /// How operands are read and the result is written.

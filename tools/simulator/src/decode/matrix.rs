@@ -6,7 +6,7 @@ use crate::exec::mma::is_packed;
 use crate::fault::Result;
 use crate::product::{Accumulator, Kind};
 use crate::program::*;
-use base::Scalar;
+use numerics::Scalar;
 use ptx::{Instruction, Operand, Type};
 
 /// What a type means as an operand of a product.

@@ -40,7 +40,7 @@ impl Builder<'_> {
         }
         let to = self.operand(instruction, 0)?;
         let d = self.results(to)?;
-        let packed = d_type == crate::product::Accumulator::Float(base::Scalar::F16);
+        let packed = d_type == crate::product::Accumulator::Float(numerics::Scalar::F16);
         if d.len() != n / if packed { 4 } else { 2 } {
             return Err(unsupported(instruction, "these registers"));
         }

@@ -11,9 +11,9 @@ use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkOp, Side, Slot, Space};
 use crate::tensor_map::{Row, Swizzle, TensorMap};
 use crate::warp::Warp;
-use base::Scalar;
-use base::arith::Rounding;
-use base::float::{Overflow, encode};
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, encode};
 use ptx::Type;
 
 /// A copy into shared memory.

@@ -5,8 +5,8 @@ use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP, lanes_of, mask_of};
 use crate::program::{AtomOp, Op, ShuffleMode, Slot, VoteMode};
 use crate::warp::Warp;
-use base::Scalar;
-use base::float;
+use numerics::Scalar;
+use numerics::float;
 use ptx::Type;
 
 /// The members of a collective that have to be here; a flow when they are not.

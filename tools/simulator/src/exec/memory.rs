@@ -7,9 +7,9 @@ use crate::lanes::{Lanes, WARP, lanes_of};
 use crate::machine::{Cluster, Cta, Machine};
 use crate::program::{Address, AtomOp, Element, Slot, Space};
 use crate::warp::Warp;
-use base::Scalar;
-use base::arith::Rounding;
-use base::float::{Overflow, add_odd, decode, encode};
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, add_odd, decode, encode};
 use ptx::Type;
 
 /// A place after the generic address was taken apart.

@@ -123,5 +123,5 @@ fn scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> 
 
 /// The accumulator of a register: how it is read and written.
 pub(crate) fn is_packed(ty: Accumulator) -> bool {
-    matches!(ty, Accumulator::Float(base::Scalar::F16))
+    matches!(ty, Accumulator::Float(numerics::Scalar::F16))
 }

@@ -12,7 +12,7 @@ use crate::product::{Accumulator, Kind, multiply};
 use crate::program::{Address, Slot, TensorKind, TensorProduct};
 use crate::tensor_order::{ALL_LANES, Touch};
 use crate::warp::Warp;
-use base::Scalar;
+use numerics::Scalar;
 use std::ops::Range;
 
 /// A product, with the values it took when it was issued.

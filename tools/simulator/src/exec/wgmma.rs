@@ -261,7 +261,7 @@ impl Machine<'_> {
         if op.negate_a != op.negate_b {
             a.iter_mut().for_each(|value| *value = -*value);
         }
-        let packed = op.d_type == Accumulator::Float(base::Scalar::F16);
+        let packed = op.d_type == Accumulator::Float(numerics::Scalar::F16);
         let mut sums = vec![0.0; M * n];
         if issued.accumulate {
             for (index, &slot) in op.d.iter().enumerate() {

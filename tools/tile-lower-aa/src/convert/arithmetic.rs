@@ -2,10 +2,10 @@
 
 use super::Converter;
 use base::Value;
-use base::arith::{Binary, Compare, Convert, Fma, Unary};
-use base::core_ops::Core;
+use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
+use vocabulary::core_ops::Core;
 
 impl Converter<'_> {
     pub(super) fn arithmetic(&self, op: &Op, results: &[Value]) -> Option<Core> {

@@ -1,13 +1,13 @@
 //! Accesses to memory, and ops that combine elements.
 
 use super::{Converter, entry, integer};
-use base::arith::Signedness;
 use base::diag::{Diagnostic, Result};
-use base::memory::{MemoryOrdering, MemoryScope};
+use numerics::arith::Signedness;
 use tileaa::ops::{AccessHint, Identity, Order};
 use tileir::enums::Direction;
 use tileir::types::Dictionary;
 use tileir::{Attribute, Op};
+use vocabulary::memory::{MemoryOrdering, MemoryScope};
 
 impl Converter<'_> {
     pub(super) fn memory(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {

@@ -10,17 +10,17 @@ mod shapes;
 mod structure;
 mod types;
 
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Block, Op as OpId, Region};
-use base::rules::{MOST_NESTED, Nesting};
-use base::tile::{Dense, Space};
 use base::{DebugInfo, Loc, Value};
 use provenance::Provenance;
 use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
 use tileir::enums::Visibility;
 use tileir::types::Dictionary;
 use tileir::{Attribute, Module, Op, Type, TypeId};
+use vocabulary::core_ops::Core;
+use vocabulary::rules::{MOST_NESTED, Nesting};
+use vocabulary::tile::{Dense, Space};
 
 pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
     let globals = module.globals.iter().map(|global| self::global(module, global)).collect();

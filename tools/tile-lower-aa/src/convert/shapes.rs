@@ -1,8 +1,8 @@
 //! Ops that move elements, and facts about values.
 
 use super::Converter;
-use base::core_ops::{Core, Fact};
 use tileir::{Attribute, Op};
+use vocabulary::core_ops::{Core, Fact};
 
 impl Converter<'_> {
     pub(super) fn shape_op(&self, op: &Op) -> Option<Core> {

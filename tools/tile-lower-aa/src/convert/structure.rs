@@ -1,8 +1,8 @@
 //! Control flow, tokens, messages and views.
 
 use super::Converter;
-use base::core_ops::Core;
 use tileir::Op;
+use vocabulary::core_ops::Core;
 
 impl Converter<'_> {
     pub(super) fn structured(&mut self, op: &Op) -> Option<Core> {

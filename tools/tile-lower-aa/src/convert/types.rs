@@ -1,9 +1,9 @@
 //! Types of `.tile` as types of `.aa`.
 
 use base::diag::{Diagnostic, Result};
-use base::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 use tileir::types::DYNAMIC;
 use tileir::{Element, Module, Type, TypeId};
+use vocabulary::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 
 /// The type of a value whose pointers, if it holds any, are in `space` and come from the object `root`.
 pub(super) fn convert(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<tileaa::Type> {

@@ -6,15 +6,16 @@
 
 use super::edit::Edit;
 use super::extents::{Arrays, Number};
+use base::File;
 use base::Value;
-use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
-use base::core_ops::Core;
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
-use base::tile::{Dense, Elem, Shape, View, ViewKind};
-use base::{File, Scalar};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
 use tileaa::{Module, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem, Shape, View, ViewKind};
 
 pub(super) fn run(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {

@@ -4,12 +4,12 @@
 //! something needed in the body uses it; that it is handed on to the next iteration does not count.
 
 use base::Value;
-use base::core_ops::Core;
 use base::ir::{Def, Op as OpId, Operation};
-use base::memory::MemoryOrdering;
-use base::rules::Nesting;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::MemoryOrdering;
+use vocabulary::rules::Nesting;
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut needed = Needed::new(function);

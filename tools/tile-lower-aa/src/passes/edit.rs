@@ -4,11 +4,11 @@
 //! ops are noted beside the op they go before, so ids stay valid while a pass runs.
 
 use base::Value;
-use base::core_ops::Core;
 use base::ir::{Block, Op as OpId, Operation};
-use base::tile::Dense;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
 
 pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,

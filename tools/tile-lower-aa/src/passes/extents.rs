@@ -5,11 +5,11 @@
 
 use super::edit::Edit;
 use base::Value;
-use base::core_ops::Core;
 use base::ir::Op as OpId;
-use base::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Elem;
 
 /// A number that is known where the kernel begins.
 #[derive(Clone, Copy, Debug, PartialEq)]

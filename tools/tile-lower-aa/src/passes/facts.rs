@@ -2,13 +2,14 @@
 //! numbers that fit 32 bits.
 
 use super::edit::Edit;
-use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
-use base::core_ops::Core;
+use base::Value;
 use base::ir::Op as OpId;
-use base::tile::{Dense, Elem};
-use base::{Scalar, Value};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
 use tileaa::facts::{Facts, full_range};
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem};
 
 /// The ranges of all values as they were when the pass began; what it makes is not looked at again.
 struct Ranges(Vec<(i64, i64)>);

@@ -2,10 +2,10 @@
 //!
 //! Tiles stay: what they save in time they may cost in registers, and the later stages know better.
 
-use base::arith::Binary;
-use base::core_ops::Core;
 use base::ir::{Block, Op as OpId, Operation};
+use numerics::arith::Binary;
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
 
 pub(super) fn run(function: &mut Function) -> usize {
     let places = function.body.op_blocks();

@@ -5,13 +5,14 @@
 //! by the same number of elements each time, and that nothing uses after the loop. Wrapping is the same either way.
 
 use super::edit::Edit;
-use base::arith::{Binary, Convert, Overflow, Rounding, Signedness};
-use base::core_ops::Core;
+use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
-use base::tile::{Dense, Elem};
-use base::{Scalar, Value};
+use numerics::Scalar;
+use numerics::arith::{Binary, Convert, Overflow, Rounding, Signedness};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);

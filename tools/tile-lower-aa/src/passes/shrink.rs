@@ -5,10 +5,10 @@
 
 use super::edit::Edit;
 use base::Value;
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::tile::{Dense, Shape};
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Shape};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);

@@ -1,11 +1,11 @@
 //! Structured control flow: regions are rewritten in place, carried tiles at their homes.
 
 use super::{Rewriter, Scope};
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use base::{Region, Value};
 use tileas::Type;
+use vocabulary::core_ops::Core;
 
 impl Rewriter<'_> {
     pub(super) fn control(&mut self, op: OpId, core: &Core) -> Result<()> {

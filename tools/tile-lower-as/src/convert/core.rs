@@ -3,10 +3,10 @@
 use super::Rewriter;
 use crate::slices;
 use base::Value;
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use tileas::{Layout, Type};
+use vocabulary::core_ops::Core;
 
 impl Rewriter<'_> {
     pub(super) fn core(&mut self, op: OpId, core: &Core) -> Result<()> {

@@ -18,12 +18,12 @@ use crate::homes::Homes;
 use crate::products::Products;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
-use base::tile::{Elem, Shape};
 use base::{Block, Body, Envelope, Loc, Value};
 use relayout::Reads;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
+use vocabulary::tile::{Elem, Shape};
 
 /// What was decided about a function.
 pub(crate) struct Plan {

@@ -3,7 +3,6 @@
 use super::Rewriter;
 use crate::banks;
 use crate::products::Product;
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
@@ -11,6 +10,7 @@ use tileas::group::{self, Matrix};
 use tileas::layout::Strides;
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op};
+use vocabulary::core_ops::Core;
 
 impl Rewriter<'_> {
     pub(super) fn product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {

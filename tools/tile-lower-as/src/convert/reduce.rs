@@ -2,13 +2,13 @@
 
 use super::Rewriter;
 use crate::homes::without_dim;
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::tile::Shape;
 use base::{Loc, Region, Value};
 use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Shape;
 
 impl Rewriter<'_> {
     pub(super) fn reduce(&mut self, op: OpId, operands: &[Value], dim: u32, body: Region) -> Result<()> {

@@ -4,11 +4,12 @@
 use super::Rewriter;
 use crate::homes::cat_result;
 use crate::{banks, slices};
-use base::core_ops::Core;
-use base::tile::{Dense, Elem, Shape};
-use base::{Loc, Scalar, Value};
+use base::{Loc, Value};
+use numerics::Scalar;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, BufferSpace, CopyAtom, Layout, Op, Route, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem, Shape};
 
 /// A conversion takes at most one of so many shares of the shared memory.
 const MOST_OF_SHARED_MEMORY: u32 = 2;
@@ -55,7 +56,7 @@ impl Rewriter<'_> {
     /// For a tile too large to pass through shared memory at once: the bit of the element number whose halves each thread has in
     /// both layouts.
     fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
-        let bytes = (base::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
+        let bytes = (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let most = self.envelope.target().map_or(u32::MAX, |target| target.shared_memory()) / MOST_OF_SHARED_MEMORY;
         let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
         (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
@@ -65,7 +66,7 @@ impl Rewriter<'_> {
     fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
-        let bits = base::tile::element_count(&shape).trailing_zeros();
+        let bits = vocabulary::tile::element_count(&shape).trailing_zeros();
         let [outer, inner] = [1u32 << (bits - bit - 1), 1 << bit];
         let [folded, half] = [2, 1].map(|middle| Shape::from_slice(&[outer, middle, inner]));
         let ty = self.tile_type(elem, &folded, from.clone());

@@ -5,14 +5,15 @@ use super::Rewriter;
 use super::relayout::Reads;
 use crate::homes::{cat_operand, reinterpret_operand};
 use crate::slices;
-use base::arith::{Binary, Overflow};
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::tile::{Dense, Elem, Shape};
-use base::{Loc, Scalar, Value};
+use base::{Loc, Value};
+use numerics::Scalar;
+use numerics::arith::{Binary, Overflow};
 use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem, Shape};
 
 const I32: Elem = Elem::Scalar(Scalar::I32);
 

@@ -4,11 +4,11 @@
 use super::Emitter;
 use crate::ir::{GLOBAL, SHARED, Val};
 use base::Value;
-use base::memory::{MemoryOrdering, MemoryScope, Order};
-use base::tile::Elem;
 use inkwell::values::{IntValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 use tileas::Layout;
+use vocabulary::memory::{MemoryOrdering, MemoryScope, Order};
+use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     /// Reads as many neighbouring elements of a tile as `otherwise` has, which stand for them where the condition does not hold.

@@ -3,13 +3,14 @@
 use super::Emitter;
 use super::packed::Packed;
 use crate::ir::Val;
-use base::arith::{Binary, Compare, Fma, Predicate, Rounding, Signedness, Unary};
+use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::tile::Elem;
-use base::{Scalar, Value};
 use inkwell::values::{FloatValue, IntValue};
 use inkwell::{FloatPredicate, IntPredicate};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Fma, Predicate, Rounding, Signedness, Unary};
+use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     /// Applies `f` to each register of the operands.

@@ -3,13 +3,13 @@
 use super::Emitter;
 use super::access::{qualifiers, space_suffix};
 use crate::ir::Val;
-use base::Scalar;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::memory::{AtomicMode, Order};
-use base::tile::Elem;
 use inkwell::values::PointerValue;
+use numerics::Scalar;
+use vocabulary::memory::{AtomicMode, Order};
+use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {

@@ -2,12 +2,12 @@
 
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
-use base::core_ops::Core;
 use base::diag::Result;
 use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{IntValue, PhiValue};
+use vocabulary::core_ops::Core;
 
 /// An open construct: where the ops that leave its regions go.
 pub(crate) struct Frame<'c> {

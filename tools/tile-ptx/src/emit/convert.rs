@@ -7,13 +7,14 @@
 use super::Emitter;
 use super::arith::rounding_suffix;
 use crate::ir::Val;
-use base::arith::{Convert, Rounding, Signedness};
+use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::tile::Elem;
-use base::{Scalar, Value};
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
+use numerics::Scalar;
+use numerics::arith::{Convert, Rounding, Signedness};
+use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {

@@ -5,12 +5,12 @@ use super::view::Dim;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::memory::MemoryOrdering;
-use base::tile::{Elem, ViewKind};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::layout::apply;
 use tileas::{Buffer, CopyAtom, Layout, Type};
+use vocabulary::memory::MemoryOrdering;
+use vocabulary::tile::{Elem, ViewKind};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {

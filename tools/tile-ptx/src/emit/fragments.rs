@@ -6,12 +6,12 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::ir::{Op as OpId, Operation};
-use base::tile::Elem;
 use base::{Block, Value};
 use inkwell::values::IntValue;
 use sched::Op;
 use std::collections::BTreeMap;
 use tileas::{Buffer, Layout};
+use vocabulary::tile::Elem;
 
 /// How the registers of a tile are read from a buffer.
 pub(crate) struct MatrixRead<'c> {

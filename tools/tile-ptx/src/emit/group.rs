@@ -5,10 +5,11 @@
 
 use super::Emitter;
 use crate::ir::Val;
+use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::{Scalar, Value};
 use inkwell::values::IntValue;
+use numerics::Scalar;
 use std::fmt::Write as _;
 use tileas::group::{self, M, MOST_COLUMNS, Matrix};
 use tileas::layout::{Strides, apply};

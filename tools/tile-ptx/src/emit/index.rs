@@ -3,12 +3,12 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::Value;
-use base::arith::Overflow;
-use base::tile::{Dense, Elem};
 use inkwell::AddressSpace;
 use inkwell::values::IntValue;
+use numerics::arith::Overflow;
 use tileas::Layout;
 use tileas::layout::{Strides, apply};
+use vocabulary::tile::{Dense, Elem};
 
 impl<'c> Emitter<'c, '_> {
     /// The bits of the element number that the thread's number decides, seen through a linear map such as a coordinate.

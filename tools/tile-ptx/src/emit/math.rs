@@ -3,13 +3,13 @@
 use super::Emitter;
 use super::arith::rounding_suffix;
 use crate::ir::Val;
-use base::Scalar;
-use base::arith::{Binary, Rounding, Unary};
 use base::diag::Result;
-use base::tile::Elem;
 use inkwell::IntPredicate;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{FloatValue, IntValue, PhiValue};
+use numerics::Scalar;
+use numerics::arith::{Binary, Rounding, Unary};
+use vocabulary::tile::Elem;
 
 const F32: Elem = Elem::Scalar(Scalar::F32);
 

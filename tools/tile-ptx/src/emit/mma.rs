@@ -2,15 +2,16 @@
 
 use super::Emitter;
 use crate::ir::Val;
+use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::tile::Elem;
-use base::{Scalar, Value};
 use inkwell::IntPredicate;
+use numerics::Scalar;
 use std::collections::BTreeMap;
 use tileas::layout::{Strides, apply, solve};
 use tileas::mma::{self, Operand, SyncAtom};
 use tileas::{Buffer, Layout, MmaAtom};
+use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {

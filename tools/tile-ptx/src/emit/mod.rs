@@ -25,10 +25,8 @@ mod view;
 
 use crate::ir::{Ir, Val};
 use crate::lines::KernelLines;
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
-use base::tile::Elem;
 use base::{Block, Envelope, Value};
 use control::Frame;
 use fragments::MatrixRead;
@@ -37,6 +35,8 @@ use packed::Packing;
 use sched::Op;
 use std::collections::BTreeMap;
 use tileas::{Buffer, Layout, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Elem;
 
 /// What an SSA value became.
 #[derive(Clone)]
@@ -312,12 +312,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.values[value.0 as usize] = Some(Lowered::Token);
     }
 
-    fn constant(&mut self, value: &base::tile::Dense, result: Value) {
+    fn constant(&mut self, value: &vocabulary::tile::Dense, result: Value) {
         let elem = self.elem(result);
         let layout = self.layout(result);
         let registers = match value {
-            base::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
-            base::tile::Dense::Elements(_) => self.table(value, elem, &layout),
+            vocabulary::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
+            vocabulary::tile::Dense::Elements(_) => self.table(value, elem, &layout),
         };
         self.set(result, registers);
     }
@@ -351,7 +351,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
 
     /// A value as it is in a register, from how it is in memory.
     pub(crate) fn register_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
-        if elem == Elem::Scalar(base::Scalar::I1) {
+        if elem == Elem::Scalar(numerics::Scalar::I1) {
             let byte = value.into_int_value();
             return self.ir.icmp(inkwell::IntPredicate::NE, byte, byte.get_type().const_zero()).into();
         }

@@ -2,15 +2,16 @@
 
 use super::Emitter;
 use crate::ir::Val;
-use base::arith::{Binary, Fma, Rounding};
-use base::core_ops::Core;
 use base::ir::{Op as OpId, Operation};
-use base::tile::Elem;
-use base::{Scalar, Target, Value};
+use base::{Target, Value};
 use inkwell::values::VectorValue;
+use numerics::Scalar;
+use numerics::arith::{Binary, Fma, Rounding};
 use sched::Op;
 use std::collections::BTreeSet;
 use tileas::{CopyAtom, Layout};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Elem;
 
 /// An operation that the hardware has on pairs.
 #[derive(Clone, Copy)]

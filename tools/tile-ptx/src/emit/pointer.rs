@@ -3,10 +3,10 @@
 use super::Emitter;
 use crate::ir::{Val, address_space};
 use base::Value;
-use base::core_ops::Core;
-use base::memory::MemoryOrdering;
-use base::tile::{Elem, Space};
 use tileas::CopyAtom;
+use vocabulary::core_ops::Core;
+use vocabulary::memory::MemoryOrdering;
+use vocabulary::tile::{Elem, Space};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn pointer(&mut self, core: &Core, result: Value) {

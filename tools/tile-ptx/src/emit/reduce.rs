@@ -2,16 +2,17 @@
 
 use super::Emitter;
 use crate::ir::Val;
-use base::arith::{Binary, Signedness};
-use base::core_ops::Core;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use base::tile::Elem;
-use base::{Region, Scalar, Value};
+use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
+use numerics::Scalar;
+use numerics::arith::{Binary, Signedness};
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn reduce(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {

@@ -3,11 +3,11 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::Value;
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
-use base::tile::Dense;
 use tileas::layout::{Strides, solve};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn rename(&mut self, op: OpId, core: &Core, result: Value) -> Result<()> {

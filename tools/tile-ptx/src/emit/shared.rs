@@ -29,7 +29,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The elements of a 32-bit word.
-    pub(super) fn unpack_word(&self, word: Val<'c>, elem: base::tile::Elem) -> Vec<Val<'c>> {
+    pub(super) fn unpack_word(&self, word: Val<'c>, elem: vocabulary::tile::Elem) -> Vec<Val<'c>> {
         let count = 4 / elem.bytes();
         let ty = self.ir.vector_type(self.ir.elem(elem), count);
         self.ir.unpack(self.ir.bitcast(word, ty), count as usize)

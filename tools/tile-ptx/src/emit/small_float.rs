@@ -2,11 +2,11 @@
 
 use super::Emitter;
 use crate::ir::Val;
-use base::Scalar;
-use base::arith::Rounding;
-use base::float;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float;
 
 impl<'c> Emitter<'c, '_> {
     /// Whether the target converts pairs of this format.

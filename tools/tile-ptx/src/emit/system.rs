@@ -4,14 +4,14 @@ use super::Emitter;
 use crate::ir::{GLOBAL, Val};
 use base::Value;
 use base::ir::Op as OpId;
-use base::memory::{MemoryOrdering, MemoryScope, Order};
-use base::tile::Elem;
-use base::{Scalar, arith::Signedness};
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{IntValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
+use numerics::{Scalar, arith::Signedness};
 use tileas::Layout;
 use tileas::layout::{Strides, apply};
+use vocabulary::memory::{MemoryOrdering, MemoryScope, Order};
+use vocabulary::tile::Elem;
 
 /// How long a failing thread waits, so that its message leaves before the kernel stops.
 const NANOSECONDS_TO_PRINT: u64 = 500_000;
@@ -220,7 +220,7 @@ impl<'c> Emitter<'c, '_> {
     fn print_tile(&self, spec: &str, tile: Value, buffer: PointerValue<'c>) {
         let ir = self.ir;
         let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
-        let count = base::tile::element_count(shape) as u32;
+        let count = vocabulary::tile::element_count(shape) as u32;
         self.print_text(&"[".repeat(shape.len()), &[]);
         let before = ir.here();
         let (head, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
@@ -287,7 +287,7 @@ impl<'c> Emitter<'c, '_> {
             return None;
         }
         let elem = self.elem(value);
-        let ty = self.ir.int(8).array_type(base::tile::element_count(shape) as u32 * elem.bytes());
+        let ty = self.ir.int(8).array_type(vocabulary::tile::element_count(shape) as u32 * elem.bytes());
         let global = self.ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), "tile_buffer");
         global.set_initializer(&ty.const_zero());
         global.set_alignment(8);

@@ -2,16 +2,17 @@
 
 use super::{Emitter, Lowered, StridedMemory};
 use crate::ir::Val;
-use base::core_ops::Core;
+use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
-use base::memory::{AtomicMode, MemoryOrdering, Order, Padding};
-use base::tile::{Elem, ViewKind};
-use base::{Scalar, Value};
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
+use numerics::Scalar;
 use tileas::layout::{Strides, apply};
 use tileas::{CopyAtom, Layout, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::{AtomicMode, MemoryOrdering, Order, Padding};
+use vocabulary::tile::{Elem, ViewKind};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn view_value(&mut self, core: &Core, results: &[Value]) {

@@ -2,7 +2,7 @@
 
 use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
-use base::core_ops::Fact;
+use vocabulary::core_ops::Fact;
 
 /// What is wrong, or nothing.
 pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
@@ -21,8 +21,8 @@ pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
 /// Along a dimension, the first of every group is a multiple and the others follow it by ones (pointers: by elements).
 fn not_divisible(tile: &Tile, divisor: u64, every: Option<i64>, along: Option<i64>) -> Option<String> {
     let step = match tile.elem {
-        base::tile::Elem::Ptr { pointee, .. } => i64::from(pointee.bytes()),
-        base::tile::Elem::Scalar(_) => 1,
+        vocabulary::tile::Elem::Ptr { pointee, .. } => i64::from(pointee.bytes()),
+        vocabulary::tile::Elem::Scalar(_) => 1,
     };
     let (dim, every) = (along.unwrap_or(0) as usize, every.filter(|every| *every > 0).unwrap_or(1) as u32);
     let strides = row_strides(&tile.shape);

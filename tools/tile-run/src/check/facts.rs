@@ -2,8 +2,8 @@
 
 use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
-use base::tile::Elem;
 use tileaa::facts::{AxisInfo, Known};
+use vocabulary::tile::Elem;
 
 /// What is wrong, or nothing.
 pub(crate) fn violation(known: &Known, tile: &Tile) -> Option<String> {
@@ -56,8 +56,8 @@ fn along(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Scalar;
-    use base::arith::Lanes;
+    use numerics::Scalar;
+    use numerics::arith::Lanes;
 
     #[test]
     fn runs_are_looked_at_group_by_group() {

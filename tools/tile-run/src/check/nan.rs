@@ -3,12 +3,13 @@
 use super::Check;
 use crate::exec::Env;
 use crate::value::Value;
+use base::Loc;
 use base::ir::Operation;
-use base::{Loc, Scalar, each_lanes};
+use numerics::{Scalar, each_lanes};
 
 fn nans(value: &Value) -> Option<Vec<bool>> {
-    fn each<W: base::arith::Word>(words: &[W], ty: Scalar) -> Vec<bool> {
-        words.iter().map(|word| base::float::decode(ty, word.bits()).is_nan()).collect()
+    fn each<W: numerics::arith::Word>(words: &[W], ty: Scalar) -> Vec<bool> {
+        words.iter().map(|word| numerics::float::decode(ty, word.bits()).is_nan()).collect()
     }
     let Value::Tile(tile) = value else { return None };
     let ty = tile.elem.scalar().filter(|ty| ty.is_float())?;

@@ -2,9 +2,9 @@
 
 use crate::world::{Access, START, Token};
 use base::Loc;
-use base::memory::MemoryScope;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
+use vocabulary::memory::MemoryScope;
 
 /// An access, by its place in [`Order::nodes`]; it is also the token that comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,12 +6,13 @@ use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
 use crate::tile::{Tile, memory_bits};
 use crate::value::{Value, View, padding_bits};
 use crate::world::{Access, START, Token};
-use base::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
 use base::diag::Result;
-use base::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
-use base::tile::{Elem, ViewKind, element_count};
-use base::{Loc, Scalar, Value as Id};
+use base::{Loc, Value as Id};
+use numerics::Scalar;
+use numerics::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
 use std::sync::Arc;
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
+use vocabulary::tile::{Elem, ViewKind, element_count};
 
 /// What all accesses have.
 #[derive(Clone, Copy)]
@@ -311,10 +312,10 @@ impl Window<'_> {
 }
 
 fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
-    fn copy<W: base::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
+    fn copy<W: numerics::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
         W::of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
     }
-    base::each_lanes!(from, words => copy(to, at, words));
+    numerics::each_lanes!(from, words => copy(to, at, words));
 }
 
 fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
@@ -379,7 +380,7 @@ mod tests {
     use crate::memory::{Memory, Segment};
     use crate::value::Tensor;
     use crate::world::Shared;
-    use base::memory::Padding;
+    use vocabulary::memory::Padding;
 
     const ADDRESS: u64 = 4096;
 
@@ -471,7 +472,7 @@ mod tests {
     }
 
     fn pointers(at: &[u64]) -> Tile {
-        let elem = Elem::Ptr { pointee: Scalar::I8, space: base::tile::Space::Generic };
+        let elem = Elem::Ptr { pointee: Scalar::I8, space: vocabulary::tile::Space::Generic };
         Tile::new([at.len() as u32].into_iter().collect(), elem, Lanes::W64(at.iter().map(|at| ADDRESS + at).collect()))
     }
 
@@ -490,7 +491,7 @@ mod tests {
     /// Elements of one tile may meet in memory; they act one after the other.
     #[test]
     fn atomics_give_the_old_values() {
-        let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: base::tile::Space::Generic });
+        let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: vocabulary::tile::Space::Generic });
         let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
         let (old, after) = on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());
         assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));

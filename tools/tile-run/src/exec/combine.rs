@@ -3,10 +3,10 @@
 use super::{Env, Program, Results, run_body};
 use crate::tile::{Tile, fold};
 use crate::value::Value;
-use base::arith::Lanes;
 use base::diag::Result;
-use base::tile::Shape;
 use base::{Region, Value as Id};
+use numerics::arith::Lanes;
+use vocabulary::tile::Shape;
 
 /// How a body is run.
 #[derive(Clone, Copy)]

@@ -5,10 +5,10 @@ use crate::check::{Check, assume};
 use crate::print;
 use crate::tile::Tile;
 use crate::value::Value;
-use base::core_ops::Fact;
 use base::diag::{Diagnostic, Result};
 use base::{DebugInfo, Loc, Value as Id};
 use smallvec::smallvec;
+use vocabulary::core_ops::Fact;
 
 pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut Env<'_>) -> Result<Results> {
     let text = print::format(format, &args.iter().collect::<Vec<_>>())?;

@@ -7,15 +7,15 @@ use crate::exec_core::{self, Context, Typed};
 use crate::tile::Tile;
 use crate::tile::shape::{from_bytes, to_bytes};
 use crate::value::Value;
-use base::arith::Lanes;
-use base::core_ops::{Core, Fact};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::tile::{Dense, Elem, MemRef, Shape};
 use base::{Op as OpId, Value as Id};
+use numerics::arith::Lanes;
 use smallvec::smallvec;
 use tileas::layout::Strides;
 use tileas::{Route, Type};
+use vocabulary::core_ops::{Core, Fact};
+use vocabulary::tile::{Dense, Elem, MemRef, Shape};
 
 impl Typed for Type {
     fn tile(&self) -> Option<(Elem, Shape)> {
@@ -24,7 +24,7 @@ impl Typed for Type {
     fn memref(&self) -> Option<&MemRef> {
         if let Type::MemRef(memref) = self { Some(memref) } else { None }
     }
-    fn view(&self) -> Option<&base::tile::View> {
+    fn view(&self) -> Option<&vocabulary::tile::View> {
         if let Type::View(view) = self { Some(view) } else { None }
     }
 }

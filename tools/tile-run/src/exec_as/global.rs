@@ -7,13 +7,14 @@ use crate::exec::{Env, Results};
 use crate::tile::shape::{from_bytes, to_bytes};
 use crate::tile::{Tile, memory_bits};
 use crate::value::{View, padding_bits};
-use base::arith::Lanes;
 use base::diag::Result;
-use base::memory::{MemoryOrdering, Order};
-use base::tile::{Elem, ViewKind};
-use base::{Op as OpId, Scalar, Value as Id};
+use base::{Op as OpId, Value as Id};
+use numerics::Scalar;
+use numerics::arith::Lanes;
 use tileas::layout::Strides;
 use tileas::{CopyAtom, Op};
+use vocabulary::memory::{MemoryOrdering, Order};
+use vocabulary::tile::{Elem, ViewKind};
 
 /// Where an element is in memory, and whether it is the upper half of that byte; none outside a tensor or where a mask is false.
 pub(super) type Spot = Option<(u64, bool)>;

@@ -23,10 +23,8 @@ use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core;
 use crate::tile::Tile;
 use crate::value::Value;
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::tile::{Elem, Shape};
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
 use combine::{Exchange, Groups, Lines};
 use smallvec::smallvec;
@@ -34,6 +32,8 @@ use spread::Spread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Elem, Shape};
 
 /// The ops of a format that extends `.as`.
 pub(crate) trait Step: Operation + Sync {
@@ -272,7 +272,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
 
     /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
-        use base::memory::MemoryOrdering::Weak;
+        use vocabulary::memory::MemoryOrdering::Weak;
         self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.step() {
             StepKind::Program(kind) => match kind {
                 Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,

@@ -5,14 +5,14 @@ use super::shared::{buffer_lanes, bytes};
 use super::{SpreadProgram, Step};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, product};
-use base::arith::Signedness;
 use base::diag::Result;
-use base::tile::Shape;
 use base::{Op as OpId, Value as Id};
+use numerics::arith::Signedness;
 use std::collections::BTreeSet;
 use tileas::layout::{LANE_BITS, Strides};
 use tileas::mma::{self, Bit, Fragment, SyncAtom};
 use tileas::{Buffer, MmaAtom, Op};
+use vocabulary::tile::Shape;
 
 /// The extents of a product: of both operands and the accumulator, which may have a batch dimension in front.
 struct Extents([Shape; 3]);

@@ -5,11 +5,12 @@ use crate::exec::combine::Body;
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
 use crate::value::Value;
-use base::arith::{Lanes, Word};
 use base::diag::Result;
-use base::tile::Shape;
-use base::{Op as OpId, Region, Value as Id, each_lanes};
+use base::{Op as OpId, Region, Value as Id};
+use numerics::arith::{Lanes, Word};
+use numerics::each_lanes;
 use tileas::Op;
+use vocabulary::tile::Shape;
 
 fn parts(kind: &Op) -> (&[Id], usize, Region) {
     match kind {

@@ -4,9 +4,9 @@
 //! without memory, and a layout that asks for more is refused.
 
 use super::spread::Spread;
-use base::core_ops::Core;
 use tileas::Route;
 use tileas::layout::{LANE_BITS, Strides};
+use vocabulary::core_ops::Core;
 
 /// For each slot of the result the slot of the operand.
 pub(crate) fn plan(from: &Spread, to: &Spread, route: Route, source: impl Fn(u32) -> u32) -> Result<Vec<u32>, String> {

@@ -6,12 +6,12 @@ use super::{SpreadProgram, Step};
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
 use crate::tile::shape::{from_bytes, to_bytes};
-use base::arith::Lanes;
 use base::diag::{Diagnostic, Result};
-use base::tile::Elem;
 use base::{Op as OpId, Value as Id};
+use numerics::arith::Lanes;
 use tileas::layout::solve;
 use tileas::{Buffer, BufferInfo, BufferSpace, CopyAtom, Op};
+use vocabulary::tile::Elem;
 
 /// Where a buffer lies in the block's memory.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub(super) fn bytes(elem: Elem) -> usize {
 pub(crate) fn apart<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<Place> {
     let mut base = 0;
     let place = |info: &BufferInfo| {
-        let place = Place { base, bytes: base::tile::element_count(&info.shape) * bytes(info.elem), depth: 1 };
+        let place = Place { base, bytes: vocabulary::tile::element_count(&info.shape) * bytes(info.elem), depth: 1 };
         base = place.end().next_multiple_of(1024);
         place
     };

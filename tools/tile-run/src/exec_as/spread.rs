@@ -5,10 +5,10 @@
 //! on what it holds itself.
 
 use crate::tile::Tile;
-use base::arith::Lanes;
-use base::tile::{Elem, Shape};
+use numerics::arith::Lanes;
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, apply};
+use vocabulary::tile::{Elem, Shape};
 
 /// Slots of one tile in all threads.
 const MOST_SLOTS: usize = 1 << 24;
@@ -105,7 +105,7 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Scalar;
+    use numerics::Scalar;
 
     fn layout() -> Layout {
         Layout { register: vec![4], lane: vec![1, 2, 8, 16, 0], warp: vec![32, 0] }

@@ -5,8 +5,8 @@ use crate::exec::Env;
 use crate::tile::{self, Tile, product, shape};
 use base::Op as OpId;
 use base::Value as Id;
-use base::arith::{Binary, Compare, Convert, Fma, Unary};
 use base::diag::{Diagnostic, Result};
+use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
@@ -131,7 +131,7 @@ impl TileProgram<'_> {
 
     /// Ops that move elements.
     pub(super) fn reshaped(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
-        let result = |env: &Env<'_>, f: fn(&Tile, base::tile::Shape) -> Tile, x: &Id| f(env.tile(*x), self.result_type(op).0);
+        let result = |env: &Env<'_>, f: fn(&Tile, vocabulary::tile::Shape) -> Tile, x: &Id| f(env.tile(*x), self.result_type(op).0);
         let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
         let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
         Ok(Some(match kind {

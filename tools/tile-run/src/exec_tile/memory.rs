@@ -6,13 +6,13 @@ use crate::exec::{Env, Results};
 use crate::tile::{Tile, memory_bits};
 use crate::value::Value;
 use crate::world::START;
-use base::core_ops::Fact;
 use base::diag::Result;
-use base::memory::{MemoryOrdering, MemoryScope};
-use base::tile::Elem;
 use base::{Op as OpId, Value as Id};
 use smallvec::smallvec;
 use tileir::{Attribute, Op};
+use vocabulary::core_ops::Fact;
+use vocabulary::memory::{MemoryOrdering, MemoryScope};
+use vocabulary::tile::Elem;
 
 impl TileProgram<'_> {
     /// None when the op is not one of these.

@@ -10,13 +10,14 @@ use crate::tile::Tile;
 use crate::value::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::tile::{Elem, Shape, Space};
-use base::{Body, DebugInfo, Op as OpId, Scalar, Value as Id};
+use base::{Body, DebugInfo, Op as OpId, Value as Id};
+use numerics::Scalar;
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use tileir::enums::Direction;
 use tileir::ops::Effects;
 use tileir::{Element, Function, Module, Op, Type, TypeId};
+use vocabulary::tile::{Elem, Shape, Space};
 
 pub(crate) struct TileProgram<'a> {
     module: &'a Module,
@@ -41,13 +42,13 @@ impl<'a> TileProgram<'a> {
         let (shape, elem) = self.tile_type(ty);
         Some(match self.module.splat(*value, ty) {
             Some(bits) => Tile::splat(shape, elem, bits),
-            None => Tile::new(shape, elem, base::arith::Lanes::collect(elem.carrier(), self.module.elements(*value, ty))),
+            None => Tile::new(shape, elem, numerics::arith::Lanes::collect(elem.carrier(), self.module.elements(*value, ty))),
         })
     }
 
     /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
-        use base::memory::MemoryOrdering::Weak;
+        use vocabulary::memory::MemoryOrdering::Weak;
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
             Op::AtomicCASTko { .. } | Op::AtomicRMWTko { .. } | Op::AtomicRedViewTko { .. } | Op::Alloca { global: true, .. } => {
                 true

@@ -4,12 +4,12 @@ use super::{TileProgram, integer};
 use crate::exec::{Env, Results};
 use crate::value::{Tensor, Value, View};
 use base::diag::Result;
-use base::tile::ViewKind;
 use base::{Op as OpId, Value as Id};
 use smallvec::smallvec;
 use std::sync::Arc;
 use tileir::types::DYNAMIC;
 use tileir::{Op, Type};
+use vocabulary::tile::ViewKind;
 
 impl TileProgram<'_> {
     pub(super) fn view_op(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Results> {

@@ -4,10 +4,10 @@
 //! and in which errors grow slowly. A scan runs in order. Identities are not folded in; extents are at least 1.
 
 use super::Tile;
-use base::arith::{Lanes, Word};
 use base::diag::Result;
-use base::each_lanes;
-use base::tile::{Elem, Shape, element_count};
+use numerics::arith::{Lanes, Word};
+use numerics::each_lanes;
+use vocabulary::tile::{Elem, Shape, element_count};
 
 /// Computes the body for many elements at once. It is given and gives one-dimensional tiles: for each operand the elements and
 /// the accumulators, alternating.
@@ -99,8 +99,8 @@ fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, place: usize) {
 mod tests {
     use super::*;
     use crate::tile;
-    use base::Scalar;
-    use base::arith::{Binary, Overflow};
+    use numerics::Scalar;
+    use numerics::arith::{Binary, Overflow};
 
     const I32: Elem = Elem::Scalar(Scalar::I32);
 

@@ -4,11 +4,11 @@ pub(crate) mod fold;
 pub(crate) mod product;
 pub(crate) mod shape;
 
-use base::arith::{Binary, Compare, Convert, Fma, Lanes, Unary};
-use base::tile::{Elem, Shape, element_count};
-use base::{Scalar, each_lanes};
+use numerics::arith::{Binary, Compare, Convert, Fma, Lanes, Unary};
+use numerics::{Scalar, each_lanes};
 use std::borrow::Cow;
 use std::sync::Arc;
+use vocabulary::tile::{Elem, Shape, element_count};
 
 /// Cheap to copy: the elements are shared.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +93,7 @@ pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
     let right = match op {
         // The power is any integer type and counts as signed.
         Binary::PowI if b.carrier() != Scalar::I64 => {
-            let extend = Convert::ExtI { signedness: base::arith::Signedness::Signed };
+            let extend = Convert::ExtI { signedness: numerics::arith::Signedness::Signed };
             Cow::Owned(extend.along(b.carrier(), Scalar::I64, &b.repeated(n)))
         }
         _ => b.repeated(n),
@@ -122,7 +122,7 @@ pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
     let n = wide.count();
     let cond = cond.repeated(n);
     let Lanes::W8(cond) = &*cond else { panic!("a condition is i1") };
-    fn pick<W: base::arith::Word>(cond: &[u8], yes: &[W], no: &Lanes) -> Lanes {
+    fn pick<W: numerics::arith::Word>(cond: &[u8], yes: &[W], no: &Lanes) -> Lanes {
         let no = W::of(no).expect("both sides of a select have one type");
         W::lanes(cond.iter().zip(yes.iter().zip(no)).map(|(cond, (yes, no))| if cond & 1 == 1 { *yes } else { *no }).collect())
     }

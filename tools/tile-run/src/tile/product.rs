@@ -2,9 +2,9 @@
 //! rounded), and is rounded once to a narrower accumulator at the end; integers wrap.
 
 use super::Tile;
-use base::Scalar;
-use base::arith::{Convert, Lanes, Rounding, Signedness};
-use base::tile::Elem;
+use numerics::Scalar;
+use numerics::arith::{Convert, Lanes, Rounding, Signedness};
+use vocabulary::tile::Elem;
 
 /// Extents of a product, with a batch of 1 where the tiles are two-dimensional.
 struct Extents {
@@ -129,15 +129,15 @@ pub(crate) fn scaled_product(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::tile::Shape;
+    use vocabulary::tile::Shape;
 
     fn tile(shape: &[u32], ty: Scalar, value: impl Fn(usize) -> f64) -> Tile {
-        let encode = |value| base::float::encode(ty, value, Rounding::NearestEven, base::float::Overflow::Ieee);
-        let count = base::tile::element_count(shape);
+        let encode = |value| numerics::float::encode(ty, value, Rounding::NearestEven, numerics::float::Overflow::Ieee);
+        let count = vocabulary::tile::element_count(shape);
         Tile::new(Shape::from_slice(shape), Elem::Scalar(ty), Lanes::collect(ty, (0..count).map(|i| encode(value(i)))))
     }
     fn values(x: &Tile) -> Vec<f64> {
-        x.lanes().iter().map(|bits| base::float::decode(x.carrier(), bits)).collect()
+        x.lanes().iter().map(|bits| numerics::float::decode(x.carrier(), bits)).collect()
     }
 
     #[test]

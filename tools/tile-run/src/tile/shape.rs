@@ -1,9 +1,9 @@
 //! Operations that move elements and compute nothing.
 
 use super::Tile;
-use base::arith::{Lanes, Word};
-use base::each_lanes;
-use base::tile::{Elem, Shape, element_count};
+use numerics::arith::{Lanes, Word};
+use numerics::each_lanes;
+use vocabulary::tile::{Elem, Shape, element_count};
 
 /// How many elements apart neighbours along each dimension are, row by row.
 pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
@@ -157,7 +157,7 @@ pub(crate) fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Scalar;
+    use numerics::Scalar;
 
     const I8: Elem = Elem::Scalar(Scalar::I8);
 

@@ -4,14 +4,15 @@
 //! then on. A read must find the data of its own iteration there for everyone; a copy must not meet a slot that someone may still
 //! read. A product of warp groups sees only what was fenced before the barrier, and reads until it is waited for. Scalars are computed as far as they depend only on loop counters; what tiles hold plays no part.
 
-use base::core_ops::Core;
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{Op as OpId, Operation};
-use base::tile::Dense;
-use base::{Block, File, Region, Scalar, Value};
+use base::{Block, File, Region, Value};
+use numerics::Scalar;
 use sched::{Function, Module, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tileas::{Buffer, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
 
 /// Plays every function that has a schedule, for no iterations up to twice as many as its stages, and some more.
 pub(crate) fn tokens(file: &File<Module>) -> Result<()> {

@@ -3,9 +3,9 @@
 use super::Folded;
 use crate::passes::edit::Edit;
 use base::Value;
-use base::core_ops::Core;
 use base::ir::Op as OpId;
 use tileaa::{Op, Type};
+use vocabulary::core_ops::Core;
 
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     match kind {

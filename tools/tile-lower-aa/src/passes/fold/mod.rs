@@ -10,10 +10,10 @@ mod shapes;
 
 use super::edit::Edit;
 use base::Value;
-use base::core_ops::Core;
 use base::ir::Op as OpId;
-use base::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem, Shape};
 
 /// Folds meet folds; this many rounds are enough for what people write.
 const ROUNDS: usize = 8;

@@ -2,10 +2,11 @@
 
 use super::{Folded, Place, splat};
 use crate::passes::edit::Edit;
-use base::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
-use base::core_ops::Core;
-use base::tile::{Dense, Elem};
-use base::{Scalar, Value};
+use base::Value;
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem};
 
 pub(super) fn fold(edit: &mut Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
     match *core {

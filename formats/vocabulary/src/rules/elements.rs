@@ -1,8 +1,8 @@
 //! The elements that each operation is defined on.
 
-use crate::Scalar;
-use crate::arith::{Binary, Convert, Rounding, Unary};
 use crate::tile::{Elem, Space};
+use numerics::Scalar;
+use numerics::arith::{Binary, Convert, Rounding, Unary};
 
 pub fn is_ptr(elem: Elem) -> bool {
     matches!(elem, Elem::Ptr { .. })

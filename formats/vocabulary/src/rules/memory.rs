@@ -1,10 +1,11 @@
 //! What accesses to memory and products have in common in all formats.
 
 use super::{MiddleType, Rule, Seen, Uses, require};
-use crate::ir::Operation;
 use crate::memory::{AtomicMode, MemoryOrdering, Order};
 use crate::tile::{Elem, View, ViewKind};
-use crate::{Scalar, Value};
+use base::Value;
+use base::ir::Operation;
+use numerics::Scalar;
 
 /// How a load, a store and an atomic access can be ordered.
 pub const LOADED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Acquire];

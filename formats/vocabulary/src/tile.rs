@@ -1,8 +1,9 @@
 //! Tiles, pointers, strided memory and views as the middle formats (`.aa`, `.as`, `.sched`) type them.
 
 use crate::memory::Padding;
-use crate::text::TypeText;
-use crate::{Loc, Scalar};
+use base::Loc;
+use base::text::TypeText;
+use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 

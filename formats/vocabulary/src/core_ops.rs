@@ -3,11 +3,11 @@
 //! Each of those formats has an op enum with the variant `Core(Core)`, which leaves no trace in the text. Types differ from
 //! format to format (in `.as` a tile has a layout), and are those of the results.
 
-use crate::arith;
-use crate::ir::{Region, Value};
 use crate::tile::{Dense, ViewKind};
+use base::ir::{Region, Value};
+use numerics::arith;
 
-crate::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MemoryScope, crate::memory::Order }
+base::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MemoryScope, crate::memory::Order }
 
 /// What an `assume` op promises of its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -21,7 +21,7 @@ pub enum Fact {
     SameElements { groups: Vec<i64> },
 }
 
-crate::ops! {
+base::ops! {
     /// The shared ops.
     pub enum Core {
         Constant "constant" { value: Dense },

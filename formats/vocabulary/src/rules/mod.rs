@@ -19,10 +19,11 @@ pub use nesting::Nesting;
 pub use types::{extents, is_permutation, well_formed};
 
 use crate::core_ops::Core;
-use crate::ir::{Op as OpId, OpNode, Operation};
-use crate::text::TypeText;
 use crate::tile::{Elem, Global, MemRef, Space, View};
-use crate::{Body, Region, Scalar, Value};
+use base::ir::{Op as OpId, OpNode, Operation};
+use base::text::TypeText;
+use base::{Body, Region, Value};
+use numerics::Scalar;
 
 /// What a rule says when it is broken.
 pub type Rule = Result<(), String>;

@@ -3,11 +3,12 @@
 use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, space_of, unary_on};
 use super::types::is_permutation;
 use super::{MiddleType, Rule, Seen, Uses, require};
-use crate::arith::{Binary, Compare};
 use crate::core_ops::{Core, Fact};
-use crate::ir::Operation;
 use crate::tile::{Dense, Elem, Space, element_count};
-use crate::{Scalar, Value};
+use base::Value;
+use base::ir::Operation;
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare};
 
 /// A broken rule about the elements an operation is defined on.
 fn wrong_element() -> String {

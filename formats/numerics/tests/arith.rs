@@ -1,9 +1,9 @@
 //! Element-wise arithmetic against independent oracles: all values where a type is small, random and special ones where it is
 //! not. Floats are compared with `rustc_apfloat`, integers with plain 128-bit arithmetic.
 
-use base::Scalar;
-use base::arith::{Binary, Compare, Convert, Fma, Overflow, Predicate, Rounding, Signedness, Unary};
-use base::float::nan;
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Convert, Fma, Overflow, Predicate, Rounding, Signedness, Unary};
+use numerics::float::nan;
 use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
 use rustc_apfloat::{Float, FloatConvert, Round};
 

@@ -3,8 +3,8 @@
 //! What is written reads back equal in every form, the same file always gives the same bytes, and no bytes whatever make a
 //! reader panic: they give a file or an error.
 
-use crate::envelope::{Form, MAGIC};
-use crate::{File, Payload};
+use base::envelope::{Form, MAGIC};
+use base::{File, Payload};
 use std::fmt::Debug;
 
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
@@ -22,7 +22,7 @@ pub fn hold<P: Payload + PartialEq + Debug>(bytes: &[u8]) -> File<P> {
     file
 }
 
-fn read<P: Payload>(bytes: &[u8]) -> crate::diag::Result<File<P>> {
+fn read<P: Payload>(bytes: &[u8]) -> base::diag::Result<File<P>> {
     File::read(bytes, "example")
 }
 
@@ -54,7 +54,7 @@ fn damage<P: Payload>(form: Form, bytes: &[u8]) {
     }
 }
 
-fn write_again<P: Payload>(result: crate::diag::Result<File<P>>) {
+fn write_again<P: Payload>(result: base::diag::Result<File<P>>) {
     if let Ok(file) = result {
         FORMS.iter().for_each(|form| drop(file.write(*form).expect("what was read can be written")));
     }

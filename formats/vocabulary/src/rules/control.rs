@@ -2,8 +2,8 @@
 
 use super::{MiddleOp, MiddleType, Nesting, Rule, Seen, described, require};
 use crate::core_ops::Core;
-use crate::ir::{Op as OpId, Region};
-use crate::{Body, Loc, Value};
+use base::ir::{Op as OpId, Region};
+use base::{Body, Loc, Value};
 
 /// Ops in each other, so that code may walk them by recursion.
 pub const MOST_NESTED: u32 = 256;

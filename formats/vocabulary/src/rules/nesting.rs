@@ -2,8 +2,8 @@
 
 use super::MiddleOp;
 use crate::core_ops::Core;
-use crate::ir::Op as OpId;
-use crate::{Body, Region};
+use base::ir::Op as OpId;
+use base::{Body, Region};
 
 /// For each op, by its id.
 pub struct Nesting {
