@@ -227,6 +227,30 @@ fn and_where_products_stay_in_flight() {
 }
 
 #[test]
+fn a_slot_that_a_product_in_flight_has_read_is_filled_behind_a_barrier() {
+    let kernel = Kernel::new(TALL, "sm_90");
+    // The product is issued after a copy.
+    let (text, product) = (kernel.analysis(), "stage: 3, cycle: 0) // mma_group");
+    assert!(text.contains(product) && !text.contains("stage: 0, cycle: 0)"), "{text}");
+    let late = text.replace(product, "stage: 3, cycle: 120)");
+    std::fs::write(kernel.path("analysis.sched"), late).expect("the folder takes files");
+    kernel.finish();
+    every_count(std::slice::from_ref(&kernel), 3, 2);
+    // Each warp waits for its own part of a product: without a barrier another one's may still read the slot.
+    let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
+    let mut lines: Vec<&str> = text.lines().collect();
+    let place = |lines: &[&str], op: &str| lines.iter().position(|line| line.contains(op)).expect("the loop has it");
+    let wait = place(&lines, "copy_wait(");
+    let moved: Vec<&str> = lines.drain(wait..wait + 3).collect();
+    assert!(moved[2].contains("barrier("), "{moved:?}");
+    let product = place(&lines, "mma_group(");
+    lines.splice(product..product, moved);
+    let ran = run("tile-sched", &["--verify-only", "-"], lines.join("\n").as_bytes());
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("overwritten before a barrier after its last read"), "{}", ran.stderr);
+}
+
+#[test]
 fn sums_too_large_for_shared_memory_are_moved_in_parts() {
     for_each(&["sm_80", "sm_90"], |target| Kernel::new(WIDE, target).check(2));
 }

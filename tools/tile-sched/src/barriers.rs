@@ -3,8 +3,8 @@
 //!
 //! Requires: placements. Establishes: on every path, a barrier stands between such accesses, and before it a wait for the copies
 //! that no pipelined loop waits for itself. Every op is taken to be executed by all threads of the block; a barrier is put as
-//! late as possible, directly before the second access. Accesses to different slots of a ring do not meet: which iteration an
-//! op of a pipelined loop works for is known from [`Marks`].
+//! late as possible, directly before the second access. A product in flight reads until each warp has waited for it. Accesses to
+//! different slots of a ring do not meet: which iteration an op of a pipelined loop works for is known from [`Marks`].
 
 use crate::hazards::{Touch, touches};
 use crate::materialize::{Marks, Part};
@@ -51,6 +51,13 @@ impl Pass<'_> {
         touches(&self.function.body.ops[op].kind).into_iter().map(|touch| Access { touch, iteration }).collect()
     }
 
+    /// What other warps may do until the next barrier, because of an op: its accesses, and the reads of products it has waited for.
+    fn left_by(&self, op: OpId) -> Vec<Access> {
+        let iteration = self.marks.iterations.get(&op).copied();
+        let freed = self.marks.freed.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
+        self.accesses(op).into_iter().chain(freed.map(|touch| Access { touch, iteration })).collect()
+    }
+
     /// Places the barriers of a region that starts with `pending` accesses since the last barrier; returns those at its end.
     fn region(&mut self, region: Region, mut pending: Vec<Access>) -> Vec<Access> {
         let block = self.function.body.block_of(region);
@@ -68,7 +75,7 @@ impl Pass<'_> {
                 pending.clear();
                 self.ordering.barrier();
             }
-            pending.extend(now);
+            pending.extend(self.left_by(op));
             let regions = self.function.body.ops[op].kind.regions();
             if !regions.is_empty() {
                 pending = self.inner(op, &regions, pending);
@@ -97,7 +104,7 @@ impl Pass<'_> {
         if is_loop {
             // A round starts with what the round before left; without its barriers that is all its accesses.
             let all: Vec<OpId> = regions.iter().flat_map(|region| body.walk(*region)).collect();
-            start.extend(all.into_iter().flat_map(|op| self.accesses(op)).map(Access::before));
+            start.extend(all.into_iter().flat_map(|op| self.left_by(op)).map(Access::before));
         }
         let mut end = if is_loop { pending } else { Vec::new() };
         // A barrier inside may not have been met when the op ends: what is known before it holds after it.

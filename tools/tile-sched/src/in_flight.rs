@@ -12,8 +12,16 @@ use sched::{Function, LoopSchedule, Op};
 use std::collections::BTreeSet;
 use tileas::Buffer;
 
-/// The products of a loop's body, each with the number of the value that it carries.
-pub(crate) fn products(function: &Function, block: Block) -> Vec<(OpId, usize)> {
+/// A product that a loop leaves in flight.
+pub(crate) struct Product {
+    pub(crate) op: OpId,
+    /// The number of the value that it carries.
+    pub(crate) carried: usize,
+    pub(crate) reads: Vec<Buffer>,
+}
+
+/// The products of a loop's body.
+pub(crate) fn products(function: &Function, block: Block) -> Vec<Product> {
     let body = &function.body;
     let args = &body.blocks[block].args;
     let Some(end) = body.terminator(block) else { return Vec::new() };
@@ -25,19 +33,20 @@ pub(crate) fn products(function: &Function, block: Block) -> Vec<(OpId, usize)> 
     let ops = &body.blocks[block].ops;
     let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
     let touched: Vec<Touch> = ops.iter().copied().chain(inside).flat_map(|op| touches(&body.ops[op].kind)).collect();
-    let carried = |&op: &OpId| {
+    let product = |&op: &OpId| {
         let Op::Core(tileas::Op::MmaGroup { lhs: None, lhs_buffer, rhs, acc, .. }) = &body.ops[op].kind else { return None };
-        if lhs_buffer.iter().chain([rhs]).any(|buffer| touched.contains(&Touch::Write(*buffer))) {
+        let reads: Vec<Buffer> = lhs_buffer.iter().chain([rhs]).copied().collect();
+        if reads.iter().any(|buffer| touched.contains(&Touch::Write(*buffer))) {
             return None;
         }
         let sums = body.result(op);
-        let number = args.iter().skip(1).position(|arg| arg == acc)?;
+        let carried = args.iter().skip(1).position(|arg| arg == acc)?;
         // Halves are packed and taken apart by instructions, which would touch them.
         let whole = body.ty(sums).elem().map(|elem| elem.carrier()) == Some(Scalar::F32);
-        let alone = nexts.get(number) == Some(&sums) && uses(sums) == 1 && uses(*acc) == 1;
-        (whole && alone).then_some((op, number))
+        let alone = nexts.get(carried) == Some(&sums) && uses(sums) == 1 && uses(*acc) == 1;
+        (whole && alone).then_some(Product { op, carried, reads })
     };
-    ops.iter().filter_map(carried).collect()
+    ops.iter().filter_map(product).collect()
 }
 
 /// Whether every copy to a buffer that such products read runs ahead: in its own iteration it would meet the product before.
@@ -51,9 +60,5 @@ pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool 
 
 /// The buffers that such products read.
 pub(crate) fn read(function: &Function, block: Block) -> BTreeSet<Buffer> {
-    let of_product = |(op, _): (OpId, usize)| match &function.body.ops[op].kind {
-        Op::Core(tileas::Op::MmaGroup { lhs_buffer, rhs, .. }) => lhs_buffer.iter().chain([rhs]).copied().collect(),
-        _ => Vec::new(),
-    };
-    products(function, block).into_iter().flat_map(of_product).collect()
+    products(function, block).into_iter().flat_map(|product| product.reads).collect()
 }

@@ -6,7 +6,8 @@
 //! so that how many groups may be unfinished when an iteration needs its data is a constant.
 //!
 //! A product of warp groups that may stay in flight is waited for when that of the next iteration was issued, the last one after the
-//! loop.
+//! loop. Each warp waits for its own part of it: what the product has read can be overwritten behind the barrier after that wait,
+//! which is the one before the next reads. So the copies of such a loop come behind that barrier.
 //!
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; `select_slot` before every use of a ring. Other barriers are for [`crate::barriers`] to place.
@@ -30,6 +31,8 @@ use vocabulary::tile::{Dense, Elem, element_count};
 pub(crate) struct Marks {
     pub(crate) iterations: BTreeMap<OpId, i32>,
     pub(crate) loops: BTreeMap<OpId, Part>,
+    /// What the products that a `group_wait` waits for have read: only from there on they do so no more.
+    pub(crate) freed: BTreeMap<OpId, Vec<Buffer>>,
 }
 
 /// Which part of a pipelined loop a `for` is.
@@ -81,8 +84,8 @@ struct Plan {
     order: Vec<OpId>,
     copies: Vec<Copy>,
     once: bool,
-    /// Products that stay in flight until those of the next iteration are, with the number of the value they carry.
-    in_flight: Vec<(OpId, usize)>,
+    /// Products that stay in flight until those of the next iteration are.
+    in_flight: Vec<in_flight::Product>,
 }
 
 impl Plan {
@@ -109,6 +112,11 @@ impl Plan {
 
     fn furthest(&self) -> u32 {
         self.copies.iter().map(|copy| copy.ahead).max().unwrap_or(0)
+    }
+
+    /// The copies that run ahead.
+    fn fetched_early(&self) -> Vec<usize> {
+        (0..self.copies.len()).filter(|i| self.copies[*i].ahead > 0).collect()
     }
 
     /// How many groups may be unfinished when the data of a copy is needed after `issued` groups of the same iteration.
@@ -178,9 +186,11 @@ impl Weaver<'_> {
             let next = *results.last().expect("the next index is carried");
             results = self.part(&frame, Part::Rest, [next, upper], &results, &rings);
         }
-        let left: Vec<Value> = self.plan.in_flight.iter().map(|(_, number)| results[*number]).collect();
+        let left: Vec<Value> = self.plan.in_flight.iter().map(|product| results[product.carried]).collect();
         if !left.is_empty() {
-            self.append(Op::GroupWait { pending: 0, sums: left }, []);
+            let wait = self.append(Op::GroupWait { pending: 0, sums: left }, []);
+            let reads = self.plan.in_flight.iter().flat_map(|product| product.reads.clone());
+            self.marks.freed.insert(wait, reads.collect());
         }
         // In the place of the loop.
         let old = self.body.ops[for_op].results.clone();
@@ -304,6 +314,9 @@ impl Weaver<'_> {
         let mut ready = BTreeSet::new();
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
+                if copy.ahead > 0 && plan.in_flight.iter().any(|product| product.reads.contains(&copy.buffer)) {
+                    self.wait_for(&plan.fetched_early(), issued, &mut ready);
+                }
                 self.scheduled_copy(frame, part, copy, counter, rings, map);
                 self.commit();
                 issued += 1;
@@ -314,23 +327,28 @@ impl Weaver<'_> {
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
                 // What was fetched in earlier iterations is waited for at once.
-                let early = (0..plan.copies.len()).filter(|i| plan.copies[*i].ahead > 0);
-                let waited: BTreeSet<usize> = needed.iter().copied().chain(early).filter(|i| !ready.contains(i)).collect();
-                let pending = waited.iter().map(|i| plan.pending(*i, issued)).min().expect("one is needed");
-                self.append(Op::CopyWait { pending }, []);
-                let barrier = Op::Barrier { id: 0, threads: self.threads };
-                self.append(barrier, []);
-                ready.extend(waited);
+                let all: Vec<usize> = needed.iter().copied().chain(plan.fetched_early()).collect();
+                self.wait_for(&all, issued, &mut ready);
             }
             for copy in needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0) {
                 let ring = self.ring(rings, copy);
                 self.append(Op::SelectSlot { buffer: copy.buffer, slot: ring.read }, []);
             }
             self.clone_op(op, map);
-            if plan.in_flight.iter().any(|(product, _)| *product == op) {
-                self.stays_in_flight();
+            if let Some(product) = plan.in_flight.iter().find(|product| product.op == op) {
+                self.stays_in_flight(&product.reads);
             }
         }
+    }
+
+    /// Waits, with a barrier, for copies that are not ready yet, after `issued` groups of the same iteration.
+    fn wait_for(&mut self, copies: &[usize], issued: usize, ready: &mut BTreeSet<usize>) {
+        let waited = copies.iter().filter(|i| !ready.contains(i));
+        let Some(pending) = waited.map(|i| self.plan.pending(*i, issued)).min() else { return };
+        self.append(Op::CopyWait { pending }, []);
+        let barrier = Op::Barrier { id: 0, threads: self.threads };
+        self.append(barrier, []);
+        ready.extend(copies);
     }
 
     fn ring<'r>(&self, rings: &'r [Ring], copy: &Copy) -> &'r Ring {
@@ -339,12 +357,14 @@ impl Weaver<'_> {
     }
 
     /// The product just written need not be complete; that of the iteration before must be.
-    fn stays_in_flight(&mut self) {
+    fn stays_in_flight(&mut self, reads: &[Buffer]) {
         let product = *self.out.last().expect("a product was written");
         if let Op::Core(tileas::Op::MmaGroup { in_flight, .. }) = &mut self.body.ops[product].kind {
             *in_flight = true;
         }
-        self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
+        let wait = self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
+        self.marks.freed.insert(wait, reads.to_vec());
+        self.marks.iterations.insert(wait, -1);
     }
 
     fn scheduled_copy(&mut self, frame: &Frame, part: Part, copy: &Copy, counter: Value, rings: &[Ring], map: &mut Map) {

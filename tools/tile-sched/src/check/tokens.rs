@@ -2,7 +2,8 @@
 //!
 //! A slot's data is on its way until the thread has waited for its group, its own until the next barrier, and everyone's from
 //! then on. A read must find the data of its own iteration there for everyone; a copy must not meet a slot that someone may still
-//! read. A product of warp groups sees only what was fenced before the barrier, and reads until it is waited for. Scalars are computed as far as they depend only on loop counters; what tiles hold plays no part.
+//! read. A product of warp groups sees only what was fenced before the barrier, and reads until the first barrier after it was
+//! waited for. Scalars are computed as far as they depend only on loop counters; what tiles hold plays no part.
 
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{Op as OpId, Operation};
@@ -287,7 +288,9 @@ impl Game<'_> {
 
     fn group_wait(&mut self, pending: usize) {
         let done = self.state.in_flight.len().saturating_sub(pending);
-        self.state.in_flight.drain(..done);
+        // Each warp has waited for itself: until a barrier another one's part of the product may still read.
+        let read = self.state.in_flight.drain(..done).flat_map(|(_, slots)| slots);
+        self.state.read.extend(read);
     }
 
     fn nothing_is_left(&self) -> Outcome<()> {
