@@ -197,7 +197,18 @@ impl Unary {
 }
 
 impl Binary {
-    fn is_int(self) -> bool {
+    /// Whether the operands may be swapped, but for the bits of a NaN.
+    pub fn is_commutative(self) -> bool {
+        use Binary::*;
+        match self {
+            AddF { .. } | MulF { .. } | MaxF { .. } | MinF { .. } => true,
+            AddI { .. } | MulI { .. } | MulHiU | MaxI { .. } | MinI { .. } | And | Or | Xor => true,
+            SubF { .. } | DivF { .. } | RemF | PowF | PowI | Atan2 => false,
+            SubI { .. } | DivI { .. } | RemI { .. } | ShL { .. } | ShR { .. } => false,
+        }
+    }
+
+    pub fn is_int(self) -> bool {
         match self {
             Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. } | Binary::DivF { .. } | Binary::RemF => false,
             Binary::MaxF { .. } | Binary::MinF { .. } | Binary::PowF | Binary::PowI | Binary::Atan2 => false,

@@ -40,10 +40,12 @@ base::ops! {
         /// Compares bits. Results: the old elements, token.
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
 
-        /// Combines the elements along `dim`; the body takes (element, accumulator) of each operand in turn and yields the
-        /// new accumulators. It is associative, and the identities may be folded in anywhere.
+        /// Combines the elements along `dim`. The body takes for each operand a left and a right value, each an element or the
+        /// result of a combination, and yields one; the left one begins at a lower index. It is associative, elements may be
+        /// combined in any order but for that, and the identities may be folded in anywhere.
         Reduce "reduce" { operands: Vec<Value>, dim: u32, identities: Vec<Identity>, body: Region },
-        /// Inclusive prefixes along `dim`, from the end when `reverse`.
+        /// Inclusive prefixes along `dim`, from the end when `reverse`. The body takes for each operand what came before (left:
+        /// from lower indices, or with `reverse` from higher ones) and what follows it, and yields both together.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, identities: Vec<Identity>, body: Region },
         /// `acc + lhs * rhs`, with an optional leading batch dimension. Integer operands are signed as said.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, fast_acc: bool },

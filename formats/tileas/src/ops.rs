@@ -92,12 +92,13 @@ base::ops! {
         SharedScatter "shared_scatter" { x: Value, buffer: Buffer, index: Value },
 
         /// Combines the registers of each thread along `dim`; the result has as many elements along it as there are threads in
-        /// line. The body takes (element, accumulator) of each operand in turn.
+        /// line. The body takes for each operand a left and a right value; the left one is of the lower registers.
         ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region },
-        /// Combines over the lanes that share everything but `dim`; every one of them gets the result.
+        /// Combines over the lanes that share everything but `dim`, those with the highest numbers first; left is the value of
+        /// the lower lane. Every one of them gets the result.
         ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region },
         /// Inclusive prefixes along `dim`, from the end when `reverse`. The dimension lies in registers and lanes only, its low
-        /// bits in registers. The body takes (element, accumulator) of each operand in turn.
+        /// bits in registers. The body takes for each operand what came before and what follows it.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
 
         /// `acc + lhs * rhs` (with an optional leading batch dimension), each thread multiplying and adding for its own

@@ -145,8 +145,8 @@ impl Generator {
         let scalar = Kind::new(kind.scalar, &[]);
         let ty = self.build.tile(&scalar);
         let (body, args, before) = self.build.region(&[ty; 4]);
-        let [a, b, c, d] = [args[0], args[2], args[1], args[3]];
-        // First `a x + b`, then `c x + d`.
+        // First the step on the left, `a x + b`, then `c x + d`.
+        let [a, c, b, d] = args[..] else { unreachable!("a left and a right value of each operand") };
         let factor = self.build.times(&scalar, a, c);
         let carried = self.build.times(&scalar, b, c);
         let added = self.build.plus(&scalar, carried, d);

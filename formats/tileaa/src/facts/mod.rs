@@ -211,12 +211,9 @@ impl Deriver<'_> {
                     self.flow(values, &target.results);
                 }
             }
-            Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => {
-                for (pair, operand) in args(*body).chunks(2).zip(operands) {
-                    let element = self.info(*operand).and_then(|info| transfer::element(function.body.ty(*operand), info));
-                    self.set(pair[0], element);
-                    self.set(pair[1], self.unknown(pair[1]));
-                }
+            Op::Reduce { body, .. } | Op::Scan { body, .. } => {
+                // Either side may be the result of a combination.
+                args(*body).iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
                 self.unknown_results(op);
             }
             Op::Core(Core::MemRefShape { memref }) => self.shape(op, *memref),

@@ -1,7 +1,6 @@
 //! What an op makes of the facts about its operands.
 
 use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
-use crate::Type;
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
 use vocabulary::core_ops::{Core, Fact};
@@ -412,9 +411,4 @@ fn remainder(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
         }
     }
     info
-}
-
-/// The facts about a scalar that takes the values of elements of a tile.
-pub(super) fn element(ty: &Type, info: &Info) -> Option<Info> {
-    ty.tile().map(|_| Info { range: info.range, divisor: info.divisor, axes: Default::default() })
 }

@@ -93,7 +93,7 @@ impl<O: MiddleOp, T: MiddleType> Regions<'_, O, T> {
         };
         let pairs = args.len() == 2 * operands.len()
             && args.chunks(2).zip(operands).all(|(pair, operand)| pair.iter().all(|arg| is_element(arg, operand)));
-        require(pairs, || "its body takes an element and an accumulator for each operand".into())
+        require(pairs, || "its body takes a left and a right element for each operand".into())
     }
 
     fn terminator(&self, op: OpId) -> Rule {
@@ -108,8 +108,8 @@ impl<O: MiddleOp, T: MiddleType> Regions<'_, O, T> {
                 Some((target, kind)) => match (kind.core(), kind.combination()) {
                     (Some(Core::If { .. }), _) => self.flow("yielded values", values, results(target)),
                     (_, Some((_, region))) => {
-                        let accumulators: Vec<Value> = self.args(region).iter().skip(1).step_by(2).copied().collect();
-                        self.flow("yielded values", values, &accumulators)
+                        let left: Vec<Value> = self.args(region).iter().step_by(2).copied().collect();
+                        self.flow("yielded values", values, &left)
                     }
                     _ => Err("only an if, reduce or scan is yielded to".into()),
                 },

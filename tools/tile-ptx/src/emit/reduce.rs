@@ -23,13 +23,13 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The new accumulators from one element and one accumulator of each operand.
-    fn combine(&mut self, body: Region, elements: &[Val<'c>], accumulators: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+    /// What the body makes of a left and a right value of each operand.
+    fn combine(&mut self, body: Region, left: &[Val<'c>], right: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let block = self.function.body.block_of(body);
         let args = self.function.body.blocks[block].args.clone();
         for (i, pair) in args.chunks(2).enumerate() {
-            self.set(pair[0], vec![elements[i]]);
-            self.set(pair[1], vec![accumulators[i]]);
+            self.set(pair[0], vec![left[i]]);
+            self.set(pair[1], vec![right[i]]);
         }
         let (last, ops) = self.function.body.blocks[block].ops.split_last().expect("a body ends in yield");
         for &op in ops {
@@ -52,8 +52,7 @@ impl<'c> Emitter<'c, '_> {
                 .map(|i| operands.iter().map(|operand| self.get(*operand)[base | scatter(i, &along)]).collect())
                 .collect();
             while row.len() > 1 {
-                let pairs: Vec<_> = row.chunks(2).map(|pair| (pair[1].clone(), pair[0].clone())).collect();
-                row = pairs.iter().map(|(element, accumulator)| self.combine(body, element, accumulator)).collect::<Result<_>>()?;
+                row = row.chunks(2).map(|pair| self.combine(body, &pair[0], &pair[1])).collect::<Result<_>>()?;
             }
             out.iter_mut().zip(&row[0]).for_each(|(out, value)| out.push(*value));
         }
@@ -63,6 +62,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Lanes exchange what they have, and those that meet combine it. The first lane of a group has what is lower on its left each
+    /// time; where sides matter, the others take its result.
     fn reduce_lanes(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
@@ -76,11 +77,17 @@ impl<'c> Emitter<'c, '_> {
                 row[0] = self.ir.intrinsic_value(name, &[], &[row[0], self.ir.const32(u32::MAX).into()]);
             }
         }
-        for bit in lanes.into_iter().filter(|_| at_once.is_none()) {
+        for bit in lanes.iter().filter(|_| at_once.is_none()) {
             for row in &mut rows {
                 let others: Vec<Val<'c>> =
                     row.iter().zip(&elems).map(|(value, elem)| self.butterfly(*value, *elem, 1 << bit)).collect();
-                *row = self.combine(body, &others, row)?;
+                *row = self.combine(body, row, &others)?;
+            }
+        }
+        if !self.is_commutative(body) {
+            let group = lanes.iter().fold(0, |mask, bit| mask | 1 << bit);
+            for (value, elem) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&elems)) {
+                *value = self.first_of_group(*value, *elem, group);
             }
         }
         // The result has the same registers, perhaps numbered otherwise.
@@ -91,6 +98,18 @@ impl<'c> Emitter<'c, '_> {
             self.set(*result, registers);
         }
         Ok(())
+    }
+
+    /// Whether a body is seen to make the same of both sides in either order.
+    fn is_commutative(&self, body: Region) -> bool {
+        let program = &self.function.body;
+        let block = &program.blocks[program.block_of(body)];
+        let yields = block.ops.last().map(|op| base::ir::Operation::operands(&program.ops[*op].kind)).unwrap_or_default();
+        yields.iter().zip(block.args.chunks(2)).all(|(value, sides)| {
+            let op = program.defining_op(*value).map(|op| program.ops[op].kind.core());
+            let Some(Some(Core::Binary { kind, lhs, rhs })) = op else { return false };
+            kind.is_commutative() && ([*lhs, *rhs] == sides || [*rhs, *lhs] == sides)
+        })
     }
 
     /// The instruction that combines a whole warp's values as the body does, where the target has one.
@@ -166,13 +185,13 @@ impl<'c> Emitter<'c, '_> {
             let read = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
             let mut prefixes: Vec<Vec<Val<'c>>> = row.iter().map(read).collect();
             for i in 1..prefixes.len() {
-                prefixes[i] = self.combine(body, &prefixes[i].clone(), &prefixes[i - 1].clone())?;
+                prefixes[i] = self.combine(body, &prefixes[i - 1].clone(), &prefixes[i].clone())?;
             }
             if let Some(&first) = lanes.first() {
                 let last = prefixes.last().expect("a row has elements").clone();
                 let before = self.scan_lanes(body, &elems, last, first as u32, lanes.len() as u32, reverse)?;
                 for prefix in &mut prefixes {
-                    let joined = self.combine(body, prefix, &before.values)?;
+                    let joined = self.combine(body, &before.values, prefix)?;
                     let choose = |(joined, own): (Val<'c>, &Val<'c>)| self.ir.select(before.exists, joined, *own);
                     *prefix = joined.into_iter().zip(&*prefix).map(choose).collect();
                 }
@@ -212,7 +231,7 @@ impl<'c> Emitter<'c, '_> {
         let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, position, ir.const32(distance));
         for step in 0..bits {
             let earlier = shift(self, &totals, 1 << step);
-            let joined = self.combine(body, &totals, &earlier)?;
+            let joined = self.combine(body, &earlier, &totals)?;
             let exists = at_least(1 << step);
             totals = joined.into_iter().zip(&totals).map(|(joined, own)| ir.select(exists, joined, *own)).collect();
         }
@@ -225,6 +244,17 @@ impl<'c> Emitter<'c, '_> {
         let exchange = |word: Val<'c>| {
             let args = [ir.const32(u32::MAX).into(), word, ir.const32(mask).into(), ir.const32(31).into()];
             ir.intrinsic_value("llvm.nvvm.shfl.sync.bfly.i32", &[], &args)
+        };
+        self.by_words(value, elem, exchange)
+    }
+
+    /// The value of the lane whose number has zeros in the bits of `mask`.
+    fn first_of_group(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
+        let ir = self.ir;
+        let first = ir.and(self.thread, ir.const32(31 & !mask));
+        let exchange = |word: Val<'c>| {
+            let args = [ir.const32(u32::MAX).into(), word, first.into(), ir.const32(31).into()];
+            ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
         };
         self.by_words(value, elem, exchange)
     }

@@ -75,7 +75,8 @@ fn groups(from: &Spread, to: &Spread, squeeze: &Squeeze) -> Result<Groups, Strin
     Ok(Groups { size, slots })
 }
 
-/// A combination over lanes: for each step the slot that each slot meets, and where the results end up.
+/// A combination over lanes: for each step the slot that each slot meets (the lower number is the lower lane's), and where the
+/// results end up.
 pub(crate) struct Exchange {
     pub(crate) steps: Vec<Vec<u32>>,
     pub(crate) results: Vec<u32>,

@@ -1,7 +1,8 @@
 //! Reductions and scans along one dimension, over any body.
 //!
 //! A reduction combines neighbours pairwise, then neighbouring results, and so on: a fixed order that an associative body allows
-//! and in which errors grow slowly. A scan runs in order. Identities are not folded in; extents are at least 1.
+//! and in which errors grow slowly. What has the lower indices is the body's left argument. A scan runs in order, and what came
+//! before an element is left of it. Identities are not folded in; extents are at least 1.
 
 use super::Tile;
 use base::diag::Result;
@@ -9,8 +10,8 @@ use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 use vocabulary::tile::{Elem, Shape, element_count};
 
-/// Computes the body for many elements at once. It is given and gives one-dimensional tiles: for each operand the elements and
-/// the accumulators, alternating.
+/// Computes the body for many elements at once. It is given one-dimensional tiles, for each operand a left and a right one (of
+/// a scan: what came before, and the elements), and gives one for each operand.
 pub(crate) type Body<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
 
 /// A shape seen as (outer, along, inner) around the dimension.
@@ -53,8 +54,9 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, body: Body<'_>) -> Result<Ve
         let pairs = around.along / 2;
         let mut arguments = Vec::with_capacity(all.len() * 2);
         for tile in &all {
-            arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(|pair| 2 * pair + 1))));
-            arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(|pair| 2 * pair))));
+            for side in 0..2 {
+                arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(|pair| 2 * pair + side))));
+            }
         }
         all = body(arguments)?;
         around.along = pairs;
@@ -74,7 +76,7 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>)
         let elements = slice(place);
         let now = match running {
             None => elements,
-            Some(before) => body(elements.into_iter().zip(before).flat_map(|(element, sum)| [element, sum]).collect())?,
+            Some(before) => body(before.into_iter().zip(elements).flat_map(|(before, element)| [before, element]).collect())?,
         };
         for (result, tile) in results.iter_mut().zip(&now) {
             write_slice(result, tile.lanes(), around, place);
@@ -111,24 +113,46 @@ mod tests {
         tile.lanes().iter().collect()
     }
 
-    /// Associative and not commutative: what has the accumulator on the left, in order, twice over.
+    /// Associative and not commutative.
     #[test]
     fn a_reduction_keeps_the_order_of_elements() {
-        // Matrices [[a, b], [0, 1]] as pairs: (a1, b1) then (a2, b2) is (a1 a2, a1 b2 + b1).
+        // Steps x -> a x + b as pairs: (a1, b1) and then (a2, b2) is (a1 a2, b1 a2 + b2).
         let operands = [numbers(&[3, 8, 2]), numbers(&[3, 8, 2])];
         let compose = &mut |args: Vec<Tile>| {
-            let [a2, a1, b2, b1] = &args[..] else { panic!("two operands") };
+            let [a1, a2, b1, b2] = &args[..] else { panic!("two operands") };
             let overflow = Overflow::None;
             let product = tile::binary(Binary::MulI { overflow }, a1, a2);
-            let sum = tile::binary(Binary::AddI { overflow }, &tile::binary(Binary::MulI { overflow }, a1, b2), b1);
+            let sum = tile::binary(Binary::AddI { overflow }, &tile::binary(Binary::MulI { overflow }, b1, a2), b2);
             Ok(vec![product, sum])
         };
+        let composed = |line: &mut dyn Iterator<Item = u64>| -> [u64; 2] {
+            let step = |(a, b): (u32, u32), x: u64| {
+                let x = x as u32;
+                (a.wrapping_mul(x), b.wrapping_mul(x).wrapping_add(x))
+            };
+            let (a, b) = line.fold((1, 0), step);
+            [a.into(), b.into()]
+        };
+        // Each of the six lines along the dimension of extent 8, by its place before and after it.
+        let lines = |range: std::ops::Range<u64>, reverse: bool| -> Vec<[u64; 2]> {
+            let line = |(outer, inner): (u64, u64)| range.clone().map(move |along| outer * 16 + along * 2 + inner);
+            let all = (0..3).flat_map(|outer| [(outer, 0), (outer, 1)]);
+            all.map(|at| if reverse { composed(&mut line(at).rev()) } else { composed(&mut line(at)) }).collect()
+        };
         let reduced = reduce(&operands, 1, compose).unwrap();
-        let scanned = scan(&operands, 1, false, compose).unwrap();
-        for (reduced, scanned) in reduced.iter().zip(&scanned) {
-            assert_eq!(reduced.shape[..], [3, 2]);
-            let last = tile::shape::extract(scanned, [3, 1, 2].into_iter().collect(), &[0, 7, 0]).unwrap();
-            assert_eq!(values(reduced), values(&last));
+        for (i, tile) in reduced.iter().enumerate() {
+            assert_eq!(tile.shape[..], [3, 2]);
+            assert_eq!(values(tile), lines(0..8, false).iter().map(|pair| pair[i]).collect::<Vec<u64>>());
+        }
+        for reverse in [false, true] {
+            let scanned = scan(&operands, 1, reverse, compose).unwrap();
+            for at in 0..8 {
+                let expected = lines(if reverse { at..8 } else { 0..at + 1 }, reverse);
+                for (i, tile) in scanned.iter().enumerate() {
+                    let tile = tile::shape::extract(tile, [3, 1, 2].into_iter().collect(), &[0, at, 0]).unwrap();
+                    assert_eq!(values(&tile), expected.iter().map(|pair| pair[i]).collect::<Vec<u64>>(), "{at} {reverse}");
+                }
+            }
         }
     }
 

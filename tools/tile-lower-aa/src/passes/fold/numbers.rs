@@ -47,18 +47,15 @@ fn is_int(elem: Elem) -> bool {
     elem.scalar().is_some_and(Scalar::is_int)
 }
 
-fn is_commutative(kind: Binary) -> bool {
-    use Binary::*;
-    matches!(kind, AddI { .. } | MulI { .. } | MulHiU | MaxI { .. } | MinI { .. } | And | Or | Xor)
-}
-
 fn binary(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
     let scalar = at.elem.carrier();
     let divides = matches!(kind, Binary::DivI { .. } | Binary::RemI { .. });
     let (left, right) = (edit.splat(lhs), edit.splat(rhs));
     match (left, right) {
         (Some(left), Some(right)) if !(divides && right == 0) => return Some(splat(kind.eval(scalar, left, right))),
-        (Some(_), None) if is_commutative(kind) => return Some(Folded::Op(Core::Binary { kind, lhs: rhs, rhs: lhs })),
+        (Some(_), None) if kind.is_int() && kind.is_commutative() => {
+            return Some(Folded::Op(Core::Binary { kind, lhs: rhs, rhs: lhs }));
+        }
         _ => {}
     }
     if lhs == rhs {
