@@ -101,7 +101,10 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
             write_scalar_type(out, scalar(ty), Scalar::I64, typed);
         }
         Attribute::Float { ty, bits } => {
-            out.push_str(&float_text(scalar(ty), *bits));
+            let text = float_text(scalar(ty), *bits);
+            // Hexadecimal digits without a type are an integer.
+            let typed = if typed == Typed::UnlessDefault && text.starts_with("0x") { Typed::Always } else { typed };
+            out.push_str(&text);
             write_scalar_type(out, scalar(ty), Scalar::F64, typed);
         }
         Attribute::Bool(value) => out.push_str(if *value { "true" } else { "false" }),

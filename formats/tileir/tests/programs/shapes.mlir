@@ -24,6 +24,12 @@ entry @shapes(%arg0: tile<ptr<f32>>) {
   (%l0: tile<i32>, %r0: tile<i32>, %l1: tile<i32>, %r1: tile<i32>) {
     yield %l0, %l1 : tile<i32>, tile<i32>
   }
+  %wide = itof %f signed : tile<2x4xi32> -> tile<2x4xf64>
+  %highest = reduce %wide dim=1 identities=[0xFFF0000000000000 : f64] : tile<2x4xf64> -> tile<2xf64>
+  (%l: tile<f64>, %r: tile<f64>) {
+    %s = maxf %l, %r : tile<f64>
+    yield %s : tile<f64>
+  }
   %m = constant <i8: 3> : tile<16x32xi8>
   %n = constant <i8: -3> : tile<32x16xi8>
   %acc = constant <i32: 0> : tile<16x16xi32>
