@@ -13,6 +13,20 @@
 //! ```
 //! The mnemonic is also the variant's name in the text form. Operands and regions are found by the fields' types.
 //!
+//! With `with TYPE` behind the enum's name every row ends in `= EXPRESSION`, in which its fields can be named: what the op does
+//! besides computing its results. `effects()` gives it. An op without it does not compile.
+//!
+//! ```
+//! use base::ir::Value;
+//! base::ops! {
+//!     pub enum Example with &'static str {
+//!         Add "add" { lhs: Value, rhs: Value } = "nothing",
+//!         Stop "stop" terminator {} = "leaves",
+//!     }
+//! }
+//! assert_eq!(Example::Stop {}.effects(), "leaves");
+//! ```
+//!
 //! [`Operation`]: crate::ir::Operation
 
 use crate::ir::{Region, Value};
@@ -76,6 +90,21 @@ plain_fields! {
 /// An op enum of another format can be a variant, which must then be called `Core` and is written first.
 #[macro_export]
 macro_rules! ops {
+    ($(#[$meta:meta])* pub enum $name:ident $(includes $inner:ty,)? with $effects:ty { $($(#[$doc:meta])* $variant:ident $mnemonic:literal $($terminator:ident)? { $($field:ident : $ty:ty),* $(,)? } = $effect:expr),* $(,)? }) => {
+        $crate::ops! {
+            $(#[$meta])* pub enum $name $(includes $inner)? { $($(#[$doc])* $variant $mnemonic $($terminator)? { $($field: $ty),* }),* }
+        }
+
+        impl $name {
+            /// What the op does besides computing its results: the last column of the table.
+            pub fn effects(&self) -> $effects {
+                match self {
+                    $(Self::Core(inner) => <$inner>::effects(inner).into(),)?
+                    $(Self::$variant { $($field),* } => { $(let _ = $field;)* $effect })*
+                }
+            }
+        }
+    };
     ($(#[$meta:meta])* pub enum $name:ident includes $inner:ty { $($(#[$doc:meta])* $variant:ident $mnemonic:literal $($terminator:ident)? { $($field:ident : $ty:ty),* $(,)? }),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

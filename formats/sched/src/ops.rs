@@ -1,31 +1,33 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
 use base::{Region, Value};
+use tileas::effects::words::synchronises;
+use tileas::effects::{Effects, Synchronises};
 use vocabulary::core_ops::Core;
 use vocabulary::rules::MiddleOp;
 
 base::ops! {
     /// An op of `.sched`. What `.as` calls an op is one here too.
-    pub enum Op includes tileas::Op {
+    pub enum Op includes tileas::Op, with Effects<'_> {
         /// All `threads` threads that name this barrier wait for each other; 0 is the whole block's.
-        Barrier "barrier" { id: u32, threads: u32 },
+        Barrier "barrier" { id: u32, threads: u32 } = synchronises(Synchronises::Barrier),
         /// Ends the group of the asynchronous copies issued since the last one.
-        CopyCommit "copy_commit" {},
+        CopyCommit "copy_commit" {} = synchronises(Synchronises::EndsCopies),
         /// Waits until at most `pending` groups of this thread's copies are unfinished.
-        CopyWait "copy_wait" { pending: u32 },
+        CopyWait "copy_wait" { pending: u32 } = synchronises(Synchronises::WaitsForCopies),
         /// What this thread wrote to shared memory is there for those who read it behind the threads' backs, as warp groups do, once
         /// a barrier is passed.
-        AsyncFence "async_fence" {},
+        AsyncFence "async_fence" {} = synchronises(Synchronises::Fence),
         /// Waits until at most `pending` products of this thread's warp group are in flight; `sums` are theirs, and complete.
-        GroupWait "group_wait" { pending: u32, sums: Vec<Value> },
+        GroupWait "group_wait" { pending: u32, sums: Vec<Value> } = synchronises(Synchronises::WaitsForProducts),
         /// Says which slot of a ring the uses of a buffer mean from here on.
-        SelectSlot "select_slot" { buffer: tileas::Buffer, slot: Value },
+        SelectSlot "select_slot" { buffer: tileas::Buffer, slot: Value } = synchronises(Synchronises::SelectsSlot),
     }
 }
 
 impl Op {
     pub fn is_pure(&self) -> bool {
-        matches!(self, Op::Core(op) if op.is_pure())
+        self.effects().is_pure()
     }
     /// The shared op, if it is one.
     pub fn core(&self) -> Option<&Core> {

@@ -16,6 +16,7 @@ use base::ir::OpNode;
 use base::{Envelope, Target};
 use numerics::Scalar;
 use tileas::Type;
+use tileas::effects::Completes;
 use vocabulary::rules::{Rule, require};
 use vocabulary::tile::Elem;
 
@@ -64,12 +65,12 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
-        Op::Core(tileas::Op::MmaGroup { in_flight: true, .. }) if phase != Phase::Materialize => {
-            return Err(format!("no product is in flight in phase {}", phase.name()));
+        Op::Core(program) => {
+            let waits = program.effects().completes == Completes::WithItsProducts;
+            return require(!waits || phase == Phase::Materialize, || format!("no product is in flight in phase {}", phase.name()));
         }
-        Op::Core(_) => return Ok(()),
         Op::Barrier { id, threads } => {
-            let all = attrs.program.warps() * 32;
+            let all = attrs.program.warps * 32;
             let fits = *threads > 0 && *threads <= all && threads.is_multiple_of(32);
             require(fits, || format!("a barrier of {threads} threads is for none of the {all} there are, or not for whole warps"))?;
             require(*id > 0 || *threads == all, || "barrier 0 is for all threads".into())?;

@@ -7,7 +7,7 @@
 
 use crate::layout::Strides;
 use crate::mma::Operand;
-use crate::{BufferInfo, BufferSpace, Layout};
+use crate::{BufferInfo, Layout};
 use base::Target;
 use numerics::Scalar;
 use vocabulary::tile::Elem;
@@ -91,7 +91,7 @@ pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferI
     for bit in 0..(width / PIECE).ilog2() as usize {
         offsets[bits_of(LINE) + bit] ^= offsets[bits_of(PIECE) + bit];
     }
-    Some(BufferInfo { elem, shape: shape.into(), space: BufferSpace::Shared, offsets, align: ALIGN })
+    Some(BufferInfo { elem, shape: shape.into(), offsets, align: ALIGN })
 }
 
 /// How an operand lies in a buffer.

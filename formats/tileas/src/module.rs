@@ -6,86 +6,30 @@ use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::{Arena, Envelope, Payload};
-use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 pub use vocabulary::tile::Global;
 use vocabulary::tile::Shape;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// A group of warps that runs one part of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Agent {
-    pub role: Role,
-    pub first_warp: u32,
-    pub warps: u32,
-    /// Registers a thread may use; the whole block's share when `None`.
-    pub registers: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Compute,
-    Load,
-    Mma,
-    Store,
-}
-
-/// Shared or tensor memory of a function. Where it lies is decided by `tile-sched`.
+/// Shared memory of a function. Where it lies is decided by `tile-sched`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferInfo {
     pub elem: vocabulary::tile::Elem,
     pub shape: Shape,
-    pub space: BufferSpace,
     /// Bases of the offset's bits, in elements: which element lies at which offset. Swizzles are part of it.
     pub offsets: Vec<u32>,
     pub align: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BufferSpace {
-    Shared,
-    Tensor,
-}
-
-/// How to make the tensor map of a bulk tensor copy from the parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Descriptor {
-    pub elem: Scalar,
-    /// Parameter numbers of base, extents and strides; constants where the type has them.
-    pub base: u32,
-    pub extents: Vec<Source>,
-    pub strides: Vec<Source>,
-    pub tile_box: Vec<u32>,
-    /// Width of the swizzled row in bytes: 0, 32, 64 or 128.
-    pub swizzle: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    Constant(u64),
-    Parameter(u32),
 }
 
 /// What is known of a kernel besides its body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     pub private: bool,
-    pub agents: Vec<Agent>,
-    pub cluster: u32,
+    /// Of a block: a power of two.
+    pub warps: u32,
     pub occupancy: Option<u32>,
     pub buffers: Arena<Buffer, BufferInfo>,
-    pub descriptors: Vec<Descriptor>,
-}
-
-impl FunctionAttrs {
-    /// Warps of all agents.
-    pub fn warps(&self) -> u32 {
-        self.agents.iter().map(|agent| agent.first_warp + agent.warps).max().unwrap_or(0)
-    }
 }
 
 impl BufferInfo {

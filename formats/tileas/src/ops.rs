@@ -1,5 +1,7 @@
 //! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
 
+use crate::effects::words::{at_pointers, at_view, changes, computes, reads, writes};
+use crate::effects::{Completes, Does, Effects, Moved, Way};
 use crate::layout::LayoutId;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
@@ -24,8 +26,6 @@ pub enum CopyAtom {
     Matrix { trans: bool },
     /// `cp.async` of as many bytes, from global to shared memory.
     Async { bytes: u32 },
-    /// One bulk tensor copy by an elected lane; the descriptor is the function's.
-    Tma { descriptor: u32 },
 }
 
 /// The instruction that multiplies pieces of tiles.
@@ -33,17 +33,9 @@ pub enum CopyAtom {
 #[serde(rename_all = "snake_case")]
 pub enum MmaAtom {
     /// `mma.sync`, by the name of its entry in [`crate::mma`].
-    Sync {
-        name: String,
-    },
+    Sync { name: String },
     /// `wgmma`, by the name of its entry in [`crate::group`].
-    Wgmma {
-        name: String,
-    },
-    Tcgen05 {
-        name: String,
-        ctas: u32,
-    },
+    Wgmma { name: String },
 }
 
 /// How a value gets from one register layout to another.
@@ -60,82 +52,86 @@ base::plain_fields! { Buffer, CopyAtom, MmaAtom, Route, LayoutId }
 
 base::ops! {
     /// An op of `.as`.
-    pub enum Op includes Core {
+    pub enum Op includes Core, with Effects<'_> {
         /// The coordinate of each element along `dim`.
-        Coordinate "coordinate" { dim: u32 },
+        Coordinate "coordinate" { dim: u32 }
+            = computes(),
         /// The same elements in the result's layout.
-        ConvertLayout "convert_layout" { x: Value, route: Route },
+        ConvertLayout "convert_layout" { x: Value, route: Route }
+            = computes(),
 
         /// As in `.aa`, by an atom. Results: tile, token.
-        LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom },
-        StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom },
+        LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom }
+            = at_view(Does::Reads, view, index, Moved::Result, token, order),
+        StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom }
+            = at_view(Does::Writes, view, index, Moved::Operand(*tile), token, order),
         /// Copies a tile of a view straight into a buffer: each thread the elements that `layout` gives it, in pieces of the atom's
         /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
         /// Complete when executed. Result: token.
-        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, layout: LayoutId, atom: CopyAtom },
+        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, layout: LayoutId, atom: CopyAtom }
+            = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, Way::Copies)).done(Completes::WithItsCopies),
         /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
-        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, atom: CopyAtom },
-        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
-        Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
-        Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom },
-        AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
-        AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
+        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, atom: CopyAtom }
+            = at_pointers(Does::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, Way::Copies)).done(Completes::WithItsCopies),
+        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode }
+            = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
+        Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
+            = at_pointers(Does::Reads, ptr, Moved::Result, token, order),
+        Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
+            = at_pointers(Does::Writes, ptr, Moved::Operand(*value), token, order),
+        AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode }
+            = at_pointers(Does::Changes, ptr, Moved::Operand(*value), token, order),
+        AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order }
+            = at_pointers(Does::Changes, ptr, Moved::Operand(*value), token, order),
 
         /// Writes a tile to a buffer, each element at its place in the buffer's layout.
-        SharedStore "shared_store" { x: Value, buffer: Buffer, atom: CopyAtom },
+        SharedStore "shared_store" { x: Value, buffer: Buffer, atom: CopyAtom }
+            = writes(buffer, Way::Threads),
         /// Reads a whole buffer into the result's layout.
-        SharedLoad "shared_load" { buffer: Buffer, atom: CopyAtom },
+        SharedLoad "shared_load" { buffer: Buffer, atom: CopyAtom }
+            = reads([buffer], Way::Threads),
         /// Reads, for each element of `index` (an element number of the buffer), the element there.
-        SharedGather "shared_gather" { buffer: Buffer, index: Value },
+        SharedGather "shared_gather" { buffer: Buffer, index: Value }
+            = reads([buffer], Way::Threads),
 
         /// Writes each element of a tile to the place that the element number in `index` has in the buffer.
-        SharedScatter "shared_scatter" { x: Value, buffer: Buffer, index: Value },
+        SharedScatter "shared_scatter" { x: Value, buffer: Buffer, index: Value }
+            = changes(buffer, Way::Threads),
 
         /// Combines the registers of each thread along `dim`; the result has as many elements along it as there are threads in
         /// line. The body takes for each operand a left and a right value; the left one is of the lower registers.
-        ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region },
+        ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region }
+            = computes(),
         /// Combines over the lanes that share everything but `dim`, those with the highest numbers first; left is the value of
         /// the lower lane. Every one of them gets the result.
-        ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region },
+        ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region }
+            = computes(),
         /// Inclusive prefixes along `dim`, from the end when `reverse`. The dimension lies in registers and lanes only, its low
         /// bits in registers. The body takes for each operand what came before and what follows it.
-        Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region },
+        Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region }
+            = computes(),
 
         /// `acc + lhs * rhs` (with an optional leading batch dimension), each thread multiplying and adding for its own
         /// accumulators, in the order of K; the operands are read from buffers.
-        MmaShared "mma_shared" { lhs: Buffer, rhs: Buffer, acc: Value, signed_lhs: bool, signed_rhs: bool },
+        MmaShared "mma_shared" { lhs: Buffer, rhs: Buffer, acc: Value, signed_lhs: bool, signed_rhs: bool }
+            = reads([lhs, rhs], Way::Threads),
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
-        Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom },
+        Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
+            = computes(),
         /// The same by warp groups, in place: the left operand is in registers or in a buffer, the right one in a buffer, which holds
         /// it transposed where that is said. Complete when executed, unless `in_flight`: then until a `group_wait` of `.sched`
         /// nothing but the next of them may touch the sums, or change what is read.
-        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_turned: bool, rhs: Buffer, rhs_turned: bool, acc: Value, atom: MmaAtom },
+        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_turned: bool, rhs: Buffer, rhs_turned: bool, acc: Value, atom: MmaAtom }
+            = reads(lhs_buffer.iter().chain([rhs]), Way::Products).done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
         /// The same with a scale for each block of elements along K, in the atom's layout for scales.
-        MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom },
+        MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom }
+            = computes(),
     }
 }
 
 impl Op {
     pub fn is_pure(&self) -> bool {
-        match self {
-            Op::Core(core) => core.is_pure(),
-            Op::ConvertLayout { .. }
-            | Op::ReduceRegisters { .. }
-            | Op::ReduceLanes { .. }
-            | Op::Scan { .. }
-            | Op::Coordinate { .. }
-            | Op::Mma { .. }
-            | Op::MmaScaled { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// The buffer that an asynchronous copy fills.
-    pub fn copied_to(&self) -> Option<Buffer> {
-        match self {
-            Op::CopyView { buffer, .. } | Op::Copy { buffer, .. } => Some(*buffer),
-            _ => None,
-        }
+        self.effects().is_pure()
     }
 
     /// The operands that an atom multiplies.

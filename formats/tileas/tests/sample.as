@@ -40,7 +40,7 @@ layout (register: [1, 2, 4], lane: [8, 16, 32, 64, 128], warp: [256, 0])
 layout (register: [1, 128, 8], lane: [2, 4, 16, 32, 64], warp: [256, 0])
 layout (register: [32, 256, 8], lane: [64, 128, 1, 2, 4], warp: [0, 16])
 layout (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])
-func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16"(%0: ptr<f16>, %1: i32, %2: i32, %3: i32, %4: i32, %5: ptr<f16>, %6: i32, %7: i32, %8: i32, %9: i32, %10: ptr<f32>, %11: i32, %12: i32, %13: i32, %14: i32) (agents: [(role: compute, first_warp: 0, warps: 4)], cluster: 1, buffers: [(elem: Scalar(F16), shape: [32, 16], space: shared, offsets: [1, 2, 4, 8, 16, 32, 72, 128, 256], align: 128), (elem: Scalar(F16), shape: [16, 32], space: shared, offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256], align: 128), (elem: Scalar(F32), shape: [32, 32], space: shared, offsets: [1, 2, 4, 8, 16, 40, 80, 132, 256, 512], align: 128)]) @1 {
+func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16"(%0: ptr<f16>, %1: i32, %2: i32, %3: i32, %4: i32, %5: ptr<f16>, %6: i32, %7: i32, %8: i32, %9: i32, %10: ptr<f32>, %11: i32, %12: i32, %13: i32, %14: i32) (warps: 4, buffers: [(elem: Scalar(F16), shape: [32, 16], offsets: [1, 2, 4, 8, 16, 32, 72, 128, 256], align: 128), (elem: Scalar(F16), shape: [16, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256], align: 128), (elem: Scalar(F32), shape: [32, 32], offsets: [1, 2, 4, 8, 16, 40, 80, 132, 256, 512], align: 128)]) @1 {
   %15 = make_token : token @1
   %16 = assume(value: %0, fact: div_by(divisor: 16)) : ptr<f16> @2
   %17 = assume(value: %1, fact: div_by(divisor: 8)) : i32 @2

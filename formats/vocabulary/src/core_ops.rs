@@ -21,100 +21,103 @@ pub enum Fact {
     SameElements { groups: Vec<i64> },
 }
 
+/// What a shared op does besides computing its results. None of them touches a tile in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    #[default]
+    Nothing,
+    /// Orders what others do before or after it: other grids, or accesses through other mappings.
+    Orders,
+    /// May stop the kernel.
+    Stops,
+    Prints,
+    /// Takes memory until the enclosing region ends.
+    Allocates,
+    /// Executes regions, whose ops have effects of their own.
+    Branches,
+    /// Ends a region.
+    Leaves,
+}
+
 base::ops! {
     /// The shared ops.
-    pub enum Core {
-        Constant "constant" { value: Dense },
-        Unary "unary" { kind: arith::Unary, x: Value },
-        Binary "binary" { kind: arith::Binary, lhs: Value, rhs: Value },
+    pub enum Core with Effect {
+        Constant "constant" { value: Dense } = Effect::Nothing,
+        Unary "unary" { kind: arith::Unary, x: Value } = Effect::Nothing,
+        Binary "binary" { kind: arith::Binary, lhs: Value, rhs: Value } = Effect::Nothing,
         /// `a * b + c`, rounded once.
-        Fma "fma" { kind: arith::Fma, a: Value, b: Value, c: Value },
-        Compare "compare" { kind: arith::Compare, lhs: Value, rhs: Value },
+        Fma "fma" { kind: arith::Fma, a: Value, b: Value, c: Value } = Effect::Nothing,
+        Compare "compare" { kind: arith::Compare, lhs: Value, rhs: Value } = Effect::Nothing,
         /// From the operand's element type to the result's.
-        Convert "convert" { kind: arith::Convert, x: Value },
-        Select "select" { cond: Value, yes: Value, no: Value },
-        IntToPtr "int_to_ptr" { x: Value },
-        PtrToInt "ptr_to_int" { x: Value },
+        Convert "convert" { kind: arith::Convert, x: Value } = Effect::Nothing,
+        Select "select" { cond: Value, yes: Value, no: Value } = Effect::Nothing,
+        IntToPtr "int_to_ptr" { x: Value } = Effect::Nothing,
+        PtrToInt "ptr_to_int" { x: Value } = Effect::Nothing,
         /// The same address with another pointee.
-        PtrCast "ptr_cast" { x: Value },
+        PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
         /// `ptr + offset * size of the pointee`; the offset is signed.
-        Offset "offset" { ptr: Value, offset: Value },
+        Offset "offset" { ptr: Value, offset: Value } = Effect::Nothing,
         /// The value itself, of which the fact may be relied on.
-        Assume "assume" { value: Value, fact: Fact },
+        Assume "assume" { value: Value, fact: Fact } = Effect::Nothing,
 
         /// 0, 1, 2, … along the only dimension.
-        Iota "iota" {},
+        Iota "iota" {} = Effect::Nothing,
         /// A scalar, or extents of 1, repeated to the result's shape.
-        Broadcast "broadcast" { x: Value },
+        Broadcast "broadcast" { x: Value } = Effect::Nothing,
         /// The same elements, row by row, in another shape.
-        Reshape "reshape" { x: Value },
+        Reshape "reshape" { x: Value } = Effect::Nothing,
         /// Result dimension `k` is operand dimension `order[k]`.
-        Permute "permute" { x: Value, order: Vec<u32> },
-        Cat "cat" { lhs: Value, rhs: Value, dim: u32 },
+        Permute "permute" { x: Value, order: Vec<u32> } = Effect::Nothing,
+        Cat "cat" { lhs: Value, rhs: Value, dim: u32 } = Effect::Nothing,
         /// The slice whose number along each dimension the indices give.
-        Extract "extract" { x: Value, indices: Vec<Value> },
-        Insert "insert" { x: Value, into: Value, indices: Vec<Value> },
+        Extract "extract" { x: Value, indices: Vec<Value> } = Effect::Nothing,
+        Insert "insert" { x: Value, into: Value, indices: Vec<Value> } = Effect::Nothing,
         /// The bytes of a one-dimensional tile as elements of another width.
-        Reinterpret "reinterpret" { x: Value },
+        Reinterpret "reinterpret" { x: Value } = Effect::Nothing,
 
-        BlockId "block_id" { axis: u32 },
-        BlockCount "block_count" { axis: u32 },
+        BlockId "block_id" { axis: u32 } = Effect::Nothing,
+        BlockCount "block_count" { axis: u32 } = Effect::Nothing,
         /// A strided object; `sizes` and `strides` are those that its type leaves open.
-        MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> },
-        MakeView "make_view" { memref: Value },
+        MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
+        MakeView "make_view" { memref: Value } = Effect::Nothing,
         /// The extents of a memref, one result a dimension.
-        MemRefShape "memref_shape" { memref: Value },
+        MemRefShape "memref_shape" { memref: Value } = Effect::Nothing,
         /// How many tiles a view has along each dimension.
-        ViewShape "view_shape" { view: Value },
+        ViewShape "view_shape" { view: Value } = Effect::Nothing,
         /// The address of a global of the module.
-        GlobalAddress "global_address" { name: String },
+        GlobalAddress "global_address" { name: String } = Effect::Nothing,
         /// Memory of this block for `count` elements of the result's pointee, until the enclosing region ends.
-        Alloca "alloca" { count: u64, align: u64, shareable: bool },
+        Alloca "alloca" { count: u64, align: u64, shareable: bool } = Effect::Allocates,
 
-        MakeToken "make_token" {},
-        JoinTokens "join_tokens" { tokens: Vec<Value> },
+        MakeToken "make_token" {} = Effect::Nothing,
+        JoinTokens "join_tokens" { tokens: Vec<Value> } = Effect::Nothing,
         /// Orders accesses through aliased mappings.
-        AliasFence "alias_fence" { token: Value },
+        AliasFence "alias_fence" { token: Value } = Effect::Orders,
         /// Waits for the grid this one depends on.
-        GridWait "grid_wait" { token: Option<Value> },
+        GridWait "grid_wait" { token: Option<Value> } = Effect::Orders,
         /// Lets dependent grids start.
-        GridLaunch "grid_launch" { token: Option<Value> },
+        GridLaunch "grid_launch" { token: Option<Value> } = Effect::Orders,
         /// For each false element prints the message and stops the kernel.
-        Assert "assert" { cond: Value, message: String },
-        Print "print" { format: String, args: Vec<Value>, token: Option<Value> },
+        Assert "assert" { cond: Value, message: String } = Effect::Stops,
+        Print "print" { format: String, args: Vec<Value>, token: Option<Value> } = Effect::Prints,
 
         /// Both regions end in `yield` (or leave); the results are what they yield.
-        If "if" { cond: Value, then: Region, otherwise: Region },
+        If "if" { cond: Value, then: Region, otherwise: Region } = Effect::Branches,
         /// Runs `body(i, carried…)` for i = lower, lower + step, … below upper. The body ends in `continue`.
-        For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region },
+        For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region } = Effect::Branches,
         /// Runs `body(carried…)` until `break`; the results are what break carries.
-        Loop "loop" { init: Vec<Value>, body: Region },
-        Yield "yield" terminator { values: Vec<Value> },
-        Continue "continue" terminator { values: Vec<Value> },
-        Break "break" terminator { values: Vec<Value> },
-        Return "return" terminator {},
+        Loop "loop" { init: Vec<Value>, body: Region } = Effect::Branches,
+        Yield "yield" terminator { values: Vec<Value> } = Effect::Leaves,
+        Continue "continue" terminator { values: Vec<Value> } = Effect::Leaves,
+        Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
+        Return "return" terminator {} = Effect::Leaves,
     }
 }
 
 impl Core {
     /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
     pub fn is_pure(&self) -> bool {
-        !matches!(
-            self,
-            Core::AliasFence { .. }
-                | Core::GridWait { .. }
-                | Core::GridLaunch { .. }
-                | Core::Assert { .. }
-                | Core::Print { .. }
-                | Core::Alloca { .. }
-                | Core::If { .. }
-                | Core::For { .. }
-                | Core::Loop { .. }
-                | Core::Yield { .. }
-                | Core::Continue { .. }
-                | Core::Break { .. }
-                | Core::Return {}
-        )
+        self.effects() == Effect::Nothing
     }
 
     /// Ops that compute each element of the result from the elements at the same place of the operands.

@@ -1,7 +1,7 @@
-//! Resolves the author's hints for the target: warps, cluster, occupancy.
+//! Resolves the author's hints for the target: warps, occupancy.
 
-use base::Target;
-use tileas::{Agent, FunctionAttrs, Role};
+use base::{Arena, Target};
+use tileas::FunctionAttrs;
 
 /// Warps of a kernel that its tiles keep busy.
 const WARPS: u32 = 4;
@@ -15,13 +15,7 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAt
     let spec = named(&target.name()).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, as the reference does.
     let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
-    FunctionAttrs {
-        private: function.attrs.private,
-        agents: vec![Agent { role: Role::Compute, first_warp: 0, warps: warps(function), registers: None }],
-        cluster: 1,
-        occupancy,
-        ..Default::default()
-    }
+    FunctionAttrs { private: function.attrs.private, warps: warps(function), occupancy, buffers: Arena::new() }
 }
 
 /// More warps where products or the largest tiles need their registers, fewer where no tile is large enough to share.

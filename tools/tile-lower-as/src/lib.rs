@@ -33,7 +33,7 @@ fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, enve
     let target = envelope.target()?;
     let function = &split::run(legalize::run(function, target), target);
     let attrs = kernel_spec::resolve(function, target);
-    let warp_bits = attrs.warps().trailing_zeros() as usize;
+    let warp_bits = attrs.warps.trailing_zeros() as usize;
     let accesses = access::Accesses::of(function, warp_bits);
     let products = products::Products::of(function, &accesses, target, warp_bits);
     remarks::log(function, &accesses, &products, envelope);

@@ -81,10 +81,10 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function) -> FunctionValue<'c> {
     let program = &function.attrs.program;
     let attribute =
         |name: &str, value: &str| kernel.add_attribute(AttributeLoc::Function, ir.context.create_string_attribute(name, value));
-    attribute("nvvm.reqntid", &(program.warps() * 32).to_string());
+    attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
     if let Some(occupancy) = program.occupancy {
-        let registers = 65536 / (occupancy * program.warps() * 32);
+        let registers = 65536 / (occupancy * program.warps * 32);
         attribute("nvvm.maxnreg", &registers.min(255).to_string());
     }
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");

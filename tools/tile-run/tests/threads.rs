@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-const AGENT: &str = "agents: [(role: compute, first_warp: 0, warps: 4)], cluster: 1";
+const AGENT: &str = "warps: 4";
 /// Of 256 elements two neighbours in each thread; the same with the warps in another order; two halves far apart in each thread.
 /// Of 128 elements one in each thread; the same with lanes in another order.
 const LAYOUTS: &str = "\
@@ -96,8 +96,7 @@ fn vectors_are_neighbours() {
     refused(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }
 
-const BUFFERS: &str =
-    "buffers: [(elem: Scalar(F32), shape: [256], space: shared, offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
+const BUFFERS: &str = "buffers: [(elem: Scalar(F32), shape: [256], offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
 
 fn exchange(between: &str) -> String {
     load(0, 1)

@@ -57,7 +57,7 @@ struct Planned {
 /// Whether anything directly in a loop's body is copied asynchronously.
 fn copies(function: &Function, for_op: base::ir::Op) -> bool {
     let block = function.body.block_of(crate::graph::region_of(function, for_op));
-    function.body.blocks[block].ops.iter().any(|op| crate::graph::copied_to(&function.body.ops[*op].kind).is_some())
+    function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
 }
 
 fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Machine) -> Result<(Graph, modulo::Plan), String> {

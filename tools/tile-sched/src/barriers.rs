@@ -18,7 +18,7 @@ use vocabulary::core_ops::Core;
 pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
     let region = function.region;
     let ordering = Ordering::new(layouts);
-    let mut pass = Pass { threads: function.attrs.program.warps() * 32, function, marks, ordering };
+    let mut pass = Pass { threads: function.attrs.program.warps * 32, function, marks, ordering };
     pass.region(region, Vec::new());
     *function = base::text::compact(function);
 }

@@ -9,6 +9,7 @@ use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
 use sched::{Function, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
+use tileas::effects::{Does, GlobalAccess};
 use tileas::{Buffer, Type};
 use vocabulary::core_ops::Core;
 
@@ -53,14 +54,6 @@ pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
     }
 }
 
-/// The buffer that an asynchronous copy fills.
-pub(crate) fn copied_to(op: &Op) -> Option<Buffer> {
-    match op {
-        Op::Core(program) => program.copied_to(),
-        _ => None,
-    }
-}
-
 /// What an op and all ops in its regions do to buffers.
 pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
     let body = &function.body;
@@ -79,7 +72,7 @@ impl Graph {
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
         let mut reasons = Vec::new();
         let nodes = ops.iter().map(|&op| {
-            let copies = copied_to(&body.ops[op].kind).is_some();
+            let copies = body.ops[op].kind.effects().copied_to().is_some();
             let why = copies.then(|| address_slice(function, for_op, op).err()).flatten();
             let ahead = copies && why.is_none();
             reasons.extend(why);
@@ -207,15 +200,11 @@ fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    let (address, token, buffer) = match &body.ops[copy].kind {
-        Op::Core(tileas::Op::CopyView { view, index, token, buffer, .. }) => {
-            (index.iter().copied().chain([*view]).collect::<Vec<Value>>(), token, *buffer)
-        }
-        Op::Core(tileas::Op::Copy { ptr, mask, token, buffer, .. }) => {
-            (mask.iter().copied().chain([*ptr]).collect(), token, *buffer)
-        }
-        _ => unreachable!("only copies run ahead"),
+    let (kind, effects) = (&body.ops[copy].kind, body.ops[copy].kind.effects());
+    let (Some(buffer), Some(GlobalAccess { token, .. })) = (effects.copied_to(), effects.global) else {
+        unreachable!("only copies run ahead")
     };
+    let address = kind.operands().into_iter().filter(|value| Some(*value) != token).collect::<Vec<Value>>();
     alone_in_its_buffer(function, block, copy, buffer)?;
     let position: BTreeMap<OpId, usize> = body.blocks[block].ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
     let mut slice = BTreeSet::new();
@@ -238,7 +227,7 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
         }
     }
     if let Some(token) = token {
-        only_after_loads(function, block, *token)?;
+        only_after_loads(function, block, token)?;
     }
     only_before_loads(function, block, body.result(copy))?;
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
@@ -278,16 +267,9 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
             continue;
         }
         match body.defining_op(token) {
-            Some(op) if inside.contains(&op) => match &body.ops[op].kind {
-                Op::Core(
-                    tileas::Op::LoadView { token, .. }
-                    | tileas::Op::CopyView { token, .. }
-                    | tileas::Op::Load { token, .. }
-                    | tileas::Op::Copy { token, .. },
-                ) => {
-                    work.extend(*token);
-                }
-                kind => match kind.core() {
+            Some(op) if inside.contains(&op) => match (&body.ops[op].kind, body.ops[op].kind.effects().global) {
+                (_, Some(GlobalAccess { does: Does::Reads, token, .. })) => work.extend(token),
+                (kind, _) => match kind.core() {
                     Some(Core::JoinTokens { tokens }) => work.extend(tokens.iter().copied()),
                     Some(Core::MakeToken {}) => {}
                     _ => return Err(format!("a copy is ordered after '{}'", kind.mnemonic())),
@@ -312,9 +294,7 @@ fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<
             continue;
         }
         match &body.ops[op].kind {
-            Op::Core(
-                tileas::Op::LoadView { .. } | tileas::Op::CopyView { .. } | tileas::Op::Load { .. } | tileas::Op::Copy { .. },
-            ) => {}
+            kind if kind.effects().global.is_some_and(|access| access.does == Does::Reads) => {}
             kind if matches!(kind.core(), Some(Core::JoinTokens { .. } | Core::Continue { .. })) => {}
             kind => return Err(format!("'{}' is ordered after a copy", kind.mnemonic())),
         }

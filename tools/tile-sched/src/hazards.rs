@@ -1,7 +1,8 @@
-//! Which ops of a program read or write shared memory, and where.
+//! Accesses to shared memory as the passes compare them.
 
 use sched::Op;
 use tileas::Buffer;
+use tileas::effects::{BufferAccess, Does, Way};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Touch {
@@ -24,15 +25,10 @@ impl Touch {
 }
 
 pub(crate) fn touches(op: &Op) -> Vec<Touch> {
-    use tileas::Op as Program;
-    match op {
-        Op::Core(Program::SharedStore { buffer, .. } | Program::SharedScatter { buffer, .. }) => vec![Touch::Write(*buffer)],
-        Op::Core(Program::CopyView { buffer, .. } | Program::Copy { buffer, .. }) => vec![Touch::Copy(*buffer)],
-        Op::Core(Program::SharedLoad { buffer, .. } | Program::SharedGather { buffer, .. }) => vec![Touch::Read(*buffer)],
-        Op::Core(Program::MmaShared { lhs, rhs, .. }) => vec![Touch::Read(*lhs), Touch::Read(*rhs)],
-        Op::Core(Program::MmaGroup { lhs_buffer, rhs, .. }) => {
-            lhs_buffer.iter().chain([rhs]).map(|buffer| Touch::Read(*buffer)).collect()
-        }
-        _ => Vec::new(),
-    }
+    let touch = |access: BufferAccess| match (access.does, access.way) {
+        (Does::Reads, _) => Touch::Read(access.buffer),
+        (Does::Writes | Does::Changes, Way::Copies) => Touch::Copy(access.buffer),
+        (Does::Writes | Does::Changes, Way::Threads | Way::Products) => Touch::Write(access.buffer),
+    };
+    op.effects().buffers.into_iter().map(touch).collect()
 }

@@ -161,7 +161,24 @@ impl Machine {
                     if is_special(core) { (Resource::Special, self.special) } else { (Resource::Arithmetic, self.arithmetic) };
                 cost(&[(resource, count, rate)], arithmetic * u32::from(count > 0), true)
             }
-            _ => Cost::default(),
+            // Too rare, or too short, to decide where anything goes.
+            Op::Core(
+                Program::Core(_)
+                | Program::Coordinate { .. }
+                | Program::ConvertLayout { .. }
+                | Program::ReduceView { .. }
+                | Program::AtomicRmw { .. }
+                | Program::AtomicCas { .. }
+                | Program::SharedGather { .. }
+                | Program::SharedScatter { .. }
+                | Program::Scan { .. },
+            )
+            | Op::Barrier { .. }
+            | Op::CopyCommit {}
+            | Op::CopyWait { .. }
+            | Op::AsyncFence {}
+            | Op::GroupWait { .. }
+            | Op::SelectSlot { .. } => Cost::default(),
         }
     }
 }

@@ -12,7 +12,7 @@
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; `select_slot` before every use of a ring. Other barriers are for [`crate::barriers`] to place.
 
-use crate::graph::{address_slice, copied_to, loops, region_of};
+use crate::graph::{address_slice, loops, region_of};
 use crate::hazards::{Touch, touches};
 use crate::in_flight;
 use base::ir::{Op as OpId, Operation};
@@ -60,7 +60,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks 
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let for_op = all[schedule.index as usize];
         let plan = Plan::of(function, for_op, schedule);
-        let threads = function.attrs.program.warps() * 32;
+        let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
         let loc = function.body.ops[for_op].loc;
         let mut weaver = Weaver { body: &mut function.body, out: Vec::new(), marks: &mut marks, plan: &plan, threads, depths, loc };
@@ -98,7 +98,7 @@ impl Plan {
         let last = schedule.last_stage();
         let copy = |slot: &sched::Slot| {
             let op = ops[slot.op as usize];
-            let buffer = copied_to(&body.ops[op].kind)?;
+            let buffer = body.ops[op].kind.effects().copied_to()?;
             let ahead = last - slot.stage;
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
@@ -529,7 +529,7 @@ fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
         Op::Core(tileas::Op::Mma { lhs, acc, atom: MmaAtom::Sync { name }, .. }) => {
             let atom = mma::named(name)?;
             let depth = body.ty(*lhs).shape().last().copied().unwrap_or(1);
-            let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps();
+            let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps;
             Some(if atom.widened { 2 * atoms } else { atoms })
         }
         _ => None,

@@ -7,6 +7,7 @@ use base::ir::{Body, Op as OpId, Operation};
 use base::{Arena, Value};
 use sched::Op;
 use std::collections::BTreeMap;
+use tileas::effects::{GlobalAccess, Moved};
 use tileas::{Layout, LayoutId, Type};
 
 /// What a token orders after, as far as no barrier has come since.
@@ -97,24 +98,18 @@ impl Access<'_> {
 }
 
 fn access(body: &Body<Op, Type>, op: OpId) -> Option<Access<'_>> {
-    use tileas::Op as Program;
     let node = &body.ops[op];
-    let scope = |view: Value| match body.ty(view) {
+    let GlobalAccess { does, base, index, moved, .. } = node.kind.effects().global?;
+    let alias_scope = match body.ty(base) {
         Type::View(view) => view.memref.alias_scope,
         _ => 0,
     };
-    let at = |view: Value, index: &[Value]| std::iter::once(view).chain(index.iter().copied()).collect();
-    let (writes, alias_scope, place, tile) = match &node.kind {
-        Op::Core(Program::LoadView { view, index, .. }) => (false, scope(*view), at(*view, index), *node.results.first()?),
+    let tile = match moved {
+        Moved::Result => *node.results.first()?,
+        Moved::Operand(value) => value,
         // Which thread reads what has no type: it is taken to be another than the one that writes.
-        Op::Core(Program::CopyView { view, index, .. }) => (false, scope(*view), at(*view, index), *view),
-        Op::Core(Program::Copy { ptr, .. }) => (false, 0, vec![*ptr], *ptr),
-        Op::Core(Program::StoreView { view, index, tile, .. }) => (true, scope(*view), at(*view, index), *tile),
-        Op::Core(Program::ReduceView { view, index, tile, .. }) => (true, scope(*view), at(*view, index), *tile),
-        Op::Core(Program::Load { ptr, .. }) => (false, 0, vec![*ptr], *node.results.first()?),
-        Op::Core(Program::Store { ptr, value, .. }) => (true, 0, vec![*ptr], *value),
-        Op::Core(Program::AtomicRmw { ptr, value, .. } | Program::AtomicCas { ptr, value, .. }) => (true, 0, vec![*ptr], *value),
-        _ => return None,
+        Moved::Buffer => base,
     };
-    Some(Access { writes, alias_scope, place, tile: body.ty(tile) })
+    let place = std::iter::once(base).chain(index.iter().copied()).collect();
+    Some(Access { writes: does.writes(), alias_scope, place, tile: body.ty(tile) })
 }

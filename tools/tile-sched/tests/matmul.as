@@ -8,7 +8,7 @@ layout (register: [1, 2, 4], lane: [8, 16, 32, 64, 128], warp: [256, 512])
 layout (register: [1, 256, 8, 16], lane: [2, 4, 32, 64, 128], warp: [512, 0])
 layout (register: [32, 256, 8, 512], lane: [64, 128, 1, 2, 4], warp: [0, 16])
 layout (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])
-func "mm"(%0: ptr<f16>, %1: ptr<f16>, %2: ptr<f32>, %3: i32) (agents: [(role: compute, first_warp: 0, warps: 4)], cluster: 1, buffers: [(elem: Scalar(F16), shape: [32, 32], space: shared, offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256, 512], align: 128), (elem: Scalar(F16), shape: [32, 32], space: shared, offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256, 512], align: 128), (elem: Scalar(F32), shape: [32, 32], space: shared, offsets: [1, 2, 4, 8, 16, 40, 80, 132, 256, 512], align: 128)]) @0 {
+func "mm"(%0: ptr<f16>, %1: ptr<f16>, %2: ptr<f32>, %3: i32) (warps: 4, buffers: [(elem: Scalar(F16), shape: [32, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256, 512], align: 128), (elem: Scalar(F16), shape: [32, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256, 512], align: 128), (elem: Scalar(F32), shape: [32, 32], offsets: [1, 2, 4, 8, 16, 40, 80, 132, 256, 512], align: 128)]) @0 {
   %4 = assume(value: %0, fact: div_by(divisor: 16)) : ptr<f16> @0
   %5 = assume(value: %1, fact: div_by(divisor: 16)) : ptr<f16> @0
   %6 = assume(value: %2, fact: div_by(divisor: 16)) : ptr<f32> @0

@@ -1,14 +1,13 @@
 //! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::{Buffer, BufferInfo, BufferSpace, CopyAtom, FunctionAttrs, Op};
+use crate::effects::BufferAccess;
+use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op};
 use base::{Body, Loc, Region};
 
 impl Check<'_> {
     pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
-        let info = self.attrs.buffers.get(buffer).ok_or_else(|| format!("{buffer} is not in the table"))?;
-        require(info.space == BufferSpace::Shared, || format!("{buffer} is not in shared memory"))?;
-        Ok(info)
+        self.attrs.buffers.get(buffer).ok_or_else(|| format!("{buffer} is not in the table"))
     }
 
     pub(super) fn shared<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
@@ -37,7 +36,7 @@ impl Check<'_> {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
             // There is no such store.
             CopyAtom::Matrix { .. } => uses.op.kind.operands().is_empty() && info.matrix(&layout) == Some(atom),
-            CopyAtom::Async { .. } | CopyAtom::Tma { .. } => false,
+            CopyAtom::Async { .. } => false,
         };
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))
     }
@@ -52,19 +51,6 @@ impl Check<'_> {
     }
 }
 
-/// Whether an op reads and writes buffers, and which.
-fn touches(op: &Op) -> (Vec<Buffer>, Option<Buffer>) {
-    match op {
-        Op::SharedStore { buffer, .. } | Op::CopyView { buffer, .. } | Op::Copy { buffer, .. } => (Vec::new(), Some(*buffer)),
-        // It leaves elements as they are.
-        Op::SharedScatter { buffer, .. } => (vec![*buffer], Some(*buffer)),
-        Op::SharedLoad { buffer, .. } | Op::SharedGather { buffer, .. } => (vec![*buffer], None),
-        Op::MmaShared { lhs, rhs, .. } => (vec![*lhs, *rhs], None),
-        Op::MmaGroup { lhs_buffer, rhs, .. } => (lhs_buffer.iter().chain([rhs]).copied().collect(), None),
-        _ => (Vec::new(), None),
-    }
-}
-
 /// In program order, every buffer is written before it is read.
 pub(super) fn written_before_read<O: Program>(
     body: &Body<O, Type>,
@@ -75,12 +61,11 @@ pub(super) fn written_before_read<O: Program>(
     for op in body.walk(root) {
         let node = &body.ops[op];
         let Some(kind) = node.kind.program() else { continue };
-        let (reads, write) = touches(kind);
-        if let Some(buffer) = reads.into_iter().find(|buffer| !written[buffer.0 as usize]) {
-            return Err((node.loc, format!("{buffer} is read before anything is written to it")));
-        }
-        if let Some(buffer) = write {
-            written[buffer.0 as usize] = true;
+        for BufferAccess { buffer, does, .. } in kind.effects().buffers {
+            if does.needs_content() && !written[buffer.0 as usize] {
+                return Err((node.loc, format!("{buffer} is read before anything is written to it")));
+            }
+            written[buffer.0 as usize] |= does.writes();
         }
     }
     Ok(())

@@ -84,10 +84,6 @@ impl Check<'_> {
         self.rows(uses, view, index, layout)?;
         match atom {
             CopyAtom::Vector { vector_bits } => neighbours(view, layout, vector_bits),
-            CopyAtom::Tma { descriptor } => {
-                let known = (descriptor as usize) < self.attrs.descriptors.len();
-                require(known, || format!("the function has no descriptor {descriptor}"))
-            }
             CopyAtom::Matrix { .. } | CopyAtom::Async { .. } => Err("its atom is none of global memory and registers".into()),
         }
     }
@@ -108,7 +104,7 @@ impl Check<'_> {
         let view = uses.view(*view, index, in_bounds)?;
         unordered(uses, *order, *token)?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
-        require(1 << layout.warp.len() == self.attrs.warps(), || "its layout is for another number of warps".into())?;
+        require(1 << layout.warp.len() == self.attrs.warps, || "its layout is for another number of warps".into())?;
         let bits = self.copied(Seen::of_view(view), layout, *buffer, *atom)?;
         neighbours(view, layout, bits)
     }

@@ -4,15 +4,16 @@
 //! |---|---|
 //! | AS001 | structure: ids exist, each op in one place, definitions before uses, terminators last |
 //! | AS002 | every location is in the table |
-//! | AS003 | agents: warps that are theirs alone, as many as a block can have and a power of two; a cluster and occupancy that exist |
+//! | AS003 | a block has a power of two of warps, as many as there can be, and an occupancy that exists |
 //! | AS004 | layouts are in the table, which has each once, for five lane bits and all warps |
 //! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
-//! | AS006 | buffers give every element one offset; descriptors name parameters |
+//! | AS006 | buffers give every element one offset |
 //! | AS007 | operands and results of every op have types and layouts that fit it and its atom |
 //! | AS008 | ids are in program order and nothing is unreachable |
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
 //! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
 //! | AS011 | a buffer is written before it is read |
+//! | AS012 | every op is complete when the next one starts (in `.as` only) |
 
 mod buffers;
 mod combine;
@@ -20,9 +21,11 @@ mod memory;
 mod relations;
 mod tables;
 
+use crate::effects::Completes;
 use crate::layout::{Layout, LayoutId};
 use crate::{FunctionAttrs, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
 use base::text::Function;
 use base::{Arena, Envelope, Loc, Target, Value};
 use vocabulary::core_ops::Core;
@@ -30,7 +33,18 @@ use vocabulary::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described,
 use vocabulary::tile::Global;
 
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
-    program(&module.layouts, &module.globals, &module.functions, envelope)
+    program(&module.layouts, &module.globals, &module.functions, envelope)?;
+    module.functions.iter().try_for_each(|function| {
+        let mut ops = function.body.ops.values();
+        match ops.find(|op| op.kind.effects().completes == Completes::WithItsProducts) {
+            Some(op) => {
+                let message =
+                    format!("in '{}': '{}' stays in flight, and nothing waits for it here", function.name, op.kind.mnemonic());
+                Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc))
+            }
+            None => Ok(()),
+        }
+    })
 }
 
 /// An op of this format, or of one that extends it.
@@ -98,7 +112,7 @@ impl Check<'_> {
         let here = function.loc;
         body.verify_structure(function.region).map_err(breach("AS001", here))?;
         require(base::text::is_compact(function), || "ids are not in program order".into()).map_err(breach("AS008", here))?;
-        tables::agents(self.attrs).map_err(breach("AS003", here))?;
+        tables::block(self.attrs).map_err(breach("AS003", here))?;
         for (value, node) in body.values.iter() {
             self.value(&node.ty).map_err(|message| breach("AS005", here)(format!("{value}: {message}")))?;
         }
@@ -106,7 +120,6 @@ impl Check<'_> {
         let scalars = params.iter().all(|param| matches!(body.ty(*param), Type::Scalar(_)));
         require(scalars, || "a kernel's parameters are scalars".into()).map_err(breach("AS005", here))?;
         tables::buffers(self.attrs).map_err(breach("AS006", here))?;
-        tables::descriptors(self.attrs, params.len()).map_err(breach("AS006", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
         for (id, op) in body.ops.iter() {
             let uses = Uses { body, globals: self.globals, op };
@@ -123,8 +136,8 @@ impl Check<'_> {
         let Type::Tile { shape, layout, .. } = ty else { return Ok(()) };
         require(!shape.is_empty(), || "a tile has a dimension".into())?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
-        require(1 << layout.warp.len() == self.attrs.warps(), || {
-            format!("its layout is for {} warps, not {}", layout.warps(), self.attrs.warps())
+        require(1 << layout.warp.len() == self.attrs.warps, || {
+            format!("its layout is for {} warps, not {}", layout.warps(), self.attrs.warps)
         })?;
         layout.covers(shape.iter().map(|extent| extent.trailing_zeros()).sum())
     }
@@ -169,7 +182,7 @@ impl Check<'_> {
 
     /// The layout of a tile; a scalar is in one register of every thread.
     fn layout<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Layout {
-        let scalar = || Layout::uniform(self.attrs.warps().trailing_zeros() as usize);
+        let scalar = || Layout::uniform(self.attrs.warps.trailing_zeros() as usize);
         uses.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
     }
 

@@ -294,7 +294,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.module.layout_of(self.ty(value)).cloned().unwrap_or_else(|| Layout::uniform(self.warp_bits()))
     }
     pub(crate) fn warp_bits(&self) -> usize {
-        self.function.attrs.program.warps().trailing_zeros() as usize
+        self.function.attrs.program.warps.trailing_zeros() as usize
     }
     pub(crate) fn get(&self, value: Value) -> &[Val<'c>] {
         match &self.values[value.0 as usize] {
@@ -336,11 +336,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
 
     /// All threads of the block wait for each other.
     pub(crate) fn block_barrier(&self) {
-        self.barrier(0, self.function.attrs.program.warps() * 32);
+        self.barrier(0, self.function.attrs.program.warps * 32);
     }
 
     pub(crate) fn barrier(&self, id: u32, threads: u32) {
-        let whole = threads == self.function.attrs.program.warps() * 32 && id == 0;
+        let whole = threads == self.function.attrs.program.warps * 32 && id == 0;
         if whole {
             self.ir.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[self.ir.const32(0).into()]);
         } else {

@@ -49,7 +49,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         if width == 0 || !spread.registers.is_multiple_of(width) {
             return Err(self.refuse(op, format!("copies pieces of {bytes} bytes to {buffer}, which they do not fit")));
         }
-        self.hazards(env).begin(op);
+        self.begin(op, env);
         for first in (0..spread.slots()).step_by(width).filter(|first| spread.speaks[spread.thread(*first)]) {
             let place = |slot: usize| offsets[spread.elements[slot] as usize] as usize * size;
             if let Some(i) = (1..width).find(|i| place(first + i) != place(first) + i * size) {

@@ -6,6 +6,7 @@
 use super::shared::{Place, SharedMemory};
 use base::Op as OpId;
 use std::collections::BTreeMap;
+use tileas::effects::{BufferAccess, Does};
 
 /// One access of a warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -43,6 +44,8 @@ pub(crate) enum Fault {
         byte: usize,
         buffer: usize,
     },
+    /// The op's row of the table of effects does not list the access.
+    Undeclared,
     /// The other access, and what it does.
     Race {
         op: OpId,
@@ -86,17 +89,26 @@ pub(crate) struct Hazards {
     pub(crate) shared: SharedMemory,
     clock: Clock,
     races: bool,
+    /// What the op being executed is said to do to buffers.
+    declared: Vec<BufferAccess>,
     /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
     global: BTreeMap<u64, Box<[Mark; PAGE]>>,
 }
 
 impl Hazards {
     pub(crate) fn new(places: &[Place], races: bool) -> Hazards {
-        Hazards { shared: SharedMemory::new(places, races), clock: Clock::default(), races, global: BTreeMap::new() }
+        Hazards {
+            shared: SharedMemory::new(places, races),
+            clock: Clock::default(),
+            races,
+            declared: Vec::new(),
+            global: BTreeMap::new(),
+        }
     }
 
     /// What follows belongs to one execution of an op.
-    pub(crate) fn begin(&mut self, op: OpId) {
+    pub(crate) fn begin(&mut self, op: OpId, declared: Vec<BufferAccess>) {
+        self.declared = declared;
         self.clock.now = Touch { event: self.clock.now.event + 1, op: op.0, warp: 0 };
     }
 
@@ -108,10 +120,18 @@ impl Hazards {
     }
 
     pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), Fault> {
+        self.declares(buffer, Does::needs_content)?;
         self.shared.read(buffer, byte, out, warp, &self.clock)
     }
     pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
+        self.declares(buffer, Does::writes)?;
         self.shared.write(buffer, byte, data, warp, &self.clock)
+    }
+
+    /// What an op does to buffers is in the table of effects, which all who place barriers and copies believe.
+    fn declares(&self, buffer: usize, does: fn(Does) -> bool) -> Result<(), Fault> {
+        let listed = self.declared.iter().any(|access| access.buffer.0 as usize == buffer && does(access.does));
+        if listed { Ok(()) } else { Err(Fault::Undeclared) }
     }
 
     /// An access to memory that is not the block's own.
@@ -134,6 +154,8 @@ impl Hazards {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tileas::Buffer;
+    use tileas::effects::Way;
 
     /// Two buffers at the same place, as lifetimes that do not meet allow.
     fn hazards() -> Hazards {
@@ -141,19 +163,32 @@ mod tests {
         Hazards::new(&[place, place], true)
     }
 
+    /// Everything that the tests do.
+    fn both() -> Vec<BufferAccess> {
+        [0, 1].map(|buffer| BufferAccess { buffer: Buffer(buffer), does: Does::Changes, way: Way::Threads }).to_vec()
+    }
+
+    #[test]
+    fn what_the_table_does_not_list_is_refused() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1), vec![BufferAccess { buffer: Buffer(0), does: Does::Reads, way: Way::Threads }]);
+        assert_eq!(hazards.write(0, 0, &[1], 0), Err(Fault::Undeclared));
+        assert_eq!(hazards.read(1, 0, &mut [0], 0), Err(Fault::Undeclared));
+    }
+
     #[test]
     fn a_barrier_orders_what_warps_do() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1));
+        hazards.begin(OpId(1), both());
         hazards.write(0, 0, &[1; 8], 0).unwrap();
-        hazards.begin(OpId(2));
+        hazards.begin(OpId(2), both());
         let mut out = [0; 4];
         hazards.read(0, 0, &mut out, 0).unwrap();
         assert_eq!(hazards.read(0, 4, &mut out, 1), Err(Fault::Race { op: OpId(1), writes: true }));
         hazards.barrier();
-        hazards.begin(OpId(2));
+        hazards.begin(OpId(2), both());
         hazards.read(0, 4, &mut out, 1).unwrap();
-        hazards.begin(OpId(3));
+        hazards.begin(OpId(3), both());
         assert_eq!(hazards.write(0, 4, &[2; 4], 0), Err(Fault::Race { op: OpId(2), writes: false }));
         hazards.write(0, 4, &[2; 4], 1).unwrap();
     }
@@ -161,25 +196,25 @@ mod tests {
     #[test]
     fn two_readers_race_with_either_ones_write() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1));
+        hazards.begin(OpId(1), both());
         hazards.write(0, 0, &[1], 0).unwrap();
         hazards.barrier();
-        hazards.begin(OpId(2));
+        hazards.begin(OpId(2), both());
         hazards.read(0, 0, &mut [0], 0).unwrap();
         hazards.read(0, 0, &mut [0], 1).unwrap();
-        hazards.begin(OpId(3));
+        hazards.begin(OpId(3), both());
         assert!(hazards.write(0, 0, &[1], 1).is_err() && hazards.write(0, 0, &[1], 0).is_err());
     }
 
     #[test]
     fn memory_that_another_buffer_took_over_is_stale() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1));
+        hazards.begin(OpId(1), both());
         assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Unwritten { byte: 3 }));
         hazards.write(0, 3, &[7], 0).unwrap();
-        hazards.begin(OpId(2));
+        hazards.begin(OpId(2), both());
         hazards.write(1, 3, &[8], 0).unwrap();
-        hazards.begin(OpId(3));
+        hazards.begin(OpId(3), both());
         assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Foreign { byte: 3, buffer: 1 }));
         assert_eq!(hazards.read(0, 8, &mut [0], 0), Err(Fault::Outside { byte: 8, bytes: 8 }));
     }
@@ -187,9 +222,9 @@ mod tests {
     #[test]
     fn global_memory_is_ordered_by_barriers_too() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1));
+        hazards.begin(OpId(1), both());
         hazards.outside(100, 4, 0, true).unwrap();
-        hazards.begin(OpId(2));
+        hazards.begin(OpId(2), both());
         assert!(hazards.outside(103, 4, 1, false).is_err());
         hazards.barrier();
         hazards.outside(103, 4, 1, false).unwrap();

@@ -31,6 +31,7 @@ use smallvec::smallvec;
 use spread::Spread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tileas::effects::{Does, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Elem, Shape};
@@ -112,7 +113,7 @@ const MOST_WARPS: usize = 32;
 
 impl<'a, O: Step> SpreadProgram<'a, O> {
     pub(crate) fn new(source: Source<'a, O>, globals: BTreeMap<String, u64>) -> Result<Self> {
-        let warps = source.attrs.warps() as usize;
+        let warps = source.attrs.warps as usize;
         if !(1..=MOST_WARPS).contains(&warps) {
             return Err(Diagnostic::unsupported("RUN070", format!("a block of {warps} warps")));
         }
@@ -274,16 +275,22 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
     pub(crate) fn synchronises(&self) -> bool {
         use vocabulary::memory::MemoryOrdering::Weak;
         self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.step() {
-            StepKind::Program(kind) => match kind {
-                Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
-                Op::Core(Core::Alloca { shareable, .. }) => *shareable,
-                Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
-                    order.semantics != Weak
-                }
-                _ => false,
-            },
-            _ => false,
+            StepKind::Program(Op::Core(Core::Alloca { shareable, .. })) => *shareable,
+            StepKind::Program(kind) => {
+                let strong = |access: GlobalAccess<'_>| access.does == Does::Changes || access.order.semantics != Weak;
+                kind.effects().global.is_some_and(strong)
+            }
+            StepKind::Barrier { .. } | StepKind::SelectSlot { .. } | StepKind::Wait => false,
         })
+    }
+
+    /// What follows are the accesses of one execution of an op.
+    fn begin(&self, op: OpId, env: &mut Env<'_>) {
+        let declared = match self.source.body.ops[op].kind.step() {
+            StepKind::Program(kind) => kind.effects().buffers,
+            _ => Vec::new(),
+        };
+        self.hazards(env).begin(op, declared);
     }
 
     /// What executing needs besides the values: made when a block first asks.

@@ -234,7 +234,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, .. } = kind else {
             unreachable!("called for products of warp groups only")
         };
-        self.hazards(env).begin(op);
+        self.begin(op, env);
         let spread = self.spread(*acc);
         let sides = [(*lhs_buffer, *lhs_turned), (Some(*rhs), *rhs_turned)];
         let mut data = sides.map(|(buffer, _)| match buffer {
@@ -276,7 +276,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             unreachable!("called for products of buffers only")
         };
         let extents = self.buffer_extents(*lhs, *rhs, *acc).map_err(|message| self.refuse(op, message))?;
-        self.hazards(env).begin(op);
+        self.begin(op, env);
         let spread = self.spread(*acc);
         let mut data = [*lhs, *rhs].map(|buffer| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)]);
         let mut known = BTreeSet::new();

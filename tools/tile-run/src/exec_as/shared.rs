@@ -10,7 +10,7 @@ use base::diag::{Diagnostic, Result};
 use base::{Op as OpId, Value as Id};
 use numerics::arith::Lanes;
 use tileas::layout::solve;
-use tileas::{Buffer, BufferInfo, BufferSpace, CopyAtom, Op};
+use tileas::{Buffer, BufferInfo, CopyAtom, Op};
 use vocabulary::tile::Elem;
 
 /// Where a buffer lies in the block's memory.
@@ -49,9 +49,6 @@ const MOST_ELEMENTS: u32 = 24;
 
 /// The offset of each element, in elements.
 pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
-    if info.space != BufferSpace::Shared {
-        return Err(Diagnostic::unsupported("RUN075", "a buffer in tensor memory cannot be executed"));
-    }
     let bits = info.offsets.len() as u32;
     if bits > MOST_ELEMENTS {
         return Err(Diagnostic::unsupported("RUN075", format!("a buffer of more than {} elements", 1 << MOST_ELEMENTS)));
@@ -154,7 +151,7 @@ pub(super) fn buffer_lanes(elem: Elem, data: Vec<u8>) -> Lanes {
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn shared_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        self.hazards(env).begin(op);
+        self.begin(op, env);
         let all = |id: Id| self.spread(id).elements.iter().map(|element| u64::from(*element));
         match kind {
             Op::SharedStore { x, buffer, atom } => {
@@ -305,6 +302,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             Fault::Foreign { byte, buffer } => {
                 self.refuse(op, format!("reads byte {byte} of {what}, which holds what buffer{buffer} was given"))
             }
+            Fault::Undeclared => self.refuse(op, format!("{doing} {what}, which its row of the table of effects does not say")),
             Fault::Race { op: other, writes: other_writes } => {
                 let node = &self.source.body.ops[other];
                 let position = self.source.debug.position(node.loc);

@@ -1,0 +1,189 @@
+//! What ops of `.as` and `.sched` do besides computing results from operands: the last column of both op tables.
+//!
+//! Everything that asks which memory an op touches, when it is done or what it makes others wait for asks here: hazards, the order
+//! of global accesses, purity, the verifiers, the checker, the executors. An op without the column does not compile.
+
+use crate::Buffer;
+use base::Value;
+use vocabulary::core_ops::Effect;
+use vocabulary::memory::Order;
+
+/// The effects of one op, without those of the ops in its regions.
+#[derive(Clone, Debug, Default)]
+pub struct Effects<'a> {
+    /// Accesses to buffers of the function's table.
+    pub buffers: Vec<BufferAccess>,
+    /// The access to memory that is not the block's own.
+    pub global: Option<GlobalAccess<'a>>,
+    pub synchronises: Option<Synchronises>,
+    pub completes: Completes,
+    /// What shared ops do.
+    pub other: Effect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferAccess {
+    pub buffer: Buffer,
+    pub does: Does,
+    pub way: Way,
+}
+
+/// What an access does with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Does {
+    Reads,
+    /// Writes all of it.
+    Writes,
+    /// Writes part of it, or what depends on what was there.
+    Changes,
+}
+
+/// By which way an access reaches shared memory. A fence stands between a write by one way and an access by another where the
+/// hardware does not order them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Loads and stores of threads.
+    Threads,
+    /// `cp.async`.
+    Copies,
+    /// Products that take operands from shared memory.
+    Products,
+}
+
+/// When an op is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Completes {
+    /// Before the next op of the thread.
+    #[default]
+    AtOnce,
+    /// In a program that has waits (`.sched` from phase materialize on) when its group of copies was waited for; in one that has
+    /// none, at once.
+    WithItsCopies,
+    /// When its group of products was waited for.
+    WithItsProducts,
+}
+
+/// What an op makes its thread, or others, wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronises {
+    /// Threads for each other.
+    Barrier,
+    /// Ends a group of copies, for which a wait can be.
+    EndsCopies,
+    WaitsForCopies,
+    WaitsForProducts,
+    /// Makes what threads wrote visible by other ways.
+    Fence,
+    /// Names the slot of a ring that later accesses mean.
+    SelectsSlot,
+}
+
+/// An access to global memory, or to the block's own behind pointers.
+#[derive(Clone, Copy, Debug)]
+pub struct GlobalAccess<'a> {
+    pub does: Does,
+    /// A view, or pointers.
+    pub base: Value,
+    /// Of the tile of a view.
+    pub index: &'a [Value],
+    pub moved: Moved,
+    pub token: Option<Value>,
+    pub order: Order,
+}
+
+/// What a global access moves, whose layout says which thread accesses what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// The op's first result.
+    Result,
+    Operand(Value),
+    /// Nothing that is in registers.
+    Buffer,
+}
+
+impl Does {
+    pub fn writes(self) -> bool {
+        self != Does::Reads
+    }
+    /// Whether what was there before matters.
+    pub fn needs_content(self) -> bool {
+        self != Does::Writes
+    }
+}
+
+impl Effects<'_> {
+    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    pub fn is_pure(&self) -> bool {
+        self.buffers.is_empty() && self.global.is_none() && self.synchronises.is_none() && self.other == Effect::Nothing
+    }
+
+    /// The buffer that an asynchronous copy fills.
+    pub fn copied_to(&self) -> Option<Buffer> {
+        let copied = |access: &&BufferAccess| access.way == Way::Copies && access.does.writes();
+        self.buffers.iter().find(copied).map(|access| access.buffer)
+    }
+}
+
+impl From<Effect> for Effects<'_> {
+    fn from(other: Effect) -> Self {
+        Effects { other, ..Effects::default() }
+    }
+}
+
+/// The words of which the column is made.
+pub mod words {
+    use super::*;
+
+    /// Results from operands, and nothing else.
+    pub fn computes<'a>() -> Effects<'a> {
+        Effects::default()
+    }
+    pub fn reads<'a>(buffers: impl IntoIterator<Item = &'a Buffer>, way: Way) -> Effects<'a> {
+        accesses(buffers, Does::Reads, way)
+    }
+    pub fn writes(buffer: &Buffer, way: Way) -> Effects<'_> {
+        accesses([buffer], Does::Writes, way)
+    }
+    pub fn changes(buffer: &Buffer, way: Way) -> Effects<'_> {
+        accesses([buffer], Does::Changes, way)
+    }
+    pub fn synchronises<'a>(synchronises: Synchronises) -> Effects<'a> {
+        Effects { synchronises: Some(synchronises), ..Effects::default() }
+    }
+
+    /// An access to a tile of a view.
+    pub fn at_view<'a>(
+        does: Does,
+        view: &Value,
+        index: &'a [Value],
+        moved: Moved,
+        token: &Option<Value>,
+        order: &Order,
+    ) -> Effects<'a> {
+        global(GlobalAccess { does, base: *view, index, moved, token: *token, order: *order })
+    }
+    /// An access through pointers.
+    pub fn at_pointers<'a>(does: Does, ptr: &Value, moved: Moved, token: &Option<Value>, order: &Order) -> Effects<'a> {
+        global(GlobalAccess { does, base: *ptr, index: &[], moved, token: *token, order: *order })
+    }
+
+    impl<'a> Effects<'a> {
+        /// Both effects.
+        pub(crate) fn and(mut self, other: Effects<'a>) -> Effects<'a> {
+            self.buffers.extend(other.buffers);
+            self.global = self.global.or(other.global);
+            self
+        }
+        pub(crate) fn done(self, completes: Completes) -> Effects<'a> {
+            Effects { completes, ..self }
+        }
+    }
+
+    fn accesses<'a>(buffers: impl IntoIterator<Item = &'a Buffer>, does: Does, way: Way) -> Effects<'a> {
+        let access = |buffer: &Buffer| BufferAccess { buffer: *buffer, does, way };
+        Effects { buffers: buffers.into_iter().map(access).collect(), ..Effects::default() }
+    }
+    fn global(access: GlobalAccess<'_>) -> Effects<'_> {
+        Effects { global: Some(access), ..Effects::default() }
+    }
+}
