@@ -19,11 +19,14 @@ use crate::stats::Traffic;
 use crate::tmem::Tmem;
 use crate::warp::{Split, Warp};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Instructions of a warp's turn.
 const TURN: u32 = 200;
 /// Instructions after which another cluster is admitted although those that run make progress.
 const SLICE: u64 = 20_000_000;
+/// The code of a run that is stopped after too many instructions.
+const NO_END: &str = "SIM041";
 /// Clusters that run side by side at most.
 const RESIDENT: usize = 64;
 /// Bytes that these may take.
@@ -134,10 +137,32 @@ impl<'p> Machine<'p> {
     /// Runs the whole grid.
     pub fn run(&mut self) -> Result<()> {
         let all = self.cluster_ids()?;
-        if let Some(parts) = parallel::parts(self, &all) {
-            return parallel::run(self, parts);
+        if all.end > 1 << 26 {
+            return Err(Fault::unsupported(format!("a grid of {} clusters", all.end)));
         }
-        self.run_clusters(all)
+        self.run_parts(all)
+    }
+
+    /// Runs some blocks of the grid; of a cluster all, when the grid counts its blocks.
+    pub fn run_blocks(&mut self, blocks: &[[u32; 3]]) -> Result<()> {
+        let all = self.cluster_ids()?;
+        let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster };
+        let mut numbers: Vec<u64> = Vec::new();
+        for block in blocks {
+            let [x, y, z]: [u64; 3] = std::array::from_fn(|axis| u64::from(block[axis] / size[axis]));
+            let number = (z * u64::from(all.extent[1]) + y) * u64::from(all.extent[0]) + x;
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        self.run_parts(ClusterIds { end: numbers.len() as u64, some: Some(numbers.into()), ..all })
+    }
+
+    fn run_parts(&mut self, clusters: ClusterIds) -> Result<()> {
+        match parallel::parts(self, &clusters) {
+            Some(parts) => parallel::run(self, parts),
+            None => self.run_clusters(clusters),
+        }
     }
 
     /// Runs some clusters of the grid.
@@ -159,7 +184,7 @@ impl<'p> Machine<'p> {
             }
             let mut progress = false;
             for cluster in &mut running {
-                progress |= self.round(cluster)?;
+                progress |= self.round(cluster).map_err(|fault| self.waiting.describe(fault))?;
             }
             for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
                 // Nobody waits for what is left, but memory gets it.
@@ -230,11 +255,9 @@ impl<'p> Machine<'p> {
             }
         };
         let [x, y, z] = [divide(0)?, divide(1)?, divide(2)?];
-        let total = u64::from(x) * u64::from(y) * u64::from(z);
-        if total > 1 << 26 {
-            return Err(Fault::unsupported(format!("a grid of {total} clusters")));
-        }
-        Ok(ClusterIds { extent: [x, y, z], next: 0, end: total })
+        let total = [x, y, z].iter().try_fold(1u64, |total, extent| total.checked_mul(u64::from(*extent)));
+        let total = total.ok_or_else(|| Fault::unsupported(format!("a grid of {:?}", self.grid)))?;
+        Ok(ClusterIds { extent: [x, y, z], some: None, next: 0, end: total })
     }
 
     fn cluster(&self, id: [u32; 3]) -> Cluster {
@@ -416,16 +439,18 @@ impl<'p> Machine<'p> {
         }
         self.total += u64::from(count);
         if self.total > self.options.instruction_limit {
-            return Err(Fault::new("SIM041", format!("no end after {} warp instructions", self.total)));
+            return Err(Fault::new(NO_END, format!("no end after {} warp instructions", self.total)));
         }
         Ok(count)
     }
 }
 
-/// A run of the numbers of clusters, x first.
+/// A run of the clusters of a grid, or of some of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterIds {
     pub(crate) extent: [u32; 3],
+    /// Their numbers, x first, when they are not all.
+    pub(crate) some: Option<Arc<[u64]>>,
     pub(crate) next: u64,
     pub(crate) end: u64,
 }
@@ -434,11 +459,22 @@ impl Iterator for ClusterIds {
     type Item = [u32; 3];
     fn next(&mut self) -> Option<[u32; 3]> {
         let [x, y, _] = self.extent.map(u64::from);
-        let at = self.next;
-        (at < self.end).then(|| {
+        (self.next < self.end).then(|| {
+            let at = self.some.as_ref().map_or(self.next, |some| some[self.next as usize]);
             self.next += 1;
             [at % x, at / x % y, at / (x * y)].map(|part| part as u32)
         })
+    }
+}
+
+impl ClusterIds {
+    /// Tells a run without end from one that is only long.
+    fn describe(&self, fault: Box<Fault>) -> Box<Fault> {
+        if fault.code != NO_END || self.end <= 1 {
+            return fault;
+        }
+        let (begun, all) = (self.next, self.end);
+        fault.note(format!("{begun} of {all} clusters were begun: --sample-blocks runs some, --instruction-limit allows more"))
     }
 }
 

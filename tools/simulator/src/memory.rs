@@ -1,6 +1,7 @@
 //! Global memory: buffers and variables at fixed addresses, each with its own bounds.
 
 use crate::fault::{Fault, Result};
+use common::launch::Contents;
 
 /// Bytes that device code may allocate.
 const HEAP_LIMIT: u64 = 1 << 30;
@@ -10,7 +11,7 @@ const HEAP_BASE: u64 = 0x0500_0000_0000;
 struct Region {
     base: u64,
     name: String,
-    data: Vec<u8>,
+    data: Contents,
     /// Which bytes were written, when that is followed.
     written: Option<Vec<bool>>,
 }
@@ -25,12 +26,12 @@ pub struct Global {
 }
 
 impl Global {
-    pub fn add(&mut self, name: &str, base: u64, data: Vec<u8>) {
+    pub fn add(&mut self, name: &str, base: u64, data: impl Into<Contents>) {
         let at = self.regions.partition_point(|region| region.base < base);
-        self.regions.insert(at, Region { base, name: name.to_owned(), data, written: None });
+        self.regions.insert(at, Region { base, name: name.to_owned(), data: data.into(), written: None });
     }
-    pub fn region(&self, name: &str) -> Option<&[u8]> {
-        self.regions.iter().find(|region| region.name == name).map(|region| &*region.data)
+    pub fn region(&self, name: &str) -> Option<&Contents> {
+        self.regions.iter().find(|region| region.name == name).map(|region| &region.data)
     }
     /// How many bytes there are.
     pub(crate) fn size(&self) -> u64 {
@@ -45,9 +46,12 @@ impl Global {
     /// Takes what was written to such a copy.
     pub(crate) fn take_written(&mut self, copy: &Global) {
         for (region, other) in self.regions.iter_mut().zip(&copy.regions) {
-            let written = other.written.iter().flatten();
-            for ((byte, &new), _) in region.data.iter_mut().zip(&other.data).zip(written).filter(|(_, written)| **written) {
-                *byte = new;
+            let mut at = 0;
+            for run in other.written.as_deref().unwrap_or_default().chunk_by(|a, b| a == b) {
+                if run[0] {
+                    other.data.read(at, region.data.get(at..at + run.len()));
+                }
+                at += run.len();
             }
         }
     }
@@ -65,7 +69,7 @@ impl Global {
 
     pub(crate) fn read(&mut self, address: u64, length: usize) -> Result<&[u8]> {
         let (region, offset) = self.find(address, length)?;
-        Ok(&self.regions[region].data[offset..offset + length])
+        Ok(self.regions[region].data.get(offset..offset + length))
     }
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         self.bytes(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
@@ -78,7 +82,7 @@ impl Global {
         if let Some(written) = &mut region.written {
             written[offset..offset + length].fill(true);
         }
-        Ok(&mut region.data[offset..offset + length])
+        Ok(region.data.get(offset..offset + length))
     }
     /// The region and the offset of an address.
     #[inline]

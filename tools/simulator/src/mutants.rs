@@ -155,7 +155,7 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     let sizes = Sizes { dynamic_shared: Some(4096), ..Sizes::default() };
     let Ok(program) = decode(&module, None, sizes) else { return false };
     let mut global = Global::default();
-    global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect());
+    global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect::<Vec<u8>>());
     program.globals.iter().for_each(|variable| global.add(&variable.name, variable.address, variable.data.clone()));
     // Every parameter is the address of the data; a hidden one is a map of it, 16 by 14 words in boxes of 8 by 4.
     let mut params: Vec<u8> = 65536u64.to_le_bytes().into_iter().cycle().take(program.param_bytes as usize).collect();

@@ -1,8 +1,10 @@
 //! A kernel as it is executed: names are slots, labels are indices, types are resolved.
 
+use crate::fault::{Fault, Result};
 use crate::lanes::LaneFn;
 use crate::product::{Accumulator, Kind};
 use crate::tmem::Shape;
+use common::launch::ParamType;
 use std::collections::BTreeMap;
 
 /// Index of a register in a warp's file.
@@ -47,6 +49,8 @@ pub struct ParamSlot {
     pub bytes: u32,
     pub hidden: bool,
     pub name: String,
+    /// What a launch may give for it; nothing where a launch has no word for it, such as a structure.
+    pub ty: Option<ParamType>,
 }
 
 #[derive(Debug)]
@@ -581,6 +585,11 @@ impl Program {
     /// The parameters a launch names: those that are not hidden.
     pub fn visible_params(&self) -> impl Iterator<Item = &ParamSlot> {
         self.params.iter().filter(|param| !param.hidden)
+    }
+    /// Their types, as launches know them.
+    pub fn param_types(&self) -> Result<Vec<ParamType>> {
+        let of = |slot: &ParamSlot| slot.ty.ok_or_else(|| Fault::unsupported(format!("parameter '{}' of its type", slot.name)));
+        self.visible_params().map(of).collect()
     }
     pub fn hidden_params(&self) -> impl Iterator<Item = &ParamSlot> {
         self.params.iter().filter(|param| param.hidden)

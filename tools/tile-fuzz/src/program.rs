@@ -7,7 +7,7 @@
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
 use base::ir::Value;
-use common::launch::{Buffer, Launch, Param};
+use common::launch::{Buffer, ByTarget, Extents, Launch, Param};
 use numerics::Scalar;
 use tileir::{Attribute, Module, Op};
 
@@ -282,20 +282,13 @@ impl Generator {
     }
 
     fn done(self) -> Program {
-        let buffers = self.data.iter().map(|(name, _)| Buffer {
-            name: name.clone(),
-            file: format!("{name}.in"),
-            align: 256,
-            address: 0,
-            pointers: Vec::new(),
-            data: Vec::new(),
-        });
+        let buffers = self.data.iter().map(|(name, _)| Buffer::of_file(name, &format!("{name}.in")));
         let launch = Launch {
-            entry: None,
-            grid: [self.grid as u32, 1, 1],
+            grid: ByTarget::All(Extents([self.grid as u32, 1, 1])),
             buffers: buffers.collect(),
             params: self.params,
-            outputs: self.outputs.iter().map(|output| output.name.clone()).collect(),
+            outputs: Some(self.outputs.iter().map(|output| output.name.clone()).collect()),
+            ..Launch::default()
         };
         Program { module: self.build.finish(), launch, data: self.data, outputs: self.outputs }
     }

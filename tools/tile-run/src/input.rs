@@ -1,6 +1,5 @@
 //! The program: a file of any of the four formats, and one of its kernels.
 
-use crate::arguments::Arguments;
 use crate::exec_aa::AaProgram;
 use crate::exec_as::{self, SpreadProgram, Step};
 use crate::exec_core::{Typed, global_bytes};
@@ -14,8 +13,9 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use base::ir::Operation;
 use base::text::Function;
-use base::{File, Payload, Value};
+use base::{File, Payload, Target, Value};
 use common::Session;
+use common::launch::{Call, ParamType};
 use sched::Phase;
 use std::collections::BTreeMap;
 use tileir::Type;
@@ -35,6 +35,7 @@ pub(crate) enum Input {
 pub(crate) struct Kernel<'a> {
     input: &'a Input,
     index: usize,
+    pub(crate) name: String,
     /// The types of its parameters, which are scalars or pointers.
     pub(crate) types: Vec<Elem>,
 }
@@ -72,6 +73,15 @@ impl Input {
         }
     }
 
+    /// The target that the file is for, from `.as` on.
+    pub(crate) fn target(&self) -> Option<Target> {
+        match self {
+            Input::Tile(_) | Input::Aa(_) => None,
+            Input::As(file) => file.envelope.target,
+            Input::Sched(file) => file.envelope.target,
+        }
+    }
+
     /// The kernel named, or the only one.
     pub(crate) fn kernel(&self, name: Option<&str>) -> Result<Kernel<'_>> {
         let names = self.names();
@@ -98,7 +108,7 @@ impl Input {
             Input::As(file) => parameters(&file.payload.functions[index]),
             Input::Sched(file) => parameters(&file.payload.functions[index]),
         };
-        Ok(Kernel { input: self, index, types: types? })
+        Ok(Kernel { input: self, index, name: names[index].to_string(), types: types? })
     }
 }
 
@@ -115,35 +125,44 @@ fn scalars(ids: &[Value], ty: impl Fn(Value) -> Option<Elem>) -> Result<Vec<Elem
 }
 
 impl Kernel<'_> {
-    pub(crate) fn run(&self, arguments: &Arguments, watch: Watch, print: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    /// The types of the parameters, as launches know them.
+    pub(crate) fn param_types(&self) -> Vec<ParamType> {
+        let of = |ty: &Elem| match ty {
+            Elem::Scalar(scalar) => ParamType::Scalar(*scalar),
+            Elem::Ptr { pointee, .. } => ParamType::Pointer(Some(*pointee)),
+        };
+        self.types.iter().map(of).collect()
+    }
+
+    pub(crate) fn run(&self, call: &Call, watch: Watch, print: &mut dyn FnMut(&str)) -> Result<Outcome> {
         let mut memory = Memory::default();
-        for buffer in &arguments.launch.buffers {
-            let data = buffer.data.clone();
-            memory.add(Segment { name: buffer.name.clone(), address: buffer.address, data, constant: false });
+        for buffer in &call.launch.buffers {
+            let contents = buffer.contents.clone();
+            memory.add(Segment { name: buffer.name.clone(), address: buffer.address, contents, constant: false });
         }
         match self.input {
             Input::Tile(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(tile_globals(&file.payload), &mut memory);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), arguments, memory, watch, print)
+                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print)
             }
             Input::Aa(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let program = AaProgram { function, debug: &file.envelope.debug, globals };
-                run(&program, function.region, &self.types, program.synchronises(), arguments, memory, watch, print)
+                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print)
             }
             Input::As(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let source = exec_as::source(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
-                self.run_spread(source, globals, memory, arguments, watch, print)
+                self.run_spread(source, globals, memory, call, watch, print)
             }
             Input::Sched(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let phase = Phase::of(&file.envelope).expect("the verifier holds that the phase is known");
                 let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
-                self.run_spread(source, globals, memory, arguments, watch, print)
+                self.run_spread(source, globals, memory, call, watch, print)
             }
         }
     }
@@ -153,13 +172,13 @@ impl Kernel<'_> {
         source: exec_as::Source<'_, O>,
         globals: BTreeMap<String, u64>,
         memory: Memory,
-        arguments: &Arguments,
+        call: &Call,
         watch: Watch,
         print: &mut dyn FnMut(&str),
     ) -> Result<Outcome> {
         let region = source.region;
         let program = SpreadProgram::new(source, globals)?;
-        run(&program, region, &self.types, program.synchronises(), arguments, memory, watch, print)
+        run(&program, region, &self.types, program.synchronises(), call, memory, watch, print)
     }
 }
 
@@ -198,7 +217,7 @@ fn place_globals(globals: impl Iterator<Item = GlobalData>, memory: &mut Memory)
     for GlobalData { name, data, align, constant } in globals {
         let address = next.next_multiple_of(align.clamp(16, 1 << 20).next_power_of_two());
         next = address + data.len() as u64 + 1;
-        memory.add(Segment { name: format!("@{name}"), address, data, constant });
+        memory.add(Segment { name: format!("@{name}"), address, contents: data.into(), constant });
         places.insert(name, address);
     }
     places

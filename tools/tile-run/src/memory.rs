@@ -4,6 +4,7 @@
 //! block order. So the result does not depend on how many run at once, not even for a program with a race.
 
 use base::diag::{Diagnostic, Result};
+use common::launch::Contents;
 use std::collections::BTreeMap;
 
 /// Where memory allocated by blocks begins; each block has a range of its own, so addresses do not depend on scheduling.
@@ -17,14 +18,14 @@ const PAGE: u64 = 4096;
 pub(crate) struct Segment {
     pub(crate) name: String,
     pub(crate) address: u64,
-    pub(crate) data: Vec<u8>,
+    pub(crate) contents: Contents,
     /// Writing to it is a fault.
     pub(crate) constant: bool,
 }
 
 impl Segment {
     pub(crate) fn end(&self) -> u64 {
-        self.address + self.data.len() as u64
+        self.address + self.contents.len() as u64
     }
 }
 
@@ -62,7 +63,7 @@ impl Memory {
 
     pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> Result<()> {
         let (segment, at) = self.find(address, out.len())?;
-        out.copy_from_slice(&segment.data[at..at + out.len()]);
+        segment.contents.read(at, out);
         Ok(())
     }
 
@@ -72,7 +73,7 @@ impl Memory {
             return Err(constant(segment, address));
         }
         let start = segment.address;
-        let place = &mut self.segments.get_mut(&start).expect("just found").data[at..at + bytes.len()];
+        let place = self.segments.get_mut(&start).expect("just found").contents.get(at..at + bytes.len());
         if place != bytes {
             place.copy_from_slice(bytes);
             self.changes += 1;
@@ -87,7 +88,7 @@ fn outside(address: u64, length: usize, near: Option<&Segment>) -> Box<Diagnosti
             "an access of {length} bytes at byte {} of '{}', which has {}",
             address - segment.address,
             segment.name,
-            segment.data.len()
+            segment.contents.len()
         ),
         _ => format!("an access of {length} bytes at address {address:#x}, where there is no memory"),
     };
@@ -117,7 +118,7 @@ impl Locals {
         self.next = end;
         self.stack.push(address);
         let name = format!("memory allocated by block {block}");
-        memory.add(Segment { name, address, data: vec![0; bytes as usize], constant: false });
+        memory.add(Segment { name, address, contents: vec![0; bytes as usize].into(), constant: false });
         Ok(address)
     }
     pub(crate) fn mark(&self) -> usize {
@@ -219,8 +220,14 @@ mod tests {
 
     fn memory() -> Memory {
         let mut memory = Memory::default();
-        memory.add(Segment { name: "a".into(), address: 4000, data: (0..200).collect(), constant: false });
+        memory.add(Segment { name: "a".into(), address: 4000, contents: (0..200).collect::<Vec<u8>>().into(), constant: false });
         memory
+    }
+
+    fn held(memory: &Memory) -> Vec<u8> {
+        let mut bytes = vec![0; 200];
+        memory.read(4000, &mut bytes).unwrap();
+        bytes
     }
 
     #[test]
@@ -232,14 +239,11 @@ mod tests {
         overlay.read(4088, &mut seen).unwrap();
         assert_eq!(seen, [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100, 101]);
         let writes = overlay.into_writes();
-        assert_eq!(memory.segments().next().unwrap().data[90], 90);
+        assert_eq!(held(&memory)[90], 90);
         for (address, bytes) in writes {
             memory.write(address, &bytes).unwrap();
         }
-        assert_eq!(
-            memory.segments().next().unwrap().data[88..101],
-            [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100]
-        );
+        assert_eq!(held(&memory)[88..101], [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100]);
     }
 
     #[test]

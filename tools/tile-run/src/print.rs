@@ -36,7 +36,7 @@ pub(crate) fn format(format: &str, args: &[&Tile]) -> Result<String> {
         let (conversion, after) =
             parse(rest).ok_or_else(|| Diagnostic::invalid("RUN041", "an unknown conversion in a format string"))?;
         let tile = args.next().ok_or_else(|| Diagnostic::invalid("RUN042", "more conversions than values in a format string"))?;
-        out.push_str(&nested(tile, &mut |bits| conversion.apply(tile.elem, bits)));
+        out.push_str(&nested(tile, &|bits| conversion.apply(tile.elem, bits)));
         rest = after;
     }
     out.push_str(rest);
@@ -166,26 +166,14 @@ fn scientific(magnitude: f64, precision: usize) -> String {
 }
 
 /// `[[a, b], [c, d]]`, or just the element of a scalar.
-fn nested(tile: &Tile, element: &mut dyn FnMut(u64) -> String) -> String {
-    list(&tile.shape, 0, usize::MAX, &mut |at| element(tile.lanes().get(at)))
+fn nested(tile: &Tile, element: &dyn Fn(u64) -> String) -> String {
+    list(&tile.shape, usize::MAX, &|at| element(tile.lanes().get(at)))
 }
 
-/// The elements from `start` as nested lists, of each dimension at most `most`: the first and the last ones.
-fn list(shape: &[u32], start: usize, most: usize, element: &mut dyn FnMut(usize) -> String) -> String {
-    let Some((extent, inner)) = shape.split_first() else { return element(start) };
-    let (extent, step) = (*extent as usize, vocabulary::tile::element_count(inner));
-    let hidden = if extent > most { most / 2..extent - most / 2 } else { 0..0 };
-    let mut parts = Vec::new();
-    for i in 0..extent {
-        if hidden.contains(&i) {
-            if i == hidden.start {
-                parts.push("...".into());
-            }
-            continue;
-        }
-        parts.push(list(inner, start + i * step, most, element));
-    }
-    format!("[{}]", parts.join(", "))
+/// Elements as nested lists, of each dimension at most `most`.
+fn list(shape: &[u32], most: usize, element: &dyn Fn(usize) -> String) -> String {
+    let shape: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
+    common::launch::listed(&shape, most, element)
 }
 
 /// A tile for a person: its type and its elements, long dimensions shortened.
@@ -204,7 +192,7 @@ pub(crate) fn shortened(tile: &Tile) -> String {
     };
     let extents: Vec<_> = tile.shape.iter().map(u32::to_string).collect();
     let extents = if extents.is_empty() { String::new() } else { format!("[{}]", extents.join(", ")) };
-    format!("{name}{extents} {}", list(&tile.shape, 0, 6, &mut { element }))
+    format!("{name}{extents} {}", list(&tile.shape, 6, &element))
 }
 
 /// A line for each element of a condition that is false.

@@ -1,9 +1,8 @@
 //! Running a kernel of any format on its arguments.
 
-use crate::arguments::{Arguments, bits};
 use crate::check::{Check, Checked};
 use crate::exec::Program;
-use crate::exec::schedule::{Job, changes};
+use crate::exec::schedule::{Blocks, Job, changes};
 use crate::memory::Memory;
 use crate::tile::Tile;
 use crate::trace::Trace;
@@ -11,6 +10,7 @@ use crate::value::Value;
 use crate::world::Shared;
 use base::Region;
 use base::diag::{Diagnostic, Result};
+use common::launch::Call;
 use std::collections::BTreeSet;
 use vocabulary::tile::Elem;
 
@@ -37,22 +37,19 @@ pub(crate) fn run<P: Program>(
     region: Region,
     types: &[Elem],
     in_turns: bool,
-    arguments: &Arguments,
+    call: &Call,
     mut memory: Memory,
     watch: Watch,
     print: &mut dyn FnMut(&str),
 ) -> Result<Outcome> {
-    let launch = &arguments.launch;
-    if launch.params.len() != types.len() {
-        let message = format!("{} arguments for a kernel of {} parameters", launch.params.len(), types.len());
-        return Err(Diagnostic::invalid("RUN063", message));
-    }
-    let values = launch.params.iter().zip(types).map(|(param, ty)| Ok(Value::Tile(Tile::scalar(*ty, bits(param, *ty, launch)?))));
-    let values = values.collect::<Result<Vec<_>>>()?;
+    let bits = |(value, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *value as u64 & ty.carrier().mask()));
+    let values = call.values.iter().zip(types).map(bits).collect();
     let turns = in_turns || watch.trace.is_some();
-    let job = Job { program, region, arguments: values, grid: launch.grid, limit: watch.limit, trace: watch.trace };
+    let blocks = Blocks::new(call.grid, call.blocks.clone());
+    let job = Job { program, region, arguments: values, blocks, limit: watch.limit, trace: watch.trace };
     if !watch.checks.is_empty() {
-        let mut world = Checked::new(memory, watch.checks, &arguments.empty);
+        let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();
+        let mut world = Checked::new(memory, watch.checks, &empty);
         let result = job.in_turns(&mut world, |world| world.memory().changes, print);
         let findings = world.diagnostics(program.debug());
         return Ok(Outcome { findings, failure: result.err(), memory: world.into_memory() });

@@ -1,9 +1,10 @@
 //! From a launch description to a machine and back to files.
 
 use crate::{Arguments, DeliveryArgument, RacesArgument};
+use base::Target;
 use base::diag::{Diagnostic, Severity};
 use common::Session;
-use common::launch::Launch;
+use common::launch::Call;
 use simulator::hidden::{self, Maps};
 use simulator::program::Program;
 use simulator::{Delivery, Fault, Global, Machine, Options, Races, Sizes, decode};
@@ -17,12 +18,17 @@ pub(crate) fn run(
     file: &str,
     arguments: &Arguments,
 ) -> base::diag::Result<()> {
-    let launch = Launch::read(&arguments.launch)?;
+    let opened = arguments.launch.open()?;
     let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
     let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
-    let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
+    let program = decode(module, opened.entry(), sizes).map_err(as_diagnostic)?;
+    let target = module.target.first().and_then(|name| Target::parse(name.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
+    let call = opened.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
+    if session.verify_only() {
+        return Ok(());
+    }
     let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
-    let params = hidden::parameters(&program, module, &launch, maps)?;
+    let params = hidden::parameters(&program, module, &call, maps)?;
     let options = Options {
         delivery: match arguments.delivery {
             DeliveryArgument::Early => Delivery::Early,
@@ -38,17 +44,20 @@ pub(crate) fn run(
         seed: arguments.schedule_seed,
         instruction_limit: arguments.instruction_limit,
     };
-    let mut machine = Machine::new(&program, options, launch.grid, params, memory(&program, &launch));
+    let mut machine = Machine::new(&program, options, call.grid, params, memory(&program, &call));
     if arguments.stats.is_some() {
         machine.count_traffic();
     }
-    let result = machine.run();
+    let result = match &call.blocks {
+        Some(blocks) => machine.run_blocks(blocks),
+        None => machine.run(),
+    };
     let printed = std::io::stdout().write_all(&machine.printed);
     printed.map_err(|error| Diagnostic::io("SIM004", format!("cannot print: {error}")))?;
     if let Some(path) = &arguments.stats {
         common::write_file(Some(path), machine.report().as_bytes())?;
     }
-    launch.write_outputs(&arguments.out_dir, |name| machine.global.region(name))?;
+    arguments.launch.finish(&call, |buffer| machine.global.region(&buffer.name))?;
     result.map_err(as_diagnostic)?;
     if let Some(race) = &machine.race {
         let mut warning = race.diagnostic(file, text);
@@ -58,10 +67,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn memory(program: &Program, launch: &Launch) -> Global {
+fn memory(program: &Program, call: &Call) -> Global {
     let mut global = Global::default();
-    for buffer in &launch.buffers {
-        global.add(&buffer.name, buffer.address, buffer.data.clone());
+    for buffer in &call.launch.buffers {
+        global.add(&buffer.name, buffer.address, buffer.contents.clone());
     }
     for variable in &program.globals {
         global.add(&format!("variable {}", variable.name), variable.address, variable.data.clone());

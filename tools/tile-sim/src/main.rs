@@ -6,6 +6,7 @@ mod launch;
 
 use base::diag::{Diagnostic, Result};
 use clap::{Args, ValueEnum};
+use common::launch::LaunchOptions;
 use common::{About, Session};
 use std::path::PathBuf;
 
@@ -14,6 +15,8 @@ const ABOUT: About = About {
     summary: "Executes PTX on a CPU: memory in, memory out",
     examples: &[
         ("tile-sim k.ptx --launch launch.json --out-dir out", "run a kernel, write its output buffers"),
+        ("tile-sim k.ptx --grid 4 a.npy b.npy zeros:f32[1024] 1024 --print-outputs", "each word one parameter"),
+        ("tile-sim k.ptx --launch launch.json --sample-blocks --out-dir out", "some blocks of a grid that is too large"),
         ("tile-sim k.ptx --launch launch.json --out-dir out --delivery late", "with asynchronous work as late as allowed"),
         (
             "tile-sim k.ptx --launch launch.json --out-dir out --stats stats.json",
@@ -25,12 +28,8 @@ const ABOUT: About = About {
 
 #[derive(Args)]
 struct Arguments {
-    /// Which kernel, grid, buffers and arguments
-    #[arg(long, value_name = "FILE")]
-    launch: PathBuf,
-    /// Where the output buffers are written
-    #[arg(long, value_name = "DIR")]
-    out_dir: PathBuf,
+    #[command(flatten)]
+    launch: LaunchOptions,
     /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,

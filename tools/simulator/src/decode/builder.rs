@@ -4,6 +4,8 @@ use super::unsupported;
 use crate::fault::{Fault, Result};
 use crate::lanes::map1;
 use crate::program::*;
+use common::launch::ParamType;
+use numerics::Scalar;
 use ptx::{Function, Instruction, Item, Linkage, Module, Operand, RegisterName, Statement, Type, Value, Variable};
 use std::collections::{BTreeMap, HashMap};
 
@@ -306,7 +308,8 @@ impl<'m> Builder<'m> {
         if self.param_bytes > 1 << 20 {
             return Err(too_large());
         }
-        self.params.push(ParamSlot { offset, bytes, hidden: param.hidden, name: param.name.clone() });
+        let ty = param_type(param);
+        self.params.push(ParamSlot { offset, bytes, hidden: param.hidden, name: param.name.clone(), ty });
         self.bind(&param.name, Binding::Variable { address: u64::from(offset) });
         Ok(())
     }
@@ -610,6 +613,28 @@ fn special_register(name: &str) -> Option<Special> {
         "%dynamic_smem_size" => Special::DynamicShared,
         "%nsmid" | "%is_explicit_cluster" => Special::One,
         "%total_smem_size" => Special::SharedSize,
+        _ => return None,
+    })
+}
+
+/// What a launch may give for a parameter. Bits without a meaning (`.b32`) are any number of their width.
+fn param_type(param: &Variable) -> Option<ParamType> {
+    if !param.dims.is_empty() || param.vector.is_some() {
+        return None;
+    }
+    Some(match param.ty {
+        Type::U64 | Type::B64 if param.pointer.is_some() => ParamType::Pointer(None),
+        Type::U8 | Type::S8 | Type::B8 => ParamType::Bits(8),
+        Type::U16 | Type::S16 => ParamType::Scalar(Scalar::I16),
+        Type::U32 | Type::S32 => ParamType::Scalar(Scalar::I32),
+        Type::U64 | Type::S64 => ParamType::Scalar(Scalar::I64),
+        Type::F16 => ParamType::Scalar(Scalar::F16),
+        Type::Bf16 => ParamType::Scalar(Scalar::BF16),
+        Type::F32 => ParamType::Scalar(Scalar::F32),
+        Type::F64 => ParamType::Scalar(Scalar::F64),
+        Type::B16 => ParamType::Bits(16),
+        Type::B32 => ParamType::Bits(32),
+        Type::B64 => ParamType::Bits(64),
         _ => return None,
     })
 }

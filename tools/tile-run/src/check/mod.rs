@@ -72,7 +72,7 @@ impl Checked {
     pub(crate) fn new(memory: Memory, checks: BTreeSet<Check>, empty: &BTreeSet<String>) -> Checked {
         let mut shadow = Shadow::default();
         for segment in memory.segments() {
-            shadow.add(segment.address, segment.data.len(), !empty.contains(&segment.name));
+            shadow.add(segment.address, !empty.contains(&segment.name));
         }
         Checked {
             inner: Shared::new(memory),
@@ -190,7 +190,7 @@ impl World for Checked {
     }
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
         let address = self.inner.allocate(bytes, align)?;
-        self.shadow.add(address, bytes as usize, false);
+        self.shadow.add(address, false);
         Ok(address)
     }
     fn mark(&self) -> usize {

@@ -24,8 +24,16 @@ impl Cell {
     }
 }
 
+/// Cells of a segment that are made together, when the first of them is accessed.
+const PAGE: u64 = 4096;
+
+struct Segment {
+    filled: bool,
+    pages: BTreeMap<u64, Box<[Cell]>>,
+}
+
 pub(super) struct Shadow {
-    segments: BTreeMap<u64, Vec<Cell>>,
+    segments: BTreeMap<u64, Segment>,
     /// Sets of readers. Neighbouring bytes mostly have the same, so each set is kept once.
     sets: Vec<Box<[Event]>>,
     /// The set that a set becomes with one more reader.
@@ -39,8 +47,8 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    pub(super) fn add(&mut self, address: u64, length: usize, filled: bool) {
-        self.segments.insert(address, vec![Cell { writer: 0, readers: 0, filled }; length]);
+    pub(super) fn add(&mut self, address: u64, filled: bool) {
+        self.segments.insert(address, Segment { filled, pages: BTreeMap::new() });
     }
 
     /// Forgets segments that no longer exist.
@@ -51,19 +59,23 @@ impl Shadow {
     /// Shows every run of bytes with the same history to `f`, then notes the access in them.
     pub(super) fn visit(&mut self, address: u64, length: usize, now: Event, writes: bool, mut f: impl FnMut(u64, Cell, &[Event])) {
         let Shadow { segments, sets, grown } = self;
-        let (start, cells) = segments.range_mut(..=address).next_back().expect("the access was found to lie in a segment");
-        let at = (address - start) as usize;
-        let cells = &mut cells[at..at + length];
+        let (start, segment) = segments.range_mut(..=address).next_back().expect("the access was found to lie in a segment");
         let same = |a: &Cell, b: &Cell| (a.writer, a.readers, a.filled) == (b.writer, b.readers, b.filled);
-        let mut place = address;
-        for run in cells.chunk_by_mut(same) {
-            f(place, run[0], &sets[run[0].readers as usize]);
-            place += run.len() as u64;
-            let cell = match writes {
-                true => Cell { writer: now.0, readers: 0, filled: true },
-                false => Cell { readers: with_reader(sets, grown, run[0].readers, now), ..run[0] },
-            };
-            run.fill(cell);
+        let (mut place, end) = (address, address + length as u64);
+        while place < end {
+            let (page, within) = ((place - start) / PAGE, (place - start) % PAGE);
+            let new = || vec![Cell { writer: 0, readers: 0, filled: segment.filled }; PAGE as usize].into();
+            let cells = segment.pages.entry(page).or_insert_with(new);
+            let upto = PAGE.min(within + (end - place));
+            for run in cells[within as usize..upto as usize].chunk_by_mut(same) {
+                f(place, run[0], &sets[run[0].readers as usize]);
+                place += run.len() as u64;
+                let cell = match writes {
+                    true => Cell { writer: now.0, readers: 0, filled: true },
+                    false => Cell { readers: with_reader(sets, grown, run[0].readers, now), ..run[0] },
+                };
+                run.fill(cell);
+            }
         }
     }
 }

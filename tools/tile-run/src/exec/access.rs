@@ -387,12 +387,13 @@ mod tests {
     /// Runs something on a memory of the given bytes and gives what they are afterwards.
     fn on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
         let mut memory = Memory::default();
-        memory.add(Segment { name: "a".into(), address: ADDRESS, data: data.to_vec(), constant: false });
+        memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
         let mut world = Shared::new(memory);
         let mut state = State::new(Place::new(0, [1; 3]), 0, u64::MAX, None);
         let result = f(&mut Env { state: &mut state, world: &mut world });
-        let data = world.memory.segment(ADDRESS).unwrap().data.clone();
-        (result, data)
+        let mut after = vec![0; data.len()];
+        world.memory.read(ADDRESS, &mut after).unwrap();
+        (result, after)
     }
 
     fn view(elem: Scalar, sizes: &[i64], tile: &[u32], kind: ViewKind, padding: Option<Padding>) -> View {

@@ -24,28 +24,52 @@ pub(crate) struct Job<'a, P> {
     pub(crate) program: &'a P,
     pub(crate) region: Region,
     pub(crate) arguments: Vec<Value>,
-    pub(crate) grid: [u32; 3],
+    pub(crate) blocks: Blocks,
     /// Ops that a block may execute.
     pub(crate) limit: u64,
     pub(crate) trace: Option<Trace>,
 }
 
-impl<P: Program> Job<'_, P> {
-    fn blocks(&self) -> u64 {
-        self.grid.iter().map(|extent| u64::from(*extent)).product()
-    }
+/// The blocks to run: all of a grid, or some.
+pub(crate) struct Blocks {
+    grid: [u32; 3],
+    /// Their numbers.
+    some: Option<Vec<u64>>,
+}
 
+impl Blocks {
+    pub(crate) fn new(grid: [u32; 3], some: Option<Vec<[u32; 3]>>) -> Blocks {
+        let [x, y, _] = grid.map(u64::from);
+        let number = |block: [u32; 3]| {
+            let [at_x, at_y, at_z] = block.map(u64::from);
+            (at_z * y + at_y) * x + at_x
+        };
+        Blocks { grid, some: some.map(|blocks| blocks.into_iter().map(number).collect()) }
+    }
+    fn count(&self) -> u64 {
+        match &self.some {
+            Some(blocks) => blocks.len() as u64,
+            None => self.grid.iter().map(|extent| u64::from(*extent)).product(),
+        }
+    }
+    /// The number within the grid of the n-th block that is run.
+    fn number(&self, at: u64) -> u64 {
+        self.some.as_ref().map_or(at, |blocks| blocks[at as usize])
+    }
+}
+
+impl<P: Program> Job<'_, P> {
     fn state(&self, block: u64) -> State {
-        State::new(Place::new(block, self.grid), self.program.body().values.len(), self.limit, self.trace.clone())
+        State::new(Place::new(block, self.blocks.grid), self.program.body().values.len(), self.limit, self.trace.clone())
     }
 
     /// Runs blocks at the same time. `print` gets what they print, in block order.
     pub(crate) fn together(&self, memory: &mut Memory, print: &mut dyn FnMut(&str)) -> Result<()> {
         let mut first = 0;
-        while first < self.blocks() {
-            let group = first..self.blocks().min(first + GROUP);
+        while first < self.blocks.count() {
+            let group = first..self.blocks.count().min(first + GROUP);
             let base = &*memory;
-            let done: Vec<_> = group.clone().into_par_iter().map(|block| self.alone(block, base)).collect();
+            let done: Vec<_> = group.clone().into_par_iter().map(|at| self.alone(self.blocks.number(at), base)).collect();
             for outcome in done {
                 let (printed, writes, result) = outcome;
                 print(&printed);
@@ -78,15 +102,16 @@ impl<P: Program> Job<'_, P> {
     pub(crate) fn in_turns<W: World>(&self, world: &mut W, changes: fn(&W) -> u64, print: &mut dyn FnMut(&str)) -> Result<()> {
         let mut waiting: VecDeque<(State, Machine<'_, P>)> = VecDeque::new();
         let (mut next, mut idle, mut seen) = (0, 0, changes(world));
-        while next < self.blocks() || !waiting.is_empty() {
+        while next < self.blocks.count() || !waiting.is_empty() {
             let turns = waiting.len();
             for _ in 0..turns {
                 let (state, machine) = waiting.pop_front().expect("counted before");
                 waiting.extend(self.turn(state, machine, world, print)?);
             }
-            if next < self.blocks() {
-                let mut state = self.state(next);
-                world.enter(next);
+            if next < self.blocks.count() {
+                let block = self.blocks.number(next);
+                let mut state = self.state(block);
+                world.enter(block);
                 let arguments = self.arguments.iter().cloned();
                 let machine = Machine::new(self.program, self.region, arguments, &mut Env { state: &mut state, world });
                 waiting.extend(self.turn(state, machine, world, print)?);

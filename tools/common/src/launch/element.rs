@@ -1,0 +1,122 @@
+//! Types of elements by the names that launches use, numpy's letters for them, and which array a pointer may be given.
+
+use numerics::Scalar;
+use serde::{Deserialize, Serialize};
+
+/// The type of the elements of an array or fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Element {
+    pub scalar: Scalar,
+    pub unsigned: bool,
+}
+
+/// Names, what they stand for, whether without sign, and the type in numpy's form. numpy has no bfloat16 and no 8-bit floats, so
+/// that files hold them as unsigned integers, or, from the package `ml_dtypes`, as raw bytes (`V2`, `V1`).
+const TYPES: [(&str, Scalar, bool, &str); 21] = [
+    ("f16", Scalar::F16, false, "<f2"),
+    ("f32", Scalar::F32, false, "<f4"),
+    ("f64", Scalar::F64, false, "<f8"),
+    ("i8", Scalar::I8, false, "|i1"),
+    ("i16", Scalar::I16, false, "<i2"),
+    ("i32", Scalar::I32, false, "<i4"),
+    ("i64", Scalar::I64, false, "<i8"),
+    ("u8", Scalar::I8, true, "|u1"),
+    ("u16", Scalar::I16, true, "<u2"),
+    ("u32", Scalar::I32, true, "<u4"),
+    ("u64", Scalar::I64, true, "<u8"),
+    ("bool", Scalar::I1, false, "|b1"),
+    ("i1", Scalar::I1, false, "|b1"),
+    ("bf16", Scalar::BF16, false, "<u2"),
+    ("tf32", Scalar::TF32, false, "<u4"),
+    ("f8E4M3FN", Scalar::F8E4M3FN, false, "|u1"),
+    ("f8E5M2", Scalar::F8E5M2, false, "|u1"),
+    ("f8E8M0FNU", Scalar::F8E8M0FNU, false, "|u1"),
+    ("f4E2M1FN", Scalar::F4E2M1FN, false, "|u1"),
+    ("e4m3", Scalar::F8E4M3FN, false, "|u1"),
+    ("e5m2", Scalar::F8E5M2, false, "|u1"),
+];
+
+/// What a file may also hold for a type.
+const ALSO: [(Scalar, &[&str]); 8] = [
+    (Scalar::BF16, &["<V2", "|V2"]),
+    (Scalar::TF32, &["<f4"]),
+    (Scalar::I8, &["|b1"]),
+    (Scalar::I1, &["|u1", "|i1"]),
+    (Scalar::F8E4M3FN, &["<V1", "|V1"]),
+    (Scalar::F8E5M2, &["<V1", "|V1"]),
+    (Scalar::F8E8M0FNU, &["<V1", "|V1"]),
+    (Scalar::F4E2M1FN, &["<V1", "|V1"]),
+];
+
+impl Element {
+    pub fn parse(name: &str) -> Option<Element> {
+        let (_, scalar, unsigned, _) = TYPES.iter().find(|(known, ..)| *known == name)?;
+        Some(Element { scalar: *scalar, unsigned: *unsigned })
+    }
+    pub(super) fn bytes(self) -> usize {
+        self.scalar.bytes() as usize
+    }
+    fn row(self) -> &'static (&'static str, Scalar, bool, &'static str) {
+        let row = TYPES.iter().find(|(_, scalar, unsigned, _)| (*scalar, *unsigned) == (self.scalar, self.unsigned));
+        row.expect("made from the table")
+    }
+    pub(super) fn descr(self) -> &'static str {
+        self.row().3
+    }
+}
+
+impl TryFrom<String> for Element {
+    type Error = String;
+    fn try_from(name: String) -> Result<Element, String> {
+        let known = || TYPES.map(|(name, ..)| name).join(", ");
+        Element::parse(&name).ok_or_else(|| format!("'{name}' is no type of elements; there are: {}", known()))
+    }
+}
+
+impl From<Element> for String {
+    fn from(element: Element) -> String {
+        element.row().0.into()
+    }
+}
+
+/// Whether arrays with elements of a type in numpy's form can be read.
+pub(super) fn is_known(descr: &str) -> bool {
+    TYPES.iter().any(|(.., known)| *known == descr) || ALSO.iter().any(|(_, also)| also.contains(&descr))
+}
+
+/// Whether such an array may be what a pointer to `pointee` points to.
+pub(super) fn fits(descr: &str, pointee: Scalar) -> bool {
+    let usual = TYPES.iter().any(|(_, scalar, _, known)| *scalar == pointee && *known == descr);
+    usual || ALSO.iter().any(|(scalar, also)| *scalar == pointee && also.contains(&descr))
+}
+
+/// The element that a type in numpy's form is printed as.
+pub(super) fn plain(descr: &str) -> Option<Element> {
+    let row = TYPES.iter().find(|(.., known)| *known == descr)?;
+    Some(Element { scalar: row.1, unsigned: row.2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_take_arrays_of_their_type() {
+        for (descr, pointee, fit) in [
+            ("<f4", Scalar::F32, true),
+            ("<f2", Scalar::F32, false),
+            ("<f8", Scalar::F32, false),
+            ("<i2", Scalar::F16, false),
+            ("<u2", Scalar::F16, false),
+            ("<u2", Scalar::BF16, true),
+            ("<V2", Scalar::BF16, true),
+            ("<i4", Scalar::I32, true),
+            ("<u4", Scalar::I32, true),
+            ("<i8", Scalar::I32, false),
+            ("|b1", Scalar::I8, true),
+        ] {
+            assert_eq!(fits(descr, pointee), fit, "{descr} for {pointee}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Arrays: their types as people write them, and numpy's `.npy` files.
+
+use super::element::{self, Element};
+use base::diag::{Diagnostic, Result};
+use serde::{Deserialize, Serialize};
+
+/// The type of an array in memory, row by row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ArrayType {
+    /// The elements, where more is known of them than a file of numpy says.
+    pub element: Option<Element>,
+    /// The elements as numpy writes them, `<f4`.
+    pub descr: String,
+    pub shape: Vec<usize>,
+}
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+impl std::fmt::Display for ArrayType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shape: Vec<_> = self.shape.iter().map(usize::to_string).collect();
+        let element = self.element.map_or_else(|| format!("'{}'", self.descr), String::from);
+        write!(f, "{element}[{}]", shape.join(", "))
+    }
+}
+
+impl TryFrom<String> for ArrayType {
+    type Error = String;
+    fn try_from(text: String) -> std::result::Result<ArrayType, String> {
+        ArrayType::parse(&text).ok_or_else(|| format!("'{text}' is no type of an array, such as f32[4, 8]"))
+    }
+}
+
+impl From<ArrayType> for String {
+    fn from(array: ArrayType) -> String {
+        array.to_string()
+    }
+}
+
+impl ArrayType {
+    /// `f32[4, 8]`.
+    pub fn parse(text: &str) -> Option<ArrayType> {
+        let (name, shape) = text.trim().strip_suffix(']')?.split_once('[')?;
+        let element = Element::parse(name.trim())?;
+        let dims = shape.split(',').map(str::trim).filter(|dim| !dim.is_empty());
+        let shape = dims.map(|dim| dim.parse().ok()).collect::<Option<Vec<usize>>>()?;
+        Some(ArrayType { element: Some(element), descr: element.descr().into(), shape })
+    }
+
+    pub fn bytes(&self) -> Option<usize> {
+        self.shape.iter().try_fold(self.item_bytes(), |size, dim| size.checked_mul(*dim))
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.descr.get(2..).and_then(|size| size.parse().ok()).unwrap_or(1)
+    }
+
+    /// What the elements are printed as.
+    pub(super) fn printed(&self) -> Option<Element> {
+        self.element.or_else(|| element::plain(&self.descr))
+    }
+
+    /// What stands before the elements in a file.
+    pub fn header(&self) -> Vec<u8> {
+        let dims: String = self.shape.iter().map(|dim| format!("{dim}, ")).collect();
+        let shape = if self.shape.len() == 1 { dims.trim_end().to_string() } else { dims.trim_end_matches(", ").to_string() };
+        let mut header = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", self.descr);
+        // The data starts at a multiple of 64.
+        let padding = 64 - (MAGIC.len() + 4 + header.len() + 1) % 64;
+        header.push_str(&" ".repeat(padding % 64));
+        header.push('\n');
+        let length = (header.len() as u16).to_le_bytes();
+        [MAGIC, &[1, 0], &length, header.as_bytes()].concat()
+    }
+}
+
+/// The type and the elements of a file.
+pub(super) fn parse(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8>)> {
+    let bad = |what: &str| Diagnostic::invalid("LCH014", format!("{name}: {what}"));
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("not a .npy file"))?;
+    let (start, length) = match rest {
+        [1, _, a, b, ..] => (4, usize::from(u16::from_le_bytes([*a, *b]))),
+        [2 | 3, _, a, b, c, d, ..] => (6, u32::from_le_bytes([*a, *b, *c, *d]) as usize),
+        _ => return Err(bad("an unknown version of the .npy format")),
+    };
+    let header = rest.get(start..start + length).ok_or_else(|| bad("the file is cut"))?;
+    let header = std::str::from_utf8(header).map_err(|_| bad("a header that is not text"))?;
+    let field = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
+    if field("fortran_order").is_none_or(|value| !value.starts_with("False")) {
+        return Err(bad("the array is not in C order"));
+    }
+    let descr = field("descr").and_then(|value| value.split('\'').nth(1)).ok_or_else(|| bad("no element type"))?;
+    if !element::is_known(descr) {
+        return Err(bad(&format!("elements of type '{descr}' are not supported")));
+    }
+    let shape = field("shape").and_then(|value| value.strip_prefix('(')?.split_once(')')).ok_or_else(|| bad("no shape"))?.0;
+    let shape: std::result::Result<Vec<usize>, _> =
+        shape.split(',').map(str::trim).filter(|dim| !dim.is_empty()).map(str::parse).collect();
+    let array = ArrayType { element: None, descr: descr.into(), shape: shape.map_err(|_| bad("a wrong shape"))? };
+    let head = MAGIC.len() + start + length;
+    if array.bytes() != Some(bytes.len() - head) {
+        return Err(bad("the length does not fit the shape"));
+    }
+    bytes.drain(..head);
+    Ok((array, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_a_round_trip() {
+        for ty in ["f32[]", "f32[6]", "i16[2, 3]", "bool[4]"] {
+            let array = ArrayType::parse(ty).unwrap();
+            assert_eq!(array.to_string(), ty);
+            let data: Vec<u8> = (0..array.bytes().unwrap() as u8).collect();
+            assert_eq!(array.header().len() % 64, 0);
+            let (read, elements) = parse([array.header(), data.clone()].concat(), "a").unwrap();
+            assert_eq!((read.descr, read.shape, elements), (array.descr, array.shape, data));
+        }
+    }
+
+    #[test]
+    fn broken_files_are_refused() {
+        let array = ArrayType::parse("i64[2]").unwrap();
+        let whole = [array.header(), vec![0; 16]].concat();
+        for end in 0..whole.len() {
+            assert!(parse(whole[..end].to_vec(), "a").is_err());
+        }
+        for wrong in ["f32", "f32[", "f32[a]", "g32[4]", "f32[-1]", "[4]"] {
+            assert!(ArrayType::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}
