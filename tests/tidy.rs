@@ -26,11 +26,12 @@ fn names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
 /// Which crates of `formats` each of them may use: the arrows of ARCHITECTURE.md.
 const FORMATS: &[(&str, &[&str])] = &[
     ("numerics", &[]),
-    ("base", &["numerics"]),
+    ("hardware", &[]),
+    ("base", &["numerics", "hardware"]),
     ("vocabulary", &["base", "numerics"]),
     ("tileir", &["base", "numerics", "vocabulary"]),
     ("tileaa", &["base", "numerics", "vocabulary"]),
-    ("tileas", &["base", "numerics", "vocabulary"]),
+    ("tileas", &["base", "numerics", "vocabulary", "hardware"]),
     ("sched", &["base", "numerics", "vocabulary", "tileas"]),
     ("ptx", &["base"]),
     ("cubin", &["base"]),
@@ -94,6 +95,27 @@ fn only_tile_ptx_has_llvm() {
         let has = tree.lines().any(|line| line.starts_with("inkwell ") || line.starts_with("llvm-sys "));
         assert_eq!(has, name == "tile-ptx", "{name}");
     }
+}
+
+/// What a target has is a column of the table in `formats/hardware`; a stage that knows a target by name knows something that
+/// the table does not say. Numbers cannot be compared, since a `Target` has none.
+#[test]
+fn only_the_table_knows_targets_by_name() {
+    let mut files = 0;
+    for path in ["formats", "tools"].iter().flat_map(|part| files_below(&root().join(part))) {
+        let inside = path.strip_prefix(root()).unwrap();
+        let apart = inside.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "hardware");
+        if apart || path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        files += 1;
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            assert!(!line.contains("\"sm_"), "{}:{} knows a target by name: {}", path.display(), number + 1, line.trim());
+        }
+    }
+    assert!(files > 100, "only {files} files were looked at");
 }
 
 #[test]

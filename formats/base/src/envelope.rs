@@ -167,7 +167,7 @@ impl Envelope {
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
         let flat = |value: &dyn erased::Ron| value.flat();
         if let Some(target) = self.target {
-            line("target", target.name());
+            line("target", target.name.to_string());
         }
         for (name, value) in &self.options.0 {
             line("option", format!("{name}={value}"));

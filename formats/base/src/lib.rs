@@ -14,12 +14,11 @@ mod ir_verify;
 pub mod loc;
 mod loc_text;
 pub mod ops;
-pub mod target;
 pub mod text;
 
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;
 pub use envelope::{Envelope, File, Payload};
+pub use hardware::Target;
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};
-pub use target::Target;

@@ -7,16 +7,15 @@
 //!
 //! Written by `tile-lower-as`, read by `tile-sched`; `tile-run` executes it, distributed over the threads.
 
-mod atoms;
+pub mod atoms;
 pub mod effects;
-pub mod group;
 pub mod layout;
-pub mod mma;
 pub mod module;
 pub mod ops;
 pub mod types;
 pub mod verify;
 
+pub use atoms::{group, mma};
 pub use effects::Effects;
 pub use layout::{Layout, LayoutId};
 pub use module::{BufferInfo, Function, FunctionAttrs, Global, Module};

@@ -55,7 +55,7 @@ pub struct Host {
 }
 
 fn parse_target(name: &str) -> Result<Target, String> {
-    let known = || Target::ALL.map(Target::name).join(", ");
+    let known = || Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ");
     Target::parse(name).ok_or_else(|| format!("the targets are {}", known()))
 }
 

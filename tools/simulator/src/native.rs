@@ -6,6 +6,7 @@
 
 use crate::program::Program;
 use base::diag::{Diagnostic, Result};
+use hardware::Target;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -61,10 +62,13 @@ pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut para
     Ok(params)
 }
 
+/// Where parameters start in the constant bank of the newest targets.
+const NEWEST_START: usize = 0x380;
+
 /// Where the parameters are in the callback's memory: as in the constant bank, whose first 64-byte boundary depends on the target.
 fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
-    let chip = target.first().map_or("", String::as_str);
-    let start: usize = if chip.starts_with("sm_9") { 0x210 } else { 0x380 };
+    let known = target.first().and_then(|chip| Target::of_chip(chip));
+    let start = known.map_or(NEWEST_START, |target| target.parameters_at as usize);
     let mut end = 0;
     let mut place = |bytes: usize, align: usize| {
         let at = (start + end).next_multiple_of(align) - start;

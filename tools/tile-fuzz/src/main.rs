@@ -49,7 +49,7 @@ struct Options {
     #[arg(long, value_enum, default_value = "all")]
     theme: Theme,
     /// Targets, each program gets one of
-    #[arg(long, value_delimiter = ',', default_value = "sm_80,sm_86,sm_89,sm_90,sm_100,sm_120")]
+    #[arg(long, value_delimiter = ',', default_values_t = base::Target::all().map(|target| target.name.to_string()))]
     targets: Vec<String>,
     /// Optimisation levels, each program gets one of
     #[arg(short = 'O', value_delimiter = ',', default_value = "3,0,2,3,1")]

@@ -99,8 +99,8 @@ impl Generator {
         let latency = Attribute::Integer { ty: number, bits: 1 + self.random.below(10) as u64 };
         let wishes = [("latency", latency), ("allow_tma", Attribute::Bool(self.random.one_in(2)))];
         let wishes: Vec<_> = wishes.map(|(name, wish)| (self.build.string(name), wish)).into();
-        let targets = ["sm_80", "sm_90", "sm_100", "sm_120"];
-        let hints = targets.map(|target| (self.build.string(target), Attribute::Dictionary(wishes.clone().into())));
+        let wish = |target: base::Target| (self.build.string(target.name), Attribute::Dictionary(wishes.clone().into()));
+        let hints: Vec<_> = base::Target::all().map(wish).collect();
         Some(Box::new(hints.into()))
     }
 

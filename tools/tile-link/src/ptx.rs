@@ -33,8 +33,8 @@ impl Source {
             .find_map(|line| line.strip_prefix(".target"))
             .and_then(|rest| rest.split([',', ' ', '\t']).find(|w| !w.is_empty()));
         let chip = chip.ok_or_else(|| Diagnostic::invalid("LNK003", format!("{name} has no .target line, so it is not PTX")))?;
-        let envelope = Envelope { target: envelope.target.or_else(|| target_of(chip)), ..envelope };
-        if let Some(target) = envelope.target.filter(|target| target_of(chip) != Some(*target)) {
+        let envelope = Envelope { target: envelope.target.or_else(|| Target::of_chip(chip)), ..envelope };
+        if let Some(target) = envelope.target.filter(|target| Target::of_chip(chip) != Some(*target)) {
             return Err(Diagnostic::invalid(
                 "LNK004",
                 format!("{name} is for {chip} in its .target line, but for {target} in its envelope"),
@@ -54,10 +54,6 @@ fn entry_name(line: &str) -> Option<&str> {
     let line = line.strip_prefix(".visible").or_else(|| line.strip_prefix(".weak")).unwrap_or(line).trim_start();
     let name = line.strip_prefix(".entry")?.strip_prefix([' ', '\t'])?.trim_start();
     Some(name.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(name)).filter(|name| !name.is_empty())
-}
-
-fn target_of(chip: &str) -> Option<Target> {
-    Target::parse(chip.trim_end_matches(['a', 'f']))
 }
 
 fn foreign() -> Envelope {

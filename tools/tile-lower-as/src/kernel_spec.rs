@@ -12,7 +12,7 @@ const MOST_ELEMENTS: usize = 64;
 
 pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAttrs {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
-    let spec = named(&target.name()).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
+    let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, as the reference does.
     let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     FunctionAttrs { private: function.attrs.private, warps: warps(function), occupancy, buffers: Arena::new() }

@@ -74,7 +74,7 @@ impl<'a> Planner<'a> {
             facts: Facts::of(function),
             uses: body.use_counts(function.region),
             blocks: body.op_blocks(),
-            limit: target.shared_memory() / SHARES,
+            limit: target.shared_memory / SHARES,
         }
     }
 

@@ -5,10 +5,6 @@ use base::{Envelope, Target};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `.language` came with PTX 9.2, and the newest target later; `tile-link` lowers version and language for an older assembler.
-fn ptx_version(target: Target) -> &'static str {
-    if target.0 == 107 { "9.4" } else { "9.2" }
-}
 /// The number of Tile IR among `.language`s.
 const LANGUAGE: u32 = 7;
 
@@ -30,10 +26,10 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
 
 fn edit_line(line: &str, target: Target, out: &mut String) {
     if line.starts_with(".version ") {
-        let _ = writeln!(out, ".version {}", ptx_version(target));
+        let _ = writeln!(out, ".version {}", target.ptx_version);
     } else if line.starts_with(".target ") {
         let debug = if line.ends_with(", debug") { ", debug" } else { "" };
-        let _ = writeln!(out, ".target {}{debug}", target.ptx_name());
+        let _ = writeln!(out, ".target {}{debug}", target.ptx_target);
     } else if line.starts_with(".reqntid ") {
         let _ = writeln!(out, "{line}\n.language {LANGUAGE}");
     } else {

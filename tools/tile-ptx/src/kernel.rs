@@ -3,8 +3,8 @@
 use crate::emit::Emitter;
 use crate::ir::{GLOBAL, Ir, SHARED};
 use crate::lines::Lines;
-use base::Envelope;
 use base::diag::Result;
+use base::{Envelope, Target};
 use inkwell::AddressSpace;
 use inkwell::attributes::AttributeLoc;
 use inkwell::context::Context;
@@ -36,7 +36,7 @@ pub(crate) fn emit_module<'c>(
     let first = module.functions.first().and_then(|function| envelope.debug.position(function.loc));
     let lines = Lines::new(&ir, envelope, first.map_or("unknown", |(file, _, _)| file));
     for function in &module.functions {
-        let kernel = declare(&ir, function);
+        let kernel = declare(&ir, function, envelope.target()?);
         let shared = shared_memory(&ir, function);
         let lines = lines.as_ref().map(|lines| lines.kernel(&function.name, function.loc, kernel));
         Emitter::new(&ir, module, function, envelope, kernel, shared, lines.as_ref())?.emit()?;
@@ -70,7 +70,7 @@ fn emit_global(ir: &Ir<'_>, global: &Global) {
     }
 }
 
-fn declare<'c>(ir: &Ir<'c>, function: &sched::Function) -> FunctionValue<'c> {
+fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> FunctionValue<'c> {
     let params: Vec<BasicMetadataTypeEnum<'c>> = function
         .params()
         .iter()
@@ -84,8 +84,8 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function) -> FunctionValue<'c> {
     attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
     if let Some(occupancy) = program.occupancy {
-        let registers = 65536 / (occupancy * program.warps * 32);
-        attribute("nvvm.maxnreg", &registers.min(255).to_string());
+        let registers = target.registers / (occupancy * program.warps * 32);
+        attribute("nvvm.maxnreg", &registers.min(target.thread_registers).to_string());
     }
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
     kernel.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(nounwind, 0));

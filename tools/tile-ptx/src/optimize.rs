@@ -29,7 +29,7 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
     LlvmTarget::from_triple(&triple)
         .ok()
         .and_then(|llvm| {
-            llvm.create_target_machine(&triple, &llvm_cpu(target), "+ptx90", level, RelocMode::Default, CodeModel::Default)
+            llvm.create_target_machine(&triple, target.llvm_processor, "+ptx90", level, RelocMode::Default, CodeModel::Default)
         })
         .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no machine for {target}")))
 }
@@ -40,14 +40,6 @@ fn set_up() {
     let arguments = [c"tile-ptx".as_ptr(), c"--nvptx-short-ptr".as_ptr()];
     unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
-}
-
-/// The processor that LLVM knows and that is nearest to the target.
-fn llvm_cpu(target: Target) -> String {
-    match target {
-        Target(107) => "sm_100a".into(),
-        target => target.ptx_name(),
-    }
 }
 
 pub(crate) fn run(module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {

@@ -26,7 +26,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         return Ok(());
     }
     let target = envelope.target()?;
-    let machine = Machine::of(target)?;
+    let machine = Machine::of(target);
     for index in 0..module.functions.len() {
         let mut planned = Vec::new();
         for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
@@ -40,7 +40,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
                 Err(reason) => log(envelope, function, loc, Outcome::Declined, format!("the loop is not pipelined: {reason}")),
             }
         }
-        let schedules = fit(&module.functions[index], planned, target.shared_memory(), envelope);
+        let schedules = fit(&module.functions[index], planned, target.shared_memory, envelope);
         module.schedules.extend(schedules);
     }
     Ok(())

@@ -14,7 +14,7 @@ pub(crate) use tokens::tokens;
 
 /// Every schedule: each op once, dependences kept, no resource needed twice at a time, and depths that fit.
 pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
-    let machine = Machine::of(file.envelope.target()?)?;
+    let machine = Machine::of(file.envelope.target()?);
     let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
     for schedule in &file.payload.schedules {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function);

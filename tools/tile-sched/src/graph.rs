@@ -78,7 +78,13 @@ impl Graph {
             reasons.extend(why);
             Node { op, cost: machine.cost(module, function, op), ahead }
         });
-        let nodes: Vec<Node> = nodes.collect();
+        let mut nodes: Vec<Node> = nodes.collect();
+        // The copies of an iteration are on their way together, and each waits for all.
+        let buffers = ops.iter().filter_map(|op| body.ops[*op].kind.effects().copied_to());
+        let bytes = buffers.map(|buffer| function.attrs.program.buffers[buffer].bytes()).fold(0, u32::saturating_add);
+        for node in nodes.iter_mut().filter(|node| node.ahead) {
+            node.cost.first = machine.copy_latency(bytes);
+        }
         if !nodes.iter().any(|node| node.ahead) {
             let reason = reasons.into_iter().next().unwrap_or_else(|| "nothing in it is copied asynchronously".into());
             return Err(reason);
@@ -154,7 +160,10 @@ impl Graph {
     /// What computes is issued in order; arithmetic keeps the warps busy while it is.
     fn issue_order(&mut self) {
         let computes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
-        let issue = |node: &Node| node.cost.uses.get(&Resource::Arithmetic).copied().unwrap_or(0);
+        let issue = |node: &Node| {
+            let cycles = [Resource::MultiplyAdd, Resource::Integer].map(|unit| node.cost.uses.get(&unit).copied().unwrap_or(0));
+            cycles.into_iter().fold(0, u32::saturating_add)
+        };
         for pair in computes.windows(2) {
             let latency = issue(&self.nodes[pair[0]]);
             self.edge(pair[0], pair[1], latency, 0);

@@ -1,14 +1,13 @@
 //! The resource model: what each op occupies on a multiprocessor, for how many cycles, and when its results are there.
 //!
-//! The numbers come from `targets.toml`. A tile op is taken as one long occupation of each of its resources; ops that pass
+//! The numbers come from the table of targets (`hardware`). A tile op is taken as one long occupation of each of its resources; ops that pass
 //! registers on piece by piece let the next one start after a latency, the others when they are done.
 
-use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Target, Value};
-use numerics::arith::Unary;
+use hardware::Rates;
+use numerics::arith::{Binary, Unary};
 use sched::{Function, Module, Op};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use tileas::{MmaAtom, Type, mma};
 use vocabulary::core_ops::Core;
@@ -19,51 +18,31 @@ pub(crate) enum Resource {
     Tensor,
     Shared,
     Copy,
-    Arithmetic,
+    /// Additions, products and multiply-adds of floats.
+    MultiplyAdd,
+    /// Other plain operations.
+    Integer,
     Special,
 }
 
 impl Resource {
-    pub(crate) const ALL: [Resource; 5] =
-        [Resource::Tensor, Resource::Shared, Resource::Copy, Resource::Arithmetic, Resource::Special];
+    pub(crate) const ALL: [Resource; 6] =
+        [Resource::Tensor, Resource::Shared, Resource::Copy, Resource::MultiplyAdd, Resource::Integer, Resource::Special];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Resource::Tensor => "tensor",
             Resource::Shared => "shared memory",
             Resource::Copy => "global memory",
-            Resource::Arithmetic => "arithmetic",
+            Resource::MultiplyAdd => "multiply-add",
+            Resource::Integer => "integer",
             Resource::Special => "special functions",
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Table {
-    machine: Vec<Machine>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Machine {
-    targets: Vec<String>,
-    products: BTreeMap<String, u32>,
-    #[serde(default)]
-    group_products: BTreeMap<String, u32>,
-    scalar: u32,
-    shared: u32,
-    copy: u32,
-    arithmetic: u32,
-    special: u32,
-    latency: Latency,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-struct Latency {
-    copy: u32,
-    shared: u32,
-    product: u32,
-    arithmetic: u32,
-}
+/// The multiprocessor of a target.
+pub(crate) struct Machine(&'static Rates);
 
 /// What an op costs.
 #[derive(Clone, Debug, Default)]
@@ -76,15 +55,13 @@ pub(crate) struct Cost {
 }
 
 impl Machine {
-    pub(crate) fn of(target: Target) -> Result<Machine> {
-        let table: Table = toml::from_str(include_str!("../targets.toml"))
-            .map_err(|error| Diagnostic::invalid("SC110", format!("targets.toml: {error}")))?;
-        let name = target.name();
-        table
-            .machine
-            .into_iter()
-            .find(|machine| machine.targets.contains(&name))
-            .ok_or_else(|| Diagnostic::unsupported("SC111", format!("targets.toml has no machine for {name}")))
+    pub(crate) fn of(target: Target) -> Machine {
+        Machine(target.rates())
+    }
+
+    /// Cycles until so many bytes are there from global memory.
+    pub(crate) fn copy_latency(&self, bytes: u32) -> u32 {
+        self.0.copy_latency(bytes)
     }
 
     /// The cost of an op with all that its regions hold, each executed once.
@@ -117,49 +94,51 @@ impl Machine {
             }
             _ => 0,
         };
-        let Latency { copy, shared, product, arithmetic } = self.latency;
+        let rates = self.0;
         match op {
             Op::Core(Program::CopyView { buffer, .. } | Program::Copy { buffer, .. }) => {
                 let bytes = function.attrs.program.buffers[*buffer].bytes();
-                cost(&[(Resource::Copy, bytes, self.copy), (Resource::Shared, bytes, self.shared)], copy, true)
+                let work = [(Resource::Copy, bytes, rates.copy), (Resource::Shared, bytes, rates.shared)];
+                cost(&work, rates.copy_latency(bytes), true)
             }
             Op::Core(Program::SharedLoad { .. }) => {
                 let bytes = held(results[0]) * elem_bytes(results[0]);
-                cost(&[(Resource::Shared, bytes, self.shared)], shared, true)
+                cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, true)
             }
             Op::Core(Program::SharedStore { x, .. }) => {
-                cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), self.shared)], shared, false)
+                cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), rates.shared)], rates.shared_latency, false)
             }
             Op::Core(Program::Mma { lhs, acc, atom, .. } | Program::MmaScaled { lhs, acc, atom, .. }) => {
                 let widened = matches!(atom, MmaAtom::Sync { name } if mma::named(name).is_some_and(|atom| atom.widened));
                 let bits = if widened { 16 } else { body.ty(*lhs).elem().map_or(16, |elem| elem.bits()) };
-                let rate = self.products.get(&bits.to_string()).copied().unwrap_or(self.scalar);
+                let rate = Rates::of(rates.products, bits).unwrap_or(rates.multiply_add);
                 let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);
-                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], product, false)
+                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], rates.product_latency, false)
             }
             Op::Core(Program::MmaGroup { rhs, rhs_turned, acc, .. }) => {
                 let info = &function.attrs.program.buffers[*rhs];
-                let rate = self.group_products.get(&info.elem.bits().to_string()).copied().unwrap_or(self.scalar);
+                let rate = Rates::of(rates.group_products, info.elem.bits()).unwrap_or(rates.multiply_add);
                 let k = info.shape.iter().rev().nth(if *rhs_turned { 0 } else { 1 }).copied().unwrap_or(1);
-                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], product, false)
+                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], rates.product_latency, false)
             }
             Op::Core(Program::MmaShared { lhs, acc, .. }) => {
                 let k = function.attrs.program.buffers[*lhs].shape.last().copied().unwrap_or(1);
-                cost(&[(Resource::Arithmetic, elements(*acc).saturating_mul(k), self.scalar)], arithmetic, false)
+                let work = elements(*acc).saturating_mul(k);
+                cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
             }
             Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
                 let moved = op.operands().into_iter().chain(results.iter().copied());
                 let bytes = moved.map(|value| elements(value) * elem_bytes(value) * u32::from(held(value) > 0)).max().unwrap_or(0);
-                cost(&[(Resource::Copy, bytes, self.copy)], copy, false)
+                cost(&[(Resource::Copy, bytes, rates.copy)], rates.copy_latency(bytes), false)
             }
             Op::Core(Program::ReduceRegisters { operands, .. } | Program::ReduceLanes { operands, .. }) => {
-                cost(&[(Resource::Arithmetic, operands.iter().map(|value| held(*value)).sum(), self.arithmetic)], arithmetic, false)
+                let work = operands.iter().map(|value| held(*value)).sum();
+                cost(&[(Resource::Integer, work, rates.integer)], rates.arithmetic_latency, false)
             }
             Op::Core(Program::Core(core)) if core.is_elementwise() => {
                 let count = results.first().map_or(0, |value| held(*value));
-                let (resource, rate) =
-                    if is_special(core) { (Resource::Special, self.special) } else { (Resource::Arithmetic, self.arithmetic) };
-                cost(&[(resource, count, rate)], arithmetic * u32::from(count > 0), true)
+                let (resource, rate) = unit(core, rates);
+                cost(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
             }
             // Too rare, or too short, to decide where anything goes.
             Op::Core(
@@ -192,19 +171,17 @@ fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
     Cost { uses, first: if streams { latency } else { all }, all }
 }
 
-fn is_special(core: &Core) -> bool {
-    matches!(core, Core::Unary { kind, .. } if !matches!(kind, Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_target_has_a_machine() {
-        for target in Target::ALL {
-            let machine = Machine::of(target).unwrap();
-            assert!(machine.products.values().all(|rate| *rate > 0), "{target}");
+/// The unit that executes an element-wise op, and its rate.
+fn unit(core: &Core, rates: &Rates) -> (Resource, u32) {
+    match core {
+        Core::Unary { kind: Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI, .. } => {
+            (Resource::Integer, rates.integer)
         }
+        Core::Unary { kind: Unary::Exp { .. } | Unary::Exp2 { .. }, .. } => (Resource::Special, rates.exponential),
+        Core::Unary { .. } => (Resource::Special, rates.special),
+        Core::Fma { .. } | Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. }, .. } => {
+            (Resource::MultiplyAdd, rates.multiply_add)
+        }
+        _ => (Resource::Integer, rates.integer),
     }
 }

@@ -14,7 +14,7 @@ const ITERATIONS: i64 = 6;
 
 /// The trace of a file of phase analysis or alloc.
 pub fn trace(file: &File<Module>) -> Result<String> {
-    let machine = Machine::of(file.envelope.target()?)?;
+    let machine = Machine::of(file.envelope.target()?);
     let mut events = Vec::new();
     for (process, schedule) in file.payload.schedules.iter().enumerate() {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function);

@@ -2,21 +2,6 @@
 
 use common::cl::{Section, Spec, Value, alias, immediate, option};
 
-pub(crate) const TARGETS: &[(&str, &str)] = &[
-    ("sm_80", "SM 80"),
-    ("sm_86", "SM 86"),
-    ("sm_87", "SM 87"),
-    ("sm_88", "SM 88"),
-    ("sm_89", "SM 89"),
-    ("sm_90", "SM 90"),
-    ("sm_100", "SM 100"),
-    ("sm_103", "SM 103"),
-    ("sm_107", "SM 107"),
-    ("sm_110", "SM 110"),
-    ("sm_120", "SM 120"),
-    ("sm_121", "SM 121"),
-];
-
 macro_rules! categories {
     ($disable:literal, $all:literal, $memory:literal, $tensor:literal) => {
         Value::Choice(&[("none", $disable), ("all", $all), ("memory", $memory), ("tensorcore", $tensor)])
@@ -41,7 +26,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
     immediate(option("version", Generic, Nothing, "", "Display the version of this program")),
     alias("arch", "gpu-name", Tool, "Alias for --gpu-name"),
     option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
-    option("gpu-name", Tool, Choice(TARGETS), "value", "Specify name of NVIDIA GPU to generate code for."),
+    option("gpu-name", Tool, Choice(&hardware::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
     option(
         "host-arch",
         Tool,

@@ -88,7 +88,7 @@ impl Check<'_> {
         let MmaAtom::Sync { name } = atom else { return Err("its atom does not multiply registers".into()) };
         let atom = mma::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
         let target = self.target;
-        require((atom.on)(target), || format!("{target} has no atom '{name}'"))?;
+        require(atom.is_on(target), || format!("{target} has no atom '{name}'"))?;
         let [(a, left), (acc, out)] = [uses.number(values[0])?, uses.number(values[2])?];
         require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
         let rank = out.len();

@@ -130,7 +130,7 @@ impl Rewriter<'_> {
         let node = &self.from.body.ops[op];
         let result = node.results.first().map(|value| base::text::TypeText::print(self.from.body.ty(*value)));
         let name = base::ir::Operation::mnemonic(&node.kind);
-        let target = self.envelope.target.map(|target| target.name()).unwrap_or_default();
+        let target = self.envelope.target.map(|target| target.name).unwrap_or_default();
         let of = result.map(|ty| format!(" of type {ty}")).unwrap_or_default();
         Diagnostic::unsupported("AS900", format!("op '{name}'{of} is not supported on {target}"))
             .at_loc(&self.envelope.debug, node.loc)

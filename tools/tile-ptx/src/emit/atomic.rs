@@ -6,6 +6,7 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
+use hardware::Feature;
 use inkwell::values::PointerValue;
 use numerics::Scalar;
 use vocabulary::memory::{AtomicMode, Order};
@@ -89,7 +90,7 @@ impl<'c> Emitter<'c, '_> {
                 Scalar::F32 => "add.f32".into(),
                 Scalar::F64 => "add.f64".into(),
                 Scalar::F16 => "add.noftz.f16".into(),
-                Scalar::BF16 if self.target.0 >= 90 => "add.noftz.bf16".into(),
+                Scalar::BF16 if self.target.has(Feature::AtomicAddBf16) => "add.noftz.bf16".into(),
                 Scalar::BF16 => return Err(self.incompatible("atomicRMW ADDF with bf16 is not supported")),
                 _ => return Err(self.unsupported(op)),
             },

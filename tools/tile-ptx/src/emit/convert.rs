@@ -10,6 +10,7 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
+use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
 use numerics::Scalar;
@@ -193,8 +194,8 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let mode = match rounding {
             Rounding::NearestAway => "rna",
-            Rounding::NearestEven | Rounding::Approx | Rounding::Full if self.target.0 >= 90 => "rn",
-            Rounding::Zero if self.target.0 >= 90 => "rz",
+            Rounding::NearestEven | Rounding::Approx | Rounding::Full if self.target.has(Feature::ConvertTf32) => "rn",
+            Rounding::Zero if self.target.has(Feature::ConvertTf32) => "rz",
             _ => return ir.bitcast(self.round_bits(x, 13, rounding), ir.f32()),
         };
         let text = format!("cvt.{mode}.tf32.f32 $0, $1;");

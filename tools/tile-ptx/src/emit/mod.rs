@@ -30,6 +30,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Value};
 use control::Frame;
 use fragments::MatrixRead;
+use hardware::Feature;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
 use packed::Packing;
 use sched::Op;
@@ -326,7 +327,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     pub(crate) fn grid_register(&self, axis: u32, id: bool) -> Val<'c> {
         let axis = ["x", "y", "z"][axis as usize];
         // Blocks are numbered by cluster where there are clusters; their count is that of the grid on every target.
-        let register = match (id, self.target.has_clusters()) {
+        let register = match (id, self.target.has(Feature::Clusters)) {
             (true, true) => "clusterid",
             (true, false) => "ctaid",
             (false, _) => "nctaid",

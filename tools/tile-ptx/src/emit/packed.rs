@@ -4,6 +4,7 @@ use super::Emitter;
 use crate::ir::Val;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
+use hardware::Feature;
 use inkwell::values::VectorValue;
 use numerics::Scalar;
 use numerics::arith::{Binary, Fma, Rounding};
@@ -48,7 +49,7 @@ impl Packed {
     fn exists(self, elem: Option<Elem>, target: Target) -> bool {
         match elem {
             Some(Elem::Scalar(Scalar::F16 | Scalar::BF16)) => true,
-            Some(Elem::Scalar(Scalar::F32)) => target.0 >= 100 && !matches!(self, Packed::Extreme(_)),
+            Some(Elem::Scalar(Scalar::F32)) => target.has(Feature::PackedF32) && !matches!(self, Packed::Extreme(_)),
             _ => false,
         }
     }

@@ -5,6 +5,7 @@ use crate::ir::Val;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Region, Value};
+use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use numerics::Scalar;
@@ -134,7 +135,7 @@ impl<'c> Emitter<'c, '_> {
                 Binary::Xor => "llvm.nvvm.redux.sync.xor",
                 _ => return None,
             }),
-            ([Elem::Scalar(Scalar::F32)], kind) if (100..110).contains(&self.target.0) => Some(match kind {
+            ([Elem::Scalar(Scalar::F32)], kind) if self.target.has(Feature::ReduxF32) => Some(match kind {
                 Binary::MaxF { propagate_nan: false, ftz: false } => "llvm.nvvm.redux.sync.fmax",
                 Binary::MaxF { propagate_nan: true, ftz: false } => "llvm.nvvm.redux.sync.fmax.NaN",
                 Binary::MinF { propagate_nan: false, ftz: false } => "llvm.nvvm.redux.sync.fmin",

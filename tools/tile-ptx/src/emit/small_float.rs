@@ -2,6 +2,7 @@
 
 use super::Emitter;
 use crate::ir::Val;
+use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
 use numerics::Scalar;
@@ -12,8 +13,8 @@ impl<'c> Emitter<'c, '_> {
     /// Whether the target converts pairs of this format.
     fn has_small(&self, format: Scalar) -> bool {
         match format {
-            Scalar::F4E2M1FN => self.target.0 >= 100,
-            _ => self.target.0 >= 89,
+            Scalar::F4E2M1FN => self.target.has(Feature::ConvertFp4),
+            _ => self.target.has(Feature::ConvertFp8),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Emitter;
 use crate::ir::{GLOBAL, Val};
 use base::Value;
 use base::ir::Op as OpId;
+use hardware::Feature;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{IntValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
@@ -21,9 +22,9 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, text, "", &[], true);
     }
 
-    /// Before sm_90 a grid starts when the one before it has ended, so there is nothing to wait for or to allow.
+    /// Without this feature a grid starts when the one before it has ended, so there is nothing to wait for or to allow.
     pub(super) fn dependent_grid(&self, text: &str) {
-        if self.target.has_clusters() {
+        if self.target.has(Feature::Clusters) {
             self.instruction_alone(text);
         }
     }

@@ -5,21 +5,16 @@
 //! in registers. In memory the operands are rows of 32, 64 or 128 bytes along one dimension, whose pieces of 16 bytes are
 //! exclusive-ored with the row number; what is longer than 128 bytes goes on in another block behind all the rows.
 
+use super::table::GROUP_ATOMS;
 use crate::layout::Strides;
 use crate::mma::Operand;
 use crate::{BufferInfo, Layout};
 use base::Target;
+use hardware::Feature;
 use numerics::Scalar;
 use vocabulary::tile::Elem;
 
-pub struct GroupAtom {
-    /// What `.as` calls it.
-    pub name: &'static str,
-    pub operands: &'static [Scalar],
-    pub acc: Scalar,
-    /// Depth of one instruction: 32 bytes.
-    pub k: u32,
-}
+pub use super::table::GroupAtom;
 
 /// Rows of an instruction, and log2 of the warps that make them.
 pub const M: u32 = 64;
@@ -31,23 +26,13 @@ const ALIGN: u32 = 1024;
 const LINE: u32 = 128;
 const PIECE: u32 = 16;
 
-const GROUP_ATOMS: &[GroupAtom] = &[
-    GroupAtom { name: "m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16 },
-    GroupAtom { name: "m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16 },
-];
-
-/// Only sm_90 has these products.
-fn has_groups(target: Target) -> bool {
-    target.0 == 90
-}
-
 /// The atom for a product of these types and extents; none when the product does not divide into atoms.
 pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<&'static GroupAtom> {
     let atom = GROUP_ATOMS.iter().find(|atom| atom.acc == acc && atom.operands.contains(&operand))?;
     let groups = warp_bits.checked_sub(WARP_BITS as u32)?;
     // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
     let enough = m >= M << groups || m >= M && n >> groups >= 64;
-    (has_groups(target) && enough && n >= 16 && k >= atom.k).then_some(atom)
+    (target.has(Feature::WarpGroupProducts) && enough && n >= 16 && k >= atom.k).then_some(atom)
 }
 
 pub fn named(name: &str) -> Option<&'static GroupAtom> {

@@ -1,216 +1,11 @@
-//! The `mma.sync` atoms: shape, types, which target has them, and which element of a fragment each register of each lane holds.
-//!
-//! Fragment layouts are those of the PTX ISA's matrix tables, written as bits: `Row(i)` is bit `i` of the row number. A register
-//! here is one element; the instruction packs as many as fit into 32 bits.
+//! Products of warps (`mma.sync`): the atom for types and extents on a target, and the layouts that its fragments give to tiles.
 
 use crate::Layout;
 use base::Target;
 use numerics::Scalar;
 
-/// A bit of a fragment's row or column number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bit {
-    Row(u32),
-    Col(u32),
-}
+pub use super::table::{Bit, Fragment, SYNC_ATOMS, SyncAtom};
 use Bit::{Col, Row};
-
-pub struct Fragment {
-    pub register: &'static [Bit],
-    pub lane: [Bit; 5],
-}
-
-pub struct SyncAtom {
-    /// What `.as` calls it, and what follows `mma.sync.aligned.` in PTX, where types stand for `{}`.
-    pub name: &'static str,
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-    /// Element types of either operand; integer signedness is the op's.
-    pub operands: &'static [Scalar],
-    /// Scales of each row of A and column of B in one atom; none for products that are not scaled.
-    pub scales: u32,
-    pub acc: Scalar,
-    /// Whether each lane makes f16 of its operands, for two products of half the depth.
-    pub widened: bool,
-    pub on: fn(Target) -> bool,
-    pub a: &'static Fragment,
-    pub b: &'static Fragment,
-    pub c: &'static Fragment,
-}
-
-const A16: Fragment = Fragment { register: &[Col(0), Row(3), Col(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
-const B16: Fragment = Fragment { register: &[Row(0), Row(3)], lane: [Row(1), Row(2), Col(0), Col(1), Col(2)] };
-const A32: Fragment = Fragment { register: &[Row(3), Col(2)], lane: [Col(0), Col(1), Row(0), Row(1), Row(2)] };
-const B32: Fragment = Fragment { register: &[Row(2)], lane: [Row(0), Row(1), Col(0), Col(1), Col(2)] };
-const A8: Fragment = Fragment { register: &[Col(0), Col(1), Row(3), Col(4)], lane: [Col(2), Col(3), Row(0), Row(1), Row(2)] };
-const B8: Fragment = Fragment { register: &[Row(0), Row(1), Row(4)], lane: [Row(2), Row(3), Col(0), Col(1), Col(2)] };
-const A64: Fragment = Fragment { register: &[], lane: [Col(0), Col(1), Row(0), Row(1), Row(2)] };
-const B64: Fragment = Fragment { register: &[], lane: [Row(0), Row(1), Col(0), Col(1), Col(2)] };
-const A4: Fragment =
-    Fragment { register: &[Col(0), Col(1), Col(2), Row(3), Col(5)], lane: [Col(3), Col(4), Row(0), Row(1), Row(2)] };
-const B4: Fragment = Fragment { register: &[Row(0), Row(1), Row(2), Row(5)], lane: [Row(3), Row(4), Col(0), Col(1), Col(2)] };
-const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
-const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
-
-fn always(_: Target) -> bool {
-    true
-}
-/// FP8 products of `mma.sync` came with sm_89, and are those of sm_12x. What lies between has them in `wgmma` and `tcgen05`;
-/// there ptxas makes each of them of conversions, two products and separate additions.
-fn fp8(target: Target) -> bool {
-    target.0 == 89 || block_scales(target)
-}
-fn fp8_converts(target: Target) -> bool {
-    (90..120).contains(&target.0)
-}
-/// Scaled products of `mma.sync` are those of sm_12x alone.
-fn block_scales(target: Target) -> bool {
-    (120..130).contains(&target.0)
-}
-
-pub const SYNC_ATOMS: &[SyncAtom] = &[
-    SyncAtom {
-        name: "m16n8k16.f32",
-        m: 16,
-        n: 8,
-        k: 16,
-        operands: &[Scalar::F16, Scalar::BF16],
-        scales: 0,
-        acc: Scalar::F32,
-        widened: false,
-        on: always,
-        a: &A16,
-        b: &B16,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k16.f16",
-        m: 16,
-        n: 8,
-        k: 16,
-        operands: &[Scalar::F16],
-        scales: 0,
-        acc: Scalar::F16,
-        widened: false,
-        on: always,
-        a: &A16,
-        b: &B16,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k8.f32",
-        m: 16,
-        n: 8,
-        k: 8,
-        operands: &[Scalar::TF32],
-        scales: 0,
-        acc: Scalar::F32,
-        widened: false,
-        on: always,
-        a: &A32,
-        b: &B32,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m8n8k4.f64",
-        m: 8,
-        n: 8,
-        k: 4,
-        operands: &[Scalar::F64],
-        scales: 0,
-        acc: Scalar::F64,
-        widened: false,
-        on: always,
-        a: &A64,
-        b: &B64,
-        c: &C8X8,
-    },
-    SyncAtom {
-        name: "m16n8k32.s32",
-        m: 16,
-        n: 8,
-        k: 32,
-        operands: &[Scalar::I8],
-        scales: 0,
-        acc: Scalar::I32,
-        widened: false,
-        on: always,
-        a: &A8,
-        b: &B8,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k32.f32",
-        m: 16,
-        n: 8,
-        k: 32,
-        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
-        scales: 0,
-        acc: Scalar::F32,
-        widened: false,
-        on: fp8,
-        a: &A8,
-        b: &B8,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k32.f32.widened",
-        m: 16,
-        n: 8,
-        k: 32,
-        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
-        scales: 0,
-        acc: Scalar::F32,
-        widened: true,
-        on: fp8_converts,
-        a: &A8,
-        b: &B8,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k32.mxf8",
-        m: 16,
-        n: 8,
-        k: 32,
-        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
-        scales: 1,
-        acc: Scalar::F32,
-        widened: false,
-        on: block_scales,
-        a: &A8,
-        b: &B8,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k64.mxf4",
-        m: 16,
-        n: 8,
-        k: 64,
-        operands: &[Scalar::F4E2M1FN],
-        scales: 2,
-        acc: Scalar::F32,
-        widened: false,
-        on: block_scales,
-        a: &A4,
-        b: &B4,
-        c: &C16X8,
-    },
-    SyncAtom {
-        name: "m16n8k64.nvf4",
-        m: 16,
-        n: 8,
-        k: 64,
-        operands: &[Scalar::F4E2M1FN],
-        scales: 4,
-        acc: Scalar::F32,
-        widened: false,
-        on: block_scales,
-        a: &A4,
-        b: &B4,
-        c: &C16X8,
-    },
-];
 
 /// The atom for a product of these types and extents on a target; none when the product does not divide into atoms.
 pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, extents: [u32; 3]) -> Option<&'static SyncAtom> {
@@ -263,9 +58,13 @@ fn spread(bit: u32, interleaved: bool) -> u32 {
 }
 
 impl SyncAtom {
+    pub fn is_on(&self, target: Target) -> bool {
+        self.needs.is_none_or(|feature| target.has(feature))
+    }
+
     fn takes(&self, target: Target, operand: Scalar, [m, n, k]: [u32; 3]) -> bool {
         let fits = m.is_multiple_of(self.m) && n.is_multiple_of(self.n) && k.is_multiple_of(self.k);
-        self.operands.contains(&operand) && (self.on)(target) && fits
+        self.operands.contains(&operand) && self.is_on(target) && fits
     }
 
     fn fragment(&self, operand: Operand) -> (&'static Fragment, u32, u32) {

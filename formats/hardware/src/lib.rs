@@ -1,0 +1,118 @@
+//! The GPU targets, as `--gpu-name` spells them, and what each has: [`table`] is the one place that says it.
+//!
+//! A [`Target`] is a row of the table and has no number, so a stage can only ask for what it needs: a [`Feature`], a limit or a
+//! rate. To add a target, add its row.
+
+mod table;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::hash::{Hash, Hasher};
+
+pub use table::{Capabilities, Feature, Rates};
+
+/// A GPU architecture that code is made for. Its columns are read through it: `target.shared_memory`.
+#[derive(Clone, Copy)]
+pub struct Target(&'static Capabilities);
+
+impl Target {
+    /// All targets, in the order of the table.
+    pub fn all() -> impl ExactSizeIterator<Item = Target> {
+        table::TARGETS.iter().map(Target)
+    }
+    /// The target that `--gpu-name` calls so; only this spelling names it.
+    pub fn parse(name: &str) -> Option<Target> {
+        Target::all().find(|target| target.name == name)
+    }
+    /// The target of a PTX `.target`, whose name may have the letter of specific features.
+    pub fn of_chip(chip: &str) -> Option<Target> {
+        Target::parse(chip.trim_end_matches(['a', 'f']))
+    }
+    pub fn rates(self) -> &'static Rates {
+        &self.0.rates
+    }
+    pub fn has(self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+}
+
+/// Name and title of every target, for tables of choices that are made when the program is compiled.
+pub const CHOICES: [(&str, &str); table::TARGETS.len()] = {
+    let mut choices = [("", ""); table::TARGETS.len()];
+    let mut i = 0;
+    while i < choices.len() {
+        choices[i] = (table::TARGETS[i].name, table::TARGETS[i].title);
+        i += 1;
+    }
+    choices
+};
+
+impl std::ops::Deref for Target {
+    type Target = Capabilities;
+    fn deref(&self) -> &Capabilities {
+        self.0
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Target) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name.serialize(serializer)
+    }
+}
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Target, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Target::parse(&name).ok_or_else(|| serde::de::Error::custom(format!("there is no target '{name}'")))
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_found_by_its_name_only() {
+        for target in Target::all() {
+            assert_eq!(Target::parse(target.name), Some(target));
+            assert_eq!(Target::of_chip(target.ptx_target), Some(target));
+        }
+        for name in ["", "80", "sm_8", "sm_080", "sm_80a", "SM_80", "sm_75"] {
+            assert!(Target::parse(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_are_whole() {
+        for target in Target::all() {
+            let Rates { products, group_products, tensor_products, .. } = &target.rates;
+            assert_eq!(Target::all().filter(|other| *other == target).count(), 1, "{target} is there twice");
+            assert!(products.iter().chain(*group_products).chain(*tensor_products).all(|(_, rate)| *rate > 0), "{target}");
+            assert_eq!(target.has(Feature::WarpGroupProducts), !group_products.is_empty(), "{target}");
+            assert!(target.ptx_target.starts_with(target.name), "{target}");
+        }
+    }
+}
