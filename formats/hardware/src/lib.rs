@@ -8,7 +8,7 @@ mod table;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::hash::{Hash, Hasher};
 
-pub use table::{Capabilities, Feature, Rates};
+pub use table::{Capabilities, Feature, Generation, Rates};
 
 /// A GPU architecture that code is made for. Its columns are read through it: `target.shared_memory`.
 #[derive(Clone, Copy)]
@@ -26,6 +26,11 @@ impl Target {
     /// The target of a PTX `.target`, whose name may have the letter of specific features.
     pub fn of_chip(chip: &str) -> Option<Target> {
         Target::parse(chip.trim_end_matches(['a', 'f']))
+    }
+    /// This target and those before it of its generation, nearest first.
+    pub fn and_before(self) -> impl Iterator<Item = Target> {
+        let before = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
+        before.take_while(move |other| other.generation == self.generation)
     }
     pub fn rates(self) -> &'static Rates {
         &self.0.rates
@@ -59,6 +64,19 @@ impl PartialEq for Target {
     }
 }
 impl Eq for Target {}
+
+/// In the order of the table.
+impl Ord for Target {
+    fn cmp(&self, other: &Target) -> std::cmp::Ordering {
+        let place = |target: &Target| Target::all().position(|row| row == *target);
+        place(self).cmp(&place(other))
+    }
+}
+impl PartialOrd for Target {
+    fn partial_cmp(&self, other: &Target) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Hash for Target {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -103,6 +121,14 @@ mod tests {
         for name in ["", "80", "sm_8", "sm_080", "sm_80a", "SM_80", "sm_75"] {
             assert!(Target::parse(name).is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn generations_stand_together() {
+        let names = |name: &str| Target::parse(name).unwrap().and_before().map(|target| target.name).collect::<Vec<_>>();
+        assert_eq!(names("sm_87"), ["sm_87", "sm_86", "sm_80"]);
+        assert_eq!(names("sm_90"), ["sm_90"]);
+        assert_eq!(names("sm_121"), ["sm_121", "sm_120"]);
     }
 
     #[test]

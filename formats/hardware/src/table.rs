@@ -29,11 +29,21 @@ pub enum Feature {
     ConvertTf32,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    Ampere,
+    Hopper,
+    Blackwell,
+    SmallBlackwell,
+}
+
 /// A row.
 pub struct Capabilities {
     /// As `--gpu-name` spells it, and as people write it.
     pub name: &'static str,
     pub title: &'static str,
+    /// Targets whose kernels are launched alike; those of a generation stand together.
+    pub generation: Generation,
     /// In PTX: the name after `.target`, with the letter of architecture-specific features where there are any, and `.version`.
     /// `.language` came with PTX 9.2; `tile-link` lowers the version for an older assembler.
     pub ptx_target: &'static str,
@@ -94,6 +104,7 @@ const KIB: u32 = 1024;
 const AMPERE: Capabilities = Capabilities {
     name: "sm_80",
     title: "SM 80",
+    generation: Generation::Ampere,
     ptx_target: "sm_80",
     ptx_version: "9.2",
     llvm_processor: "sm_80",
@@ -128,6 +139,7 @@ const SMALL_AMPERE: Capabilities = Capabilities {
 };
 
 const HOPPER: Capabilities = Capabilities {
+    generation: Generation::Hopper,
     features: &[Clusters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
     shared_memory: 227 * KIB,
     parameters_at: 0x210,
@@ -142,6 +154,7 @@ const HOPPER: Capabilities = Capabilities {
 };
 
 const BLACKWELL: Capabilities = Capabilities {
+    generation: Generation::Blackwell,
     features: &[Clusters, ReduxF32, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
     shared_memory: 227 * KIB,
     parameters_at: 0x380,
@@ -151,6 +164,7 @@ const BLACKWELL: Capabilities = Capabilities {
 
 /// 16-bit products are those of workstations; consumer devices sum them in f32 at half the rate.
 const SMALL_BLACKWELL: Capabilities = Capabilities {
+    generation: Generation::SmallBlackwell,
     features: &[Clusters, MmaFp8, MmaBlockScaled, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
     shared_memory: 99 * KIB,
     parameters_at: 0x380,

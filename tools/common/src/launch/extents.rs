@@ -72,7 +72,7 @@ impl<T: Serialize> Serialize for ByTarget<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             ByTarget::All(value) => value.serialize(serializer),
-            ByTarget::Each(each) => serializer.collect_map(each.iter().map(|(target, value)| (target.name(), value))),
+            ByTarget::Each(each) => serializer.collect_map(each.iter().map(|(target, value)| (target.name, value))),
         }
     }
 }
@@ -91,8 +91,8 @@ impl<T> ByTarget<T> {
             (ByTarget::All(value), _) => Ok(value),
             (ByTarget::Each(_), None) => Err(wrong(format!("the {what} depends on the target: say which with --gpu-name"))),
             (ByTarget::Each(each), Some(target)) => {
-                let near = each.range(..=target).next_back().filter(|(known, _)| known.family() == target.family());
-                near.map(|(_, value)| value).ok_or_else(|| wrong(format!("the launch has no {what} for {target}")))
+                let near = target.and_before().find_map(|known| each.get(&known));
+                near.ok_or_else(|| wrong(format!("the launch has no {what} for {target}")))
             }
         }
     }

@@ -412,11 +412,11 @@ mod tests {
         assert_eq!(grid("[7]", None).unwrap(), [7, 1, 1]);
         assert_eq!(grid("[7, 2]", None).unwrap(), [7, 2, 1]);
         let each = r#"{"sm_80": 108, "sm_90": [132, 1, 1], "sm_100": [148]}"#;
-        assert_eq!(grid(each, Some(Target(90))).unwrap(), [132, 1, 1]);
-        assert_eq!(grid(each, Some(Target(103))).unwrap(), [148, 1, 1]);
-        assert_eq!(grid(each, Some(Target(89))).unwrap(), [108, 1, 1]);
+        assert_eq!(grid(each, Target::parse("sm_90")).unwrap(), [132, 1, 1]);
+        assert_eq!(grid(each, Target::parse("sm_103")).unwrap(), [148, 1, 1]);
+        assert_eq!(grid(each, Target::parse("sm_89")).unwrap(), [108, 1, 1]);
         assert_eq!(grid(each, None).unwrap_err().code, "LCH005");
-        assert_eq!(grid(r#"{"sm_90": 1}"#, Some(Target(80))).unwrap_err().code, "LCH005");
+        assert_eq!(grid(r#"{"sm_90": 1}"#, Target::parse("sm_80")).unwrap_err().code, "LCH005");
         for wrong in ["0", "[1, 0]", "[1, 1, 1, 1]", "\"1\"", "16777216", "{\"sm90\": 1}"] {
             assert_eq!(grid(wrong, None).unwrap_err().code, "LCH001", "{wrong}");
         }

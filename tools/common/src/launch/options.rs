@@ -146,7 +146,7 @@ mod tests {
         std::fs::write(&path, json).unwrap();
         let line = ["tool", "--launch", path.to_str().unwrap()];
         let line = Line::try_parse_from(line.iter().chain(options)).unwrap();
-        line.options.open()?.call("k", &[], Some(Target(90)))
+        line.options.open()?.call("k", &[], Target::parse("sm_90"))
     }
 
     const LARGE: &str = r#"{"params": [], "grid": {"sm_90": [132], "sm_100": [148]}, "work": {"flops": 1e12, "bytes": 1e6},
