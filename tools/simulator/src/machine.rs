@@ -6,7 +6,7 @@
 
 use crate::barrier::{Barrier, ClusterBarrier};
 use crate::exec::wgmma::Group;
-use crate::exec::{Flow, Mbarrier};
+use crate::exec::{Flow, Mbarrier, map_to_cta};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP};
 use crate::memory::Global;
@@ -81,6 +81,8 @@ pub struct Machine<'p> {
     pub(crate) traffic: Vec<Traffic>,
     /// The first pair of accesses that nothing orders, when that is no error.
     pub race: Option<Box<Fault>>,
+    /// The first breach of each rule that NVIDIA's compilers do not keep, when that is no error.
+    pub breaches: Vec<Box<Fault>>,
 }
 
 pub(crate) struct Cluster {
@@ -126,7 +128,19 @@ impl<'p> Machine<'p> {
             line: 0,
             traffic: Vec::new(),
             race: None,
+            breaches: Vec::new(),
         }
+    }
+
+    /// A breach of a rule that NVIDIA's compilers do not keep either: an error only where races are.
+    pub(crate) fn breach(&mut self, fault: Box<Fault>) -> Result<()> {
+        if self.options.races == Races::Error {
+            return Err(fault);
+        }
+        if self.breaches.iter().all(|known| known.code != fault.code) {
+            self.breaches.push(fault.line(self.line));
+        }
+        Ok(())
     }
 
     /// Counts the traffic of each instruction, for the report.
@@ -193,6 +207,9 @@ impl<'p> Machine<'p> {
                     return Err(Fault::new("SIM083", format!("CTA {} ends without freeing its tensor memory", cta.rank)));
                 }
                 self.race = self.race.take().or(cluster.order.found.take());
+                for fault in cluster.ctas.iter_mut().filter_map(|cta| cta.shared.unfenced.take()) {
+                    self.breach(fault)?;
+                }
             }
             running.retain(|cluster| !cluster.is_done());
             for cluster in &mut running {
@@ -221,6 +238,11 @@ impl<'p> Machine<'p> {
         self.printed.extend(part.printed);
         self.total += part.total;
         self.race = self.race.take().or(part.race);
+        for fault in part.breaches {
+            if self.breaches.iter().all(|known| known.code != fault.code) {
+                self.breaches.push(fault);
+            }
+        }
         let add = |to: &mut Vec<u64>, from: Vec<u64>| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         add(&mut self.executed, part.executed);
         add(&mut self.taken, part.taken);
@@ -274,7 +296,7 @@ impl<'p> Machine<'p> {
             let warps: Vec<Warp> = warps.collect();
             Cta {
                 rank,
-                shared: Shared::new(self.program.shared_bytes),
+                shared: Shared::new(self.program.shared_bytes, self.options.races != Races::Error),
                 barriers: Default::default(),
                 mbarriers: BTreeMap::new(),
                 tmem: Tmem::default(),
@@ -309,6 +331,7 @@ impl<'p> Machine<'p> {
             Special::ClusterNctaid(part) => value(part, &|axis| size[axis]),
             Special::ClusterCtarank => [place.rank.into(); WARP],
             Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP],
+            Special::SharedAddress(address) => [map_to_cta(address.into(), place.rank.into()); WARP],
             Special::LaneId => std::array::from_fn(|lane| lane as u64),
             Special::WarpId => [warp as u64; WARP],
             Special::NwarpId => [self.program.threads.div_ceil(32).into(); WARP],

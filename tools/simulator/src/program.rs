@@ -73,6 +73,8 @@ pub enum Special {
     ClusterNctaid(u8),
     ClusterCtarank,
     ClusterNctarank,
+    /// The address of a variable in the shared memory of the own CTA.
+    SharedAddress(u32),
     LaneId,
     WarpId,
     NwarpId,

@@ -1,6 +1,8 @@
 //! Shared memory of a CTA, with what is known about each byte: was it written, and how.
 
 use crate::fault::{Fault, Result};
+use crate::order::Actor;
+use std::cell::RefCell;
 
 /// The unit in which writes are tracked.
 const GRANULE: u32 = 16;
@@ -12,6 +14,9 @@ pub(crate) struct Shared {
     granules: Vec<Granule>,
     /// Counts the writes, so that a fence can say which it covers.
     pub(crate) clock: u32,
+    /// Whether a missing proxy fence is only noted, and the first one that was.
+    lenient: bool,
+    pub(crate) unfenced: RefCell<Option<Box<Fault>>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -26,13 +31,15 @@ struct Granule {
 }
 
 impl Shared {
-    pub(crate) fn new(bytes: u32) -> Shared {
+    pub(crate) fn new(bytes: u32, lenient: bool) -> Shared {
         let granules = bytes.div_ceil(GRANULE) as usize;
         Shared {
             data: vec![0; bytes as usize],
             written: vec![0; (bytes as usize).div_ceil(64)],
             granules: vec![Granule::default(); granules],
             clock: 0,
+            lenient,
+            unfenced: RefCell::default(),
         }
     }
     fn check(&self, address: u32, length: u32) -> Result<()> {
@@ -129,20 +136,32 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// A read by the async proxy. `fenced` gives, for a warp, the time of its last proxy fence; `issuer` issued the operation.
-    pub(crate) fn read_async(&self, address: u32, length: u32, issuer: usize, fenced: &[u32]) -> Result<&[u8]> {
-        self.check(address, length)?;
+    /// What threads wrote here is fenced before the async proxy comes to it. `fenced` gives, for a warp, the time of its last proxy
+    /// fence; either the writer's or that of who issued the operation will do.
+    fn is_fenced(&self, granule: &Granule, does: &str, address: u32, issuer: Actor, fenced: &[u32]) -> Result<()> {
         let fence = |warp: usize| fenced.get(warp).copied().unwrap_or(0);
+        if granule.generic_write <= fence(granule.warp.into()) || granule.generic_write <= fence(issuer.warp) {
+            return Ok(());
+        }
+        let known = self.lenient && self.unfenced.borrow().is_some();
+        if known {
+            return Ok(());
+        }
+        let writer = granule.warp;
+        let message =
+            format!("the async proxy {does} shared memory at {address:#x}, which warp {writer} wrote without fence.proxy.async");
+        let fault = Fault::new("SIM030", message);
+        if !self.lenient {
+            return Err(fault);
+        }
+        *self.unfenced.borrow_mut() = Some(fault.line(issuer.line));
+        Ok(())
+    }
+    /// A read by the async proxy.
+    pub(crate) fn read_async(&self, address: u32, length: u32, issuer: Actor, fenced: &[u32]) -> Result<&[u8]> {
+        self.check(address, length)?;
         for granule in &self.granules[Self::granules_of(address, length)] {
-            if granule.generic_write > fence(granule.warp.into()) && granule.generic_write > fence(issuer) {
-                return Err(Fault::new(
-                    "SIM030",
-                    format!(
-                        "the async proxy reads shared memory at {address:#x}, which warp {} wrote without fence.proxy.async",
-                        granule.warp
-                    ),
-                ));
-            }
+            self.is_fenced(granule, "reads", address, issuer, fenced)?;
             if granule.arriving > 0 {
                 return Err(Fault::new(
                     "SIM031",
@@ -159,17 +178,10 @@ impl Shared {
     }
 
     /// The begin of a write by the async proxy: what threads wrote before has to be fenced, and nobody may read meanwhile.
-    pub(crate) fn begin_async(&self, address: u32, length: u32, issuer: usize, fenced: &[u32]) -> Result<()> {
+    pub(crate) fn begin_async(&self, address: u32, length: u32, issuer: Actor, fenced: &[u32]) -> Result<()> {
         self.check(address, length)?;
-        let fence = |warp: usize| fenced.get(warp).copied().unwrap_or(0);
         for granule in &self.granules[Self::granules_of(address, length)] {
-            if granule.generic_write > fence(granule.warp.into()) && granule.generic_write > fence(issuer) {
-                let message = format!(
-                    "the async proxy writes shared memory at {address:#x}, which warp {} wrote without fence.proxy.async",
-                    granule.warp
-                );
-                return Err(Fault::new("SIM030", message));
-            }
+            self.is_fenced(granule, "writes", address, issuer, fenced)?;
             if granule.arriving > 0 || granule.leaving > 0 {
                 let what = if granule.arriving > 0 { "copy to" } else { "read of" };
                 let message =

@@ -59,8 +59,9 @@ pub(crate) fn run(
     }
     arguments.launch.finish(&call, |buffer| machine.global.region(&buffer.name))?;
     result.map_err(as_diagnostic)?;
-    if let Some(race) = &machine.race {
-        let mut warning = race.diagnostic(file, text);
+    let breaches = machine.breaches.iter().filter(|_| options.races != Races::Ignore);
+    for fault in machine.race.iter().chain(breaches) {
+        let mut warning = fault.diagnostic(file, text);
         warning.severity = Severity::Warning;
         session.report(&warning);
     }

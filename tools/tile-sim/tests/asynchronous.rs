@@ -128,6 +128,31 @@ fn tensor_memory() {
     rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
 }
 
+/// NVIDIA's compilers break these rules, so they are warnings, but where races are errors.
+#[test]
+fn rules_that_other_compilers_break_are_warnings() {
+    let warp_group = warp_group();
+    let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
+    let tensor = kernel("sm_100a", 128, 10240, TENSOR);
+    let guard = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], 5;\nL:");
+    let cases = [
+        ("SIM020", guard.replace("mov.b32 %r3, 1;\n", ""), 0),
+        ("SIM030", tensor.replace("fence.proxy.async.shared::cta;\n", ""), 16f32.to_bits()),
+        ("SIM037", warp_group.replace(fence, &format!("{fence}add.s32 %r102, %r102, 0;\n")), 17f32.to_bits()),
+        // Every warp names lane 0 and reaches its own.
+        ("SIM081", tensor.replace("%r1, 96", "%r1, 0"), 16f32.to_bits()),
+    ];
+    for (code, ptx, expected) in cases {
+        for delivery in ["early", "late"] {
+            let warned = run(&ptx, &["--races", "warn", "--delivery", delivery]);
+            assert_eq!(warned.code, 0, "{code}: {}", warned.errors);
+            assert_eq!(warned.errors.matches(&format!("warning[{code}]")).count(), 1, "{code}: {}", warned.errors);
+            assert!(code == "SIM020" || word(&warned, 0) == expected, "{code}");
+            assert_eq!(run(&ptx, &["--delivery", delivery]).code, 1, "{code}");
+        }
+    }
+}
+
 /// What threads wrote is fenced before the copy engine writes over it.
 #[test]
 fn a_write_before_an_asynchronous_write() {

@@ -33,6 +33,58 @@ fn products_of_24_bits() {
 }
 
 #[test]
+fn sums_of_products_of_halves_and_bytes() {
+    for (instruction, expected) in [
+        ("dp2a.lo.u32.u32 %r10, 0x00030002, 0x07060504, 10;", 10 + 2 * 4 + 3 * 5),
+        ("dp2a.hi.u32.u32 %r10, 0x00030002, 0x07060504, 10;", 10 + 2 * 6 + 3 * 7),
+        ("dp2a.lo.s32.u32 %r10, 0xfffffffe, 0x0000ff04, 0;", -2 * 4 - 0xff),
+        ("dp2a.lo.u32.s32 %r10, 0xffff0002, 0x0000ff04, 0;", 2 * 4 - 0xffff),
+        ("dp2a.hi.s32.s32 %r10, 0x80007fff, 0x807f0000, -1;", -1 + 0x7fff * 0x7f + 0x8000 * 0x80),
+        ("dp4a.s32.u32 %r10, 0xff02ff01, 0x04030201, 7;", 7 + 1 - 2 + 2 * 3 - 4),
+    ] {
+        assert_eq!(result(instruction, 32), u64::from(expected as u32), "{instruction}");
+    }
+}
+
+/// The sum and the difference of two numbers, in one array, of numbers in another one.
+#[test]
+fn calls_take_and_give_arrays_of_bytes() {
+    let function = ".func (.param .align 8 .b8 out[16]) both(.param .align 8 .b8 in[12], .param .b32 third) {\n\
+        .reg .b32 %r<4>;\n.reg .b64 %rd<9>;\nld.param.b64 %rd1, [in];\nld.param.s32 %rd2, [in+8];\nadd.s64 %rd3, %rd1, %rd2;\n\
+        sub.s64 %rd4, %rd1, %rd2;\nld.param.s32 %rd5, [third];\nadd.s64 %rd4, %rd4, %rd5;\nst.param.b64 [out+8], %rd4;\n\
+        st.param.b64 [out], %rd3;\nret;\n}\n.visible .entry";
+    let call = |first: u32, second: u32| {
+        format!(
+            "{{\n.param .align 8 .b8 a[12];\n.param .b32 b;\n.param .align 8 .b8 c[16];\nst.param.b64 [a], {first};\n\
+             st.param.b32 [a+8], {second};\nst.param.b32 [b], 1000;\ncall.uni (c), both, (a, b);\n\
+             ld.param.v2.b64 {{%rd5, %rd6}}, [c];\n}}\n"
+        )
+    };
+    let body = format!("{}mov.b64 %rd7, %rd6;\n{}st.global.v2.b64 [%rd1], {{%rd5, %rd7}};", call(50, 8), call(70, 9));
+    let ptx = kernel("sm_80", 32, 64, &body).replace(".visible .entry", function);
+    let outcome = run(&ptx, &[]);
+    assert_eq!((outcome.code, word(&outcome, 0), word(&outcome, 2)), (0, 79, 1042), "{}", outcome.errors);
+    let other = run(&ptx.replace("c[16]", "c[8]"), &[]);
+    assert!(other.code == 3 && other.errors.contains("an array of another size"), "{}", other.errors);
+}
+
+/// Both CTAs of a pair arrive at the barrier of the even one.
+#[test]
+fn bit_24_of_a_shared_address_tells_the_ctas_of_a_pair_apart() {
+    let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 2;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\n\
+        fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nand.b32 %r4, %r2, 0xfefffff8;\n\
+        @!%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];\nmov.u32 %r5, %cluster_ctarank;\n\
+        mov.b32 %r6, 0;\nsetp.ne.b32 %p2, %r5, 0;\n@%p2 bra E;\nW:\nmbarrier.try_wait.parity.shared.b64 %p3, [smem], %r6;\n\
+        @!%p3 bra W;\nE:\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nshr.u32 %r7, %r2, 24;\nmapa.shared::cluster.u32 %r8, %r2, 1;\n\
+        shl.b32 %r9, %r5, 2;\ncvt.u64.u32 %rd2, %r9;\nadd.s64 %rd3, %rd1, %rd2;\n@!%p1 st.global.b32 [%rd3], %r7;\n\
+        shr.u32 %r8, %r8, 24;\n@!%p1 st.global.b32 [%rd3+8], %r8;";
+    let ptx = kernel("sm_100a", 32, 64, body).replace("{\n.reg .pred", ".reqnctapercluster 2\n.blocksareclusters\n{\n.reg .pred");
+    let outcome = run(&ptx, &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.errors);
+    assert_eq!([0, 1, 2, 3].map(|at| word(&outcome, at)), [0, 1, 1, 1]);
+}
+
+#[test]
 fn directed_rounding_of_doubles() {
     let (one, tiny) = ("0d3FF0000000000000", "0d3C00000000000000");
     let (up, down) = (1.0f64.next_up().to_bits(), 1.0f64.next_down().to_bits());

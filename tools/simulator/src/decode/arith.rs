@@ -194,6 +194,7 @@ fn integer(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)
         "bfe" => (Some(extract_bits(ty)), 3),
         "lop3" => (lop3(instruction), 3),
         "sad" => (int3!(ty, |a, b, c| c.wrapping_add(a.abs_diff(b))), 3),
+        "dp2a" => (Some(dot2(instruction)), 3),
         "dp4a" => (Some(dot4(instruction)), 3),
         "bmsk" => (Some(map2(|a, b| bit_mask(a as u32, b as u32).into())), 2),
         _ => return Ok(None),
@@ -395,14 +396,25 @@ fn lop3(instruction: &Instruction) -> Option<LaneFn> {
 }
 
 fn dot4(instruction: &Instruction) -> LaneFn {
+    dot([8, 8], 0, 4, instruction)
+}
+
+/// Two halves of the left operand, with the lower or the upper two bytes of the right one.
+fn dot2(instruction: &Instruction) -> LaneFn {
+    dot([16, 8], if instruction.has("hi") { 2 } else { 0 }, 2, instruction)
+}
+
+/// A sum of products of parts of words, so many bits wide; those of the right operand begin with part `first`.
+fn dot([a_bits, b_bits]: [u32; 2], first: u32, count: u32, instruction: &Instruction) -> LaneFn {
     let mut signs = instruction.types().map(Type::is_signed);
     let (a_signed, b_signed) = (signs.next().unwrap_or(false), signs.next().unwrap_or(false));
+    let part = |word: u64, bits: u32, index: u32, signed: bool| {
+        let top = (word as u32) << (32 - bits * (index + 1));
+        if signed { i64::from(top as i32 >> (32 - bits)) } else { i64::from(top >> (32 - bits)) }
+    };
     map3(move |a, b, c| {
-        let byte = |x: u64, index: u32, signed: bool| {
-            let byte = (x >> (8 * index)) as u8;
-            if signed { i64::from(byte as i8) } else { i64::from(byte) }
-        };
-        let sum: i64 = (0..4).map(|index| byte(a, index, a_signed) * byte(b, index, b_signed)).sum();
+        let product = |index: u32| part(a, a_bits, index, a_signed) * part(b, b_bits, first + index, b_signed);
+        let sum: i64 = (0..count).map(product).sum();
         (c as i64).wrapping_add(sum) as u32 as u64
     })
 }

@@ -45,12 +45,25 @@ enum Binding {
     Variable {
         address: u64,
     },
+    /// The same in shared memory, where it depends on the CTA.
+    Shared {
+        address: u64,
+    },
     /// A `.param` variable of a call: its register.
     Argument {
         slot: Slot,
     },
+    /// One that is an array of bytes: its place in local memory.
+    Bytes(ByteArray),
     Label(u32),
     Targets(Vec<u32>),
+}
+
+/// An argument or result of a call that is read and written in parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ByteArray {
+    address: u64,
+    pub(super) bytes: u64,
 }
 
 #[derive(Default)]
@@ -241,7 +254,7 @@ impl<'m> Builder<'m> {
                     let sized =
                         || Fault::new("SIM002", format!("'{}' is dynamic shared memory: give --dynamic-shared", variable.name));
                     self.sizes.dynamic_shared.ok_or_else(sized)?;
-                    self.bind(&variable.name, Binding::Variable { address: u64::from(SHARED_START) });
+                    self.bind(&variable.name, Binding::Shared { address: u64::from(SHARED_START) });
                     return Ok(());
                 }
                 let address = self.shared_bytes.next_multiple_of(align);
@@ -249,16 +262,10 @@ impl<'m> Builder<'m> {
                 if self.shared_bytes > SHARED_LIMIT {
                     return Err(too_large());
                 }
-                address
+                self.bind(&variable.name, Binding::Shared { address });
+                return Ok(());
             }
-            ptx::Space::Local => {
-                let address = self.local_bytes.next_multiple_of(align);
-                self.local_bytes = address + bytes;
-                if self.local_bytes > LOCAL_LIMIT {
-                    return Err(too_large());
-                }
-                address
-            }
+            ptx::Space::Local => self.local(bytes, align).ok_or_else(too_large)?,
             ptx::Space::Global | ptx::Space::Const => {
                 let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
                 let address = (end + 64).next_multiple_of(align.max(16));
@@ -267,6 +274,11 @@ impl<'m> Builder<'m> {
                 }
                 self.globals.push(GlobalVariable { name: variable.name.clone(), address, data: vec![0; bytes as usize] });
                 address
+            }
+            ptx::Space::Param if !variable.dims.is_empty() => {
+                let address = self.local(bytes, align).ok_or_else(too_large)?;
+                self.bind(&variable.name, Binding::Bytes(ByteArray { address, bytes }));
+                return Ok(());
             }
             ptx::Space::Param => {
                 let slot = self.temporary();
@@ -277,6 +289,12 @@ impl<'m> Builder<'m> {
         };
         self.bind(&variable.name, Binding::Variable { address });
         Ok(())
+    }
+    /// Local memory for a variable, while there is some.
+    fn local(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        let address = self.local_bytes.next_multiple_of(align);
+        self.local_bytes = address + bytes;
+        (self.local_bytes <= LOCAL_LIMIT).then_some(address)
     }
     fn initialise(&mut self, variable: &Variable) -> Result<()> {
         let mut data = Vec::new();
@@ -362,6 +380,11 @@ impl<'m> Builder<'m> {
         slot
     }
 
+    /// A function's own name for an array that its caller has: parameters are not written, and results are read afterwards only.
+    pub(super) fn declare_byte_array(&mut self, name: &str, array: ByteArray) {
+        self.bind(name, Binding::Bytes(array));
+    }
+
     // Looking names up.
 
     fn find(&mut self, name: &str) -> Option<Binding> {
@@ -398,7 +421,7 @@ impl<'m> Builder<'m> {
     }
     fn variable(&mut self, name: &str) -> Result<u64> {
         match self.find(name) {
-            Some(Binding::Variable { address }) => Ok(address),
+            Some(Binding::Variable { address } | Binding::Shared { address }) => Ok(address),
             _ => Err(Self::undeclared(name)),
         }
     }
@@ -408,6 +431,18 @@ impl<'m> Builder<'m> {
             Some(Binding::Argument { slot }) => Some(slot),
             _ => None,
         }
+    }
+    /// The array that a call takes or gives, when the name is one.
+    pub(super) fn byte_array(&mut self, name: &str) -> Option<ByteArray> {
+        match self.find(name) {
+            Some(Binding::Bytes(array)) => Some(array),
+            _ => None,
+        }
+    }
+    /// A place in an array of a call, when the address is one.
+    pub(super) fn part_of_byte_array(&mut self, address: &ptx::Address) -> Option<Address> {
+        let array = self.byte_array(address.base.as_ref()?)?;
+        Some(Address { base: self.constant(array.address), offset: address.offset })
     }
     pub(super) fn function(&self, name: &str) -> Option<&'m Function> {
         self.functions.get(name).copied()
@@ -449,6 +484,10 @@ impl<'m> Builder<'m> {
         slot
     }
 
+    fn shared(&mut self, address: u64) -> Slot {
+        self.special(Special::SharedAddress(address as u32))
+    }
+
     // Operands.
 
     pub(super) fn operand<'i>(&self, instruction: &'i Instruction, index: usize) -> Result<&'i Operand> {
@@ -464,10 +503,13 @@ impl<'m> Builder<'m> {
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         match operand {
             Operand::Name(name) => self.named(name),
-            Operand::Offset { name, offset } => {
-                let address = self.variable(name)?.wrapping_add_signed(*offset);
-                Ok(self.constant(address))
-            }
+            Operand::Offset { name, offset } => match self.find(name) {
+                Some(Binding::Shared { address }) => Ok(self.shared(address.wrapping_add_signed(*offset))),
+                _ => {
+                    let address = self.variable(name)?.wrapping_add_signed(*offset);
+                    Ok(self.constant(address))
+                }
+            },
             Operand::Integer(value) if bits == 1 => Ok(self.constant(u64::from(*value != 0))),
             Operand::Integer(value) => Ok(self.constant(*value as u64 & mask)),
             Operand::F32(value) => Ok(self.constant(u64::from(*value))),
@@ -491,6 +533,7 @@ impl<'m> Builder<'m> {
         match self.find(name) {
             Some(Binding::Register { slot, .. } | Binding::Argument { slot }) => Ok(slot),
             Some(Binding::Variable { address }) => Ok(self.constant(address)),
+            Some(Binding::Shared { address }) => Ok(self.shared(address)),
             _ => Err(Self::undeclared(name)),
         }
     }

@@ -1,10 +1,16 @@
 //! Branches, calls, and what the lanes of a warp do together.
 
-use super::builder::Builder;
+use super::builder::{Builder, ByteArray};
 use super::{only, unsupported};
 use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
+
+/// An argument or result, as the caller has it.
+enum Passed {
+    Value(Slot),
+    Bytes(ByteArray),
+}
 
 impl Builder<'_> {
     pub(super) fn control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
@@ -106,42 +112,67 @@ impl Builder<'_> {
         if results.len() != function.returns.len() || arguments.len() != function.params.len() {
             return Err(unsupported(instruction, "a wrong number of arguments"));
         }
-        if function.params.iter().chain(&function.returns).any(|param| !param.dims.is_empty()) {
-            return Err(unsupported(instruction, "arguments that are arrays"));
-        }
-        let mut sources = Vec::new();
-        for argument in arguments {
-            sources.push(self.value(argument, 64)?);
-        }
-        let mut destinations = Vec::new();
-        for result in results {
-            let Operand::Name(name) = result else { return Err(unsupported(instruction, "this result")) };
-            let slot = match self.argument(name) {
+        let sources = arguments.iter().zip(&function.params).map(|(operand, param)| {
+            if param.dims.is_empty() {
+                Ok(Passed::Value(self.value(operand, 64)?))
+            } else {
+                self.passed_bytes(instruction, operand, param)
+            }
+        });
+        let sources = sources.collect::<Result<Vec<Passed>>>()?;
+        let destinations = results.iter().zip(&function.returns).map(|(operand, param)| {
+            let Operand::Name(name) = operand else { return Err(unsupported(instruction, "this result")) };
+            if !param.dims.is_empty() {
+                return self.passed_bytes(instruction, operand, param);
+            }
+            Ok(Passed::Value(match self.argument(name) {
                 Some(slot) => slot,
-                None => self.destination(result)?.0,
-            };
-            destinations.push(slot);
-        }
+                None => self.destination(operand)?.0,
+            }))
+        });
+        let destinations = destinations.collect::<Result<Vec<Passed>>>()?;
         let (end, after) = (self.new_label("end of function"), self.new_label("after call"));
         self.skip_unless_guarded(after);
         let (line, name) = self.position();
         let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
-        let params: Vec<Slot> = function.params.iter().map(|param| self.declare_argument(&param.name)).collect();
-        let returns: Vec<Slot> = function.returns.iter().map(|param| self.declare_argument(&param.name)).collect();
-        for (&dst, &src) in params.iter().zip(&sources) {
-            let copy = self.copy(dst, src);
-            self.emit(copy);
+        for (param, source) in function.params.iter().zip(sources) {
+            if let Some((own, caller)) = self.declare_passed(param, source) {
+                let copy = self.copy(own, caller);
+                self.emit(copy);
+            }
         }
+        let returned: Vec<_> =
+            function.returns.iter().zip(destinations).filter_map(|(param, to)| self.declare_passed(param, to)).collect();
         self.block(function.body.as_deref().unwrap_or_default())?;
         self.close_function(caller);
         self.set_position(line, name);
         self.place(end);
-        for (&dst, &src) in destinations.iter().zip(&returns) {
-            let copy = self.copy(dst, src);
+        for (own, caller) in returned {
+            let copy = self.copy(caller, own);
             self.emit(copy);
         }
         self.place(after);
         Ok(Op::Nothing)
+    }
+
+    fn passed_bytes(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<Passed> {
+        let array = match operand {
+            Operand::Name(name) => self.byte_array(name),
+            _ => None,
+        };
+        let array = array.filter(|array| Some(array.bytes) == param.bytes());
+        Ok(Passed::Bytes(array.ok_or_else(|| unsupported(instruction, "an array of another size"))?))
+    }
+
+    /// The function's own register for a value, with the caller's; an array is the caller's.
+    fn declare_passed(&mut self, param: &ptx::Variable, passed: Passed) -> Option<(Slot, Slot)> {
+        match passed {
+            Passed::Value(caller) => Some((self.declare_argument(&param.name), caller)),
+            Passed::Bytes(array) => {
+                self.declare_byte_array(&param.name, array);
+                None
+            }
+        }
     }
 
     fn shuffle(&mut self, instruction: &Instruction) -> Result<Op> {

@@ -89,8 +89,8 @@ impl Builder<'_> {
             return Ok(self.copy(dst, src));
         }
         if let Some(dst) = self.wide_register(instruction, 0)? {
-            let element = Element { bytes: 8, signed_to: None };
-            return Ok(Op::Load { space: self.space(instruction)?, element, dst, address: self.address(instruction, 1)? });
+            let (space, address) = self.accessed(instruction, 1)?;
+            return Ok(Op::Load { space, element: Element { bytes: 8, signed_to: None }, dst, address });
         }
         let to = self.operand(instruction, 0)?;
         let dst = self.results(to)?;
@@ -102,7 +102,8 @@ impl Builder<'_> {
         };
         let signed_to = (ty.is_signed() && width > ty.bits()).then_some(width);
         let element = Element { bytes: ty.bytes(), signed_to };
-        Ok(Op::Load { space: self.space(instruction)?, element, dst, address: self.address(instruction, 1)? })
+        let (space, address) = self.accessed(instruction, 1)?;
+        Ok(Op::Load { space, element, dst, address })
     }
 
     fn store(&mut self, instruction: &Instruction) -> Result<Op> {
@@ -112,19 +113,26 @@ impl Builder<'_> {
             let src = self.source(instruction, 1, bits)?;
             return Ok(self.copy(dst, src));
         }
-        if let Some(registers) = self.wide_register(instruction, 1)? {
-            return Ok(Op::Store {
-                space: self.space(instruction)?,
-                bytes: 8,
-                src: registers,
-                address: self.address(instruction, 0)?,
-            });
+        if let Some(src) = self.wide_register(instruction, 1)? {
+            let (space, address) = self.accessed(instruction, 0)?;
+            return Ok(Op::Store { space, bytes: 8, src, address });
         }
         let from = self.operand(instruction, 1)?;
         let bits = instruction.types().next().map_or(64, Type::bits);
         let src = self.values(from, bits)?;
         let ty = Self::element_type(instruction, src.len())?;
-        Ok(Op::Store { space: self.space(instruction)?, bytes: ty.bytes(), src, address: self.address(instruction, 0)? })
+        let (space, address) = self.accessed(instruction, 0)?;
+        Ok(Op::Store { space, bytes: ty.bytes(), src, address })
+    }
+
+    /// Where an access goes. Arrays that calls take and give are in local memory.
+    fn accessed(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
+        if let Operand::Address(address) = self.operand(instruction, index)?
+            && let Some(place) = self.part_of_byte_array(address)
+        {
+            return Ok((Space::Local, place));
+        }
+        Ok((self.space(instruction)?, self.address(instruction, index)?))
     }
 
     /// The two halves of a register of 128 bits, when the instruction is about one.

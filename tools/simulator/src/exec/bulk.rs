@@ -1,7 +1,7 @@
 //! The copy engine: bulk copies and tensor copies between global and shared memory.
 
 use super::defined;
-use super::memory::{CLUSTER_SHIFT, Place, combine, place, shared_place};
+use super::memory::{Place, combine, place, shared_place};
 use crate::decode::SHARED_BASE;
 use crate::fault::{Fault, Result};
 use crate::lanes::lanes_of;
@@ -130,7 +130,7 @@ impl Machine<'_> {
             };
             let state = &mut cluster.ctas[cta];
             // The order of fences counts where the copy is issued.
-            state.shared.read_async(from.1, bytes, warp.index, &state.fenced)?;
+            state.shared.read_async(from.1, bytes, actor, &state.fenced)?;
             cluster.order.read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
                 cluster.ctas[cta].shared.leaving(from.1, bytes, true)?;
@@ -161,7 +161,7 @@ impl Machine<'_> {
             (None, Side::Shared) => {
                 let place = shared(cluster, at(warp, op.from))?;
                 let state = &cluster.ctas[place.0];
-                state.shared.read_async(place.1, bytes, warp.index, &state.fenced)?;
+                state.shared.read_async(place.1, bytes, actor, &state.fenced)?;
                 cluster.order.read(actor, place.0, place.1, bytes)?;
                 Source::Shared(place)
             }
@@ -171,7 +171,7 @@ impl Machine<'_> {
         }
         for &(cta, address) in &to {
             let state = &mut cluster.ctas[cta];
-            state.shared.begin_async(address, bytes, warp.index, &state.fenced)?;
+            state.shared.begin_async(address, bytes, actor, &state.fenced)?;
             if self.options.delivery == Delivery::Late {
                 state.shared.arriving(address, bytes, true)?;
             }
@@ -337,18 +337,4 @@ fn write(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element
         let result = combine(op, ty, value(to), value(from), 0);
         to.copy_from_slice(&result.to_le_bytes()[..element]);
     }
-}
-
-/// The CTA whose shared memory an address is in.
-pub(super) fn cta_of(address: u64, own: u32) -> u64 {
-    match (address as u32) >> CLUSTER_SHIFT {
-        0 => own.into(),
-        rank => u64::from(rank) - 1,
-    }
-}
-
-/// The address of the same variable in another CTA of the cluster.
-pub(super) fn map_to_cta(address: u64, rank: u64) -> u64 {
-    let offset = address & ((1 << CLUSTER_SHIFT) - 1);
-    address >> 32 << 32 | (rank + 1) << CLUSTER_SHIFT | offset
 }

@@ -49,7 +49,7 @@ impl Machine<'_> {
             for &cta in &to {
                 cluster.mbarrier((cta, barrier))?;
                 let state = &mut cluster.ctas[cta];
-                state.shared.begin_async(address, 16, warp.index, &state.fenced).map_err(|fault| fault.lanes(1 << lane))?;
+                state.shared.begin_async(address, 16, actor, &state.fenced).map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.order.write(actor, cta, address, 16)?;
             }
             self.submit(cluster, Pending { actor, action: Action::Response(Response { to, address, barrier, bytes }) })?;

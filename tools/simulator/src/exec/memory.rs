@@ -22,18 +22,29 @@ pub(crate) enum Place {
     Param(u32),
 }
 
-/// An address of the cluster's shared memory: the CTA plus one in the upper eight bits, 0 for one's own.
-pub(crate) const CLUSTER_SHIFT: u32 = 24;
+/// An address of the cluster's shared memory has the CTA's rank in the upper eight bits. Code counts on it: of a pair of CTAs the
+/// even one's barrier is named by clearing bit 24.
+const CLUSTER_SHIFT: u32 = 24;
+
+/// The rank of the CTA whose shared memory an address is in.
+pub(super) fn rank_of(address: u64) -> u64 {
+    u64::from(address as u32 >> CLUSTER_SHIFT)
+}
+
+/// The address of the same variable in another CTA of the cluster.
+pub(crate) fn map_to_cta(address: u64, rank: u64) -> u64 {
+    let offset = address & ((1 << CLUSTER_SHIFT) - 1);
+    address >> 32 << 32 | rank << CLUSTER_SHIFT | offset
+}
 
 /// The CTA and the offset that a 32-bit shared address means.
 pub(crate) fn shared_place(cluster: &Cluster, cta: usize, address: u32) -> Result<(usize, u32)> {
     let offset = address & ((1 << CLUSTER_SHIFT) - 1);
     match (address >> CLUSTER_SHIFT) as usize {
-        0 => Ok((cta, offset)),
-        rank if rank - 1 != cta && cluster.ctas.get(rank - 1).is_some_and(Cta::is_done) => {
-            Err(Fault::new("SIM014", format!("shared address {address:#x} is in CTA {} of the cluster, which has ended", rank - 1)))
+        rank if rank != cta && cluster.ctas.get(rank).is_some_and(Cta::is_done) => {
+            Err(Fault::new("SIM014", format!("shared address {address:#x} is in CTA {rank} of the cluster, which has ended")))
         }
-        rank if rank <= cluster.ctas.len() => Ok((rank - 1, offset)),
+        rank if rank < cluster.ctas.len() => Ok((rank, offset)),
         _ => Err(Fault::new("SIM010", format!("shared address {address:#x} is in no CTA of the cluster"))),
     }
 }

@@ -15,6 +15,8 @@ pub(crate) mod tensor_product;
 pub(crate) mod wgmma;
 
 pub(crate) use mbarrier::Mbarrier;
+pub(crate) use memory::map_to_cta;
+use memory::rank_of;
 
 use crate::fault::{Fault, Result};
 use crate::lanes::{ALL, Lanes, WARP, mask_of};
@@ -50,7 +52,9 @@ impl Machine<'_> {
     ) -> Result<Flow> {
         let mut mask = warp.splits[split].mask;
         if let Some((slot, negated)) = instr.guard {
-            defined(warp, slot, mask, "a predicate")?;
+            if let Err(fault) = defined(warp, slot, mask, "a predicate") {
+                self.breach(fault)?;
+            }
             let values = mask_of(warp.read(slot));
             mask &= if negated { !values } else { values };
             if mask == 0 {
@@ -109,12 +113,11 @@ impl Machine<'_> {
             }
             Op::MapToCta { dst, address, rank } => {
                 let (addresses, ranks) = (warp.read(*address), warp.read(*rank));
-                let out: Lanes = std::array::from_fn(|lane| bulk::map_to_cta(addresses[lane], ranks[lane] & 0xff));
+                let out: Lanes = std::array::from_fn(|lane| map_to_cta(addresses[lane], ranks[lane] & 0xff));
                 warp.set(*dst, mask, &out, warp.undefined[*address as usize]);
             }
             Op::CtaRank { dst, address } => {
-                let own = cluster.ctas[cta].rank;
-                let out = warp.read(*address).map(|address| bulk::cta_of(address, own));
+                let out = warp.read(*address).map(rank_of);
                 warp.set(*dst, mask, &out, 0);
             }
             Op::CopyAsync { bytes, to, from, read } => self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *read)?,

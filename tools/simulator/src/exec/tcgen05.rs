@@ -23,7 +23,6 @@ const STORES: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Fill {
     cta: usize,
-    warp: usize,
     pair: bool,
     to: u32,
     from: u64,
@@ -72,7 +71,7 @@ impl Machine<'_> {
                 defined(warp, *from, mask, "a matrix descriptor")?;
                 for lane in lanes_of(mask) {
                     let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
-                    let fill = Fill { cta, warp: warp.index, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
+                    let fill = Fill { cta, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
                     if fill.ctas().end > cluster.ctas.len() {
                         return Err(Fault::new("SIM082", "a copy of a pair without a second CTA").lanes(1 << lane));
                     }
@@ -124,13 +123,14 @@ impl Machine<'_> {
         }
         let columns = uniform(warp, columns, "a size")?;
         let at = addresses(warp, mask, address, Space::SharedCta, 4)?;
+        let (_, result) = shared_place(cluster, cta, at[0] as u32)?;
         let state = &mut cluster.ctas[cta];
         let Some(start) = state.tmem.allocate(columns)? else {
             return Ok(Flow::Wait(Wait::Asynchronous { what: "free columns of tensor memory" }));
         };
-        cluster.order.write(self.actor(cta, warp), cta, at[0] as u32, 4)?;
+        cluster.order.write(self.actor(cta, warp), cta, result, 4)?;
         cluster.order.tensor_allocated(cta, start..start + columns);
-        state.shared.write(at[0] as u32, &start.to_le_bytes(), warp.index)?;
+        state.shared.write(result, &start.to_le_bytes(), warp.index)?;
         Ok(Flow::Next)
     }
 
@@ -143,7 +143,7 @@ impl Machine<'_> {
             Op::TensorStore { address, src, .. } => (*address, src, false),
             _ => unreachable!("the caller has a load or a store"),
         };
-        let address = uniform(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
+        let mut address = uniform(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
         let first = (address >> 16) as usize;
         if first / 32 != warp.index % 4 {
             let message = format!(
@@ -152,7 +152,9 @@ impl Machine<'_> {
                 warp.index % 4 * 32,
                 warp.index % 4 * 32 + 31
             );
-            return Err(Fault::new("SIM081", message));
+            self.breach(Fault::new("SIM081", message))?;
+            // NVIDIA's compiler leaves the warp's part of the lane to the warp.
+            address = address & 0x1f_ffff | (warp.index as u32 % 4) << 21;
         }
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
         let access = Access { pc, address, values };
@@ -251,7 +253,7 @@ impl Machine<'_> {
                 for offset in (0..bytes).step_by(16) {
                     let address = descriptor.chunk(Major::K, row as u32, offset);
                     cluster.order.read(actor, cta, address, 16)?;
-                    let chunk = state.shared.read_async(address, 16, fill.warp, &state.fenced)?.to_vec();
+                    let chunk = state.shared.read_async(address, 16, actor, &state.fenced)?.to_vec();
                     for (index, word) in chunk.chunks_exact(4).enumerate() {
                         let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                         let column = (fill.to & 0xffff) + offset / 4 + index as u32;

@@ -19,7 +19,6 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     cta: usize,
-    warp: usize,
     pair: bool,
     block: u32,
     d: u32,
@@ -164,7 +163,6 @@ impl Machine<'_> {
         let form = Form::decode(op.kind, value(warp, op.descriptor)? as u32)?;
         let product = Product {
             cta,
-            warp: warp.index,
             pair: op.pair,
             block: op.block,
             d: tensor(warp, op.d)?,
@@ -319,7 +317,7 @@ impl Product {
         let Source { cta, index, order, actor } = source;
         let mut read = |address: u32| {
             order.read(actor, index, address, 16)?;
-            cta.shared.read_async(address, 16, self.warp, &cta.fenced)
+            cta.shared.read_async(address, 16, actor, &cta.fenced)
         };
         let k = self.form.k;
         if elements.width >= 8 && elements.per * elements.width as usize == 128 {

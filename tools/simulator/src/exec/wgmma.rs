@@ -131,7 +131,7 @@ impl Machine<'_> {
         }
         if let Some(slot) = op.registers().iter().find(|&&slot| warp.is_unfenced(slot)) {
             let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
-            return Err(Fault::new("SIM037", format!("a product takes {what} that were written after the last wgmma.fence")));
+            self.breach(Fault::new("SIM037", format!("a product takes {what} that were written after the last wgmma.fence")))?;
         }
         let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
         if let Some(other) = group.issue(warp.index, pc) {
@@ -214,7 +214,7 @@ impl Machine<'_> {
         let order = &mut cluster.order;
         let mut read = |address: u32| {
             order.read(actor, cta, address, 16)?;
-            state.shared.read_async(address, 16, warp.index, &state.fenced)
+            state.shared.read_async(address, 16, actor, &state.fenced)
         };
         let bytes = op.element as usize;
         let mut a = vec![0.0; M * k];
