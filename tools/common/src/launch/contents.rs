@@ -66,6 +66,10 @@ impl Contents {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Nothing but zeros was ever put there.
+    pub fn is_zero(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.fill.is_zero() && pending.made.iter().all(|word| *word == 0))
+    }
     fn all(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Owned(bytes) => bytes,

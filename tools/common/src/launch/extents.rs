@@ -83,6 +83,19 @@ impl Default for ByTarget<Extents> {
     }
 }
 
+impl From<Extents> for ByTarget<Extents> {
+    fn from(extents: Extents) -> Self {
+        ByTarget::All(extents)
+    }
+}
+
+impl Extents {
+    /// A grid of one to three extents.
+    pub fn of_grid(list: &[u32]) -> Result<Extents> {
+        Extents::from_json(&Value::from(list)).map_err(|message| Diagnostic::usage("LCH005", message))
+    }
+}
+
 impl<T> ByTarget<T> {
     /// What is said for a target: for itself, or for the one before it of its generation.
     pub fn of(&self, target: Option<Target>, what: &str) -> Result<&T> {

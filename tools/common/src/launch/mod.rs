@@ -147,6 +147,14 @@ impl Launch {
         Ok(Call { grid, blocks: None, values, types: types.to_vec(), launch: self })
     }
 
+    /// Puts the buffers at other addresses, and these into the pointers.
+    pub fn move_buffers(&mut self, addresses: &[u64]) -> Result<()> {
+        for (buffer, address) in self.buffers.iter_mut().zip(addresses) {
+            buffer.address = *address;
+        }
+        self.fill_pointers()
+    }
+
     pub fn buffer(&self, name: &str) -> Result<&Buffer> {
         self.buffers
             .iter()

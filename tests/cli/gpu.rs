@@ -1,0 +1,187 @@
+//! `tile-launch` on a stand-in for the driver's library, which checks every call and argument, and `scripts/on-gpu` with it.
+
+use crate::{bytecode, need_stages};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use tests::{Ran, finish, root, run, run_in, temporary, tool};
+
+/// The stand-in, compiled when a test first needs it.
+fn stand_in() -> &'static Path {
+    static PLACE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, library) = PLACE.get_or_init(|| {
+        let folder = temporary();
+        let library = folder.path().join("libcuda.so.1");
+        let source = root().join("tools/tile-launch/tests/stand_in/cuda.rs");
+        let mut compiler = Command::new(std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into()));
+        compiler.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "unused_unsafe", "-o"]).arg(&library).arg(source);
+        finish(compiler, b"").ok("compiling the stand-in");
+        (folder, library)
+    });
+    library
+}
+
+/// A cubin of the addition of two arrays, and its launch.
+fn prepare(folder: &Path, target: &str) {
+    need_stages();
+    run("tileiras", &[&bytecode(), "--gpu-name", target, "-o", &folder.join("k.cubin").display().to_string()], b"").ok("k.cubin");
+    let launch = r#"{"grid": {"sm_90": [4], "sm_100": [5]}, "outputs": ["c"], "work": {"flops": 1024, "bytes": 12288},
+        "params": [{"ptr": "a"}, {"i32": 1024}, {"i32": 1}, {"ptr": "b"}, {"i32": 1024}, {"i32": 1}, {"ptr": "c"}, {"i32": 1024}, {"i32": 1}],
+        "buffers": [{"name": "a", "bytes": 4096, "fill": {"iota": "f32"}, "address": 139637976727552},
+            {"name": "b", "bytes": 4096, "fill": {"constant": "f32", "value": 2}}, {"name": "c", "bytes": 4096, "fill": "zero"},
+            {"name": "list", "bytes": 64, "fill": "zero", "pointers": [{"at": 8, "to": "a"}]}]}"#;
+    fs::write(folder.join("launch.json"), launch).unwrap();
+}
+
+/// Runs tile-launch on the stand-in; what it called is in `log`.
+fn launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
+    let _ = fs::remove_file(folder.join("log"));
+    let mut command = Command::new(tool("tile-launch"));
+    command.current_dir(folder).args(["k.cubin", "--launch", "launch.json", "--out-dir", "out", "--driver"]).arg(stand_in());
+    command.args(options).env("STAND_IN_LOG", folder.join("log")).env("STAND_IN_FAIL", failing);
+    let ran = finish(command, b"");
+    (ran, fs::read_to_string(folder.join("log")).unwrap_or_default())
+}
+
+#[test]
+fn without_a_driver_the_error_says_so() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    let ran = run_in(folder.path(), "tile-launch", &["k.cubin", "--launch", "launch.json", "--driver", "/nowhere/libcuda.so"], b"");
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no CUDA driver on this machine") && ran.stderr.contains("/nowhere/libcuda.so"), "{}", ran.stderr);
+    // What is no driver is told too.
+    let library = folder.path().join("libempty.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-x", "c", "/dev/null", "-o"]).arg(&library);
+    finish(compiler, b"").ok("an empty library");
+    let line = ["k.cubin", "--launch", "launch.json", "--driver", library.to_str().unwrap()];
+    let ran = run_in(folder.path(), "tile-launch", &line, b"");
+    assert!(ran.code == Some(4) && ran.stderr.contains("has no function cuInit"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    let (ran, log) = launch(folder.path(), &[], "");
+    let shown = ran.text();
+    ran.ok("tile-launch");
+    assert!(shown.contains("Stand-in (9.0, 132 multiprocessors), driver for CUDA 13.1") && shown.contains(" of k.cubin: launched"));
+    let sums = fs::read(folder.path().join("out/c.bin")).unwrap();
+    let sums: Vec<f32> = sums.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+    assert!(sums.len() == 1024 && sums.iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
+    assert!(!log.contains("WRONG"), "{log}");
+    // The grid of the target, one thread for each block, no shared memory of the launch's.
+    assert!(log.contains("cuLaunchKernel([4, 1, 1], [1, 1, 1], 0) -> 1024 elements\n"), "{log}");
+    // Zeros are not sent; a list with a pointer is.
+    assert_eq!((log.matches("cuMemsetD8_v2(0, 4096)").count(), log.matches("cuMemcpyHtoD_v2(64)").count()), (1, 1), "{log}");
+    assert!(log.ends_with("cuDevicePrimaryCtxRelease_v2(40) -> nothing is left\n"), "{log}");
+}
+
+#[test]
+fn two_cubins_are_timed_in_turns() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    fs::copy(folder.path().join("k.cubin"), folder.path().join("other.cubin")).unwrap();
+    let options = ["--repeat", "3", "--against", "other.cubin", "--refill", "--device", "1", "--json", "times.json"];
+    let (ran, log) = launch(folder.path(), &options, "");
+    ran.ok("tile-launch");
+    assert!(!log.contains("WRONG") && log.contains("cuDeviceGet(1)"), "{log}");
+    assert_eq!(log.matches("cuLaunchKernel").count(), 2 + 6);
+    assert_eq!(log.matches("cuMemsetD8_v2").count(), 1 + 6, "each launch has fresh memory");
+    let times: serde_json::Value = serde_json::from_str(&fs::read_to_string(folder.path().join("times.json")).unwrap()).unwrap();
+    let names: Vec<_> = times["cubins"].as_array().unwrap().iter().map(|side| side["file"].as_str().unwrap()).collect();
+    assert_eq!(names, ["k.cubin", "other.cubin"]);
+    assert_eq!(times["cubins"][1]["milliseconds"], serde_json::json!([0.5, 0.5, 0.5]));
+    assert_eq!((times["clock"].as_f64(), times["memory"].as_f64()), (Some(1500.0), Some(3352.32)));
+    let (ran, _) = launch(folder.path(), &["--repeat", "2"], "");
+    assert!(ran.text().contains("median 0.5000 ms of 2 launches"), "{}", ran.text());
+}
+
+/// Whatever call fails, the tool says which, and gives back what it has.
+#[test]
+fn each_call_may_fail() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    let (_, log) = launch(folder.path(), &["--repeat", "1"], "");
+    let names: std::collections::BTreeSet<&str> = log.lines().filter_map(|line| Some(line.split_once('(')?.0)).collect();
+    for name in names
+        .iter()
+        .filter(|name| !["cuMemFree_v2", "cuModuleUnload", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2"].contains(*name))
+    {
+        let (ran, log) = launch(folder.path(), &["--repeat", "1"], name);
+        assert_eq!(ran.code, Some(4), "{name}: {}", ran.stderr);
+        let shown = name.trim_end_matches("_v2");
+        let message = format!("{shown} failed with CUDA_ERROR_INVALID_VALUE: the stand-in was told to");
+        assert!(ran.stderr.contains(&message), "{name}: {}", ran.stderr);
+        assert_eq!(log.matches("WRONG").count(), 1, "{name}: {log}");
+        let retained = log.contains("cuDevicePrimaryCtxRetain(40)\n");
+        assert_eq!(log.contains("nothing is left"), retained, "{name}: {log}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_the_driver_is_touched() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    let fails = |words: &str, options: &[&str], code: i32| {
+        let (ran, log) = launch(folder.path(), options, "");
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+        assert!(ran.stderr.contains(words) && log.is_empty(), "{}", ran.stderr);
+    };
+    fails("has no kernel 'other'; there are: vadd", &["--entry", "other"], 2);
+    let text = fs::read_to_string(folder.path().join("launch.json")).unwrap();
+    fs::write(folder.path().join("launch.json"), text.replacen(r#"{"i32": 1}"#, r#"{"i64": 1}"#, 1)).unwrap();
+    fails("it is b32, the launch gives i64", &[], 1);
+    fs::write(folder.path().join("launch.json"), text.replace("sm_90", "sm_80")).unwrap();
+    fails("the launch has no grid for sm_90", &[], 1);
+    fs::write(folder.path().join("k.cubin"), b"\x7fELFnothing").unwrap();
+    fails("is not a cubin", &[], 1);
+}
+
+/// The one command for a machine with a GPU, from cases and a launch to report and calibration.
+#[test]
+fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    let set = folder.path().join("set");
+    let case = set.join("vadd");
+    fs::create_dir_all(set.join("perf/vadd")).unwrap();
+    fs::create_dir_all(&case).unwrap();
+    for entry in fs::read_dir(root().join("tests/run/vadd")).unwrap().flatten() {
+        fs::copy(entry.path(), case.join(entry.file_name())).unwrap();
+    }
+    fs::copy(bytecode(), set.join("perf/vadd/kernel.tileirbc")).unwrap();
+    fs::copy(folder.path().join("launch.json"), set.join("perf/vadd/launch.json")).unwrap();
+    let on_gpu = |driver: &Path| {
+        let mut command = Command::new("python3");
+        command
+            .current_dir(folder.path())
+            .arg(root().join("scripts/on-gpu"))
+            .arg(&set)
+            .args(["--out", "report", "--repeat", "4", "--rounds", "2"]);
+        command.arg("--tools").arg(tests::tools_folder()).arg("--reference").arg(tests::tools_folder()).arg("--driver").arg(driver);
+        finish(command, b"")
+    };
+    let ran = on_gpu(stand_in());
+    assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
+    assert!(ran.text().contains("1 of 1 cases are right; 1 launches were timed"), "{}", ran.text());
+    let read = |name: &str| fs::read_to_string(folder.path().join("report").join(name)).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(found["launches"][0]["all"]["theirs"].as_array().unwrap().len(), 8);
+    let page = read("report.html");
+    assert!(page.contains("1 of 1 cases leave what they should") && page.contains("<svg") && !page.contains("http"), "{page}");
+    let calibration: toml::Table = read("calibration.toml").parse().unwrap();
+    assert_eq!(calibration["chip"]["multiprocessors"][0].as_integer(), Some(132));
+    // A kernel that leaves something else is told.
+    let mut wanted = fs::read(case.join("arg2.expect")).unwrap();
+    wanted[4092] ^= 1;
+    fs::write(case.join("arg2.expect"), wanted).unwrap();
+    let ran = on_gpu(stand_in());
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.text().contains("WRONG vadd: arg2: 1 of 1024 differ, first [1023]"), "{}", ran.text());
+    let ran = on_gpu(Path::new("/nowhere/libcuda.so"));
+    assert!(ran.code == Some(4) && ran.stderr.contains("no CUDA driver on this machine"), "{}", ran.stderr);
+}

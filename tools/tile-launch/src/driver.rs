@@ -1,0 +1,299 @@
+//! The CUDA driver's C interface: what this tool calls of it, each call with its name in the error when it fails.
+//!
+//! The library is found when the tool runs. `libloading` opens it; bindings for the whole interface (as `cudarc` has) would tie the
+//! tool to a version of CUDA for two dozen functions that have been the same for ten years. Everything unsafe is in this file:
+//! calls into the library with the types of its header. Handles live as long as the [`Device`] that made them.
+
+#![allow(unsafe_code, reason = "the driver is a C library")]
+
+use base::diag::{Diagnostic, Result};
+use libloading::Library;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+
+/// What the library is called on Linux, and on Windows.
+const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
+
+type Status = c_int;
+type Handle = *mut c_void;
+
+macro_rules! interface {
+    ($($field:ident = $symbol:literal ( $($argument:ty),* );)*) => {
+        /// The functions, found when the library is opened. They are called through [`Device`] only.
+        struct Interface {
+            $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
+            // Last, so that it outlives the functions.
+            _library: Library,
+        }
+
+        impl Interface {
+            fn of(library: Library, name: &str) -> Result<Interface> {
+                // SAFETY: the types are those of the header, and the library is kept as long as the functions.
+                unsafe {
+                    $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| lacks(name, $symbol))?;)*
+                    Ok(Interface { $($field,)* _library: library })
+                }
+            }
+        }
+    };
+}
+
+interface! {
+    init = "cuInit" (c_uint);
+    version = "cuDriverGetVersion" (*mut c_int);
+    error_name = "cuGetErrorName" (Status, *mut *const c_char);
+    error_text = "cuGetErrorString" (Status, *mut *const c_char);
+    device_count = "cuDeviceGetCount" (*mut c_int);
+    device = "cuDeviceGet" (*mut c_int, c_int);
+    device_name = "cuDeviceGetName" (*mut c_char, c_int, c_int);
+    device_attribute = "cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
+    retain_context = "cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
+    release_context = "cuDevicePrimaryCtxRelease_v2" (c_int);
+    set_context = "cuCtxSetCurrent" (Handle);
+    load = "cuModuleLoadData" (*mut Handle, *const c_void);
+    unload = "cuModuleUnload" (Handle);
+    function = "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    allocate = "cuMemAlloc_v2" (*mut u64, usize);
+    free = "cuMemFree_v2" (u64);
+    upload = "cuMemcpyHtoD_v2" (u64, *const c_void, usize);
+    download = "cuMemcpyDtoH_v2" (*mut c_void, u64, usize);
+    fill = "cuMemsetD8_v2" (u64, u8, usize);
+    launch = "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
+    synchronize = "cuCtxSynchronize" ();
+    new_event = "cuEventCreate" (*mut Handle, c_uint);
+    record = "cuEventRecord" (Handle, Handle);
+    wait = "cuEventSynchronize" (Handle);
+    elapsed = "cuEventElapsedTime" (*mut f32, Handle, Handle);
+    drop_event = "cuEventDestroy_v2" (Handle);
+}
+
+fn lacks(name: &str, symbol: &str) -> Box<Diagnostic> {
+    Diagnostic::io("DRV002", format!("{name} is no CUDA driver: it has no function {symbol}"))
+}
+
+/// Attributes of a device, by their numbers in the header.
+#[derive(Clone, Copy)]
+pub(crate) enum Attribute {
+    /// In kHz.
+    Clock = 13,
+    Multiprocessors = 16,
+    /// In kHz.
+    MemoryClock = 36,
+    /// In bits.
+    MemoryBus = 37,
+    Major = 75,
+    Minor = 76,
+}
+
+/// One GPU with its primary context, which is current for the thread.
+pub(crate) struct Device {
+    interface: Interface,
+    number: c_int,
+    /// The version of CUDA that the driver knows: 13010 for 13.1.
+    pub(crate) version: i32,
+}
+
+pub(crate) struct Module<'d> {
+    device: &'d Device,
+    handle: Handle,
+}
+
+pub(crate) struct Memory<'d> {
+    device: &'d Device,
+    pub(crate) address: u64,
+}
+
+/// A point in the order of work.
+struct Event<'d> {
+    device: &'d Device,
+    handle: Handle,
+}
+
+fn open(path: Option<&Path>) -> Result<Interface> {
+    let mut complaints = Vec::new();
+    let names = path.map_or_else(|| NAMES.map(str::to_string).to_vec(), |path| vec![path.display().to_string()]);
+    for name in &names {
+        // SAFETY: the driver's initialisers are run, as every program does that uses it.
+        match unsafe { Library::new(name) } {
+            Ok(library) => return Interface::of(library, name),
+            Err(error) => complaints.push(format!("{name}: {error}")),
+        }
+    }
+    let message = "no CUDA driver on this machine: a launch needs an NVIDIA GPU and its driver; tile-sim executes PTX without one";
+    Err(complaints.into_iter().fold(Diagnostic::io("DRV001", message), |diagnostic, complaint| diagnostic.note(complaint)))
+}
+
+impl Interface {
+    fn check(&self, call: &str, status: Status) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        let word = |function: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
+            let mut text = std::ptr::null();
+            // SAFETY: the driver gives a string that lives as long as itself, or leaves the pointer alone.
+            unsafe {
+                let known = function(status, &mut text) == 0 && !text.is_null();
+                known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+            }
+        };
+        let name = word(self.error_name).unwrap_or_else(|| format!("error {status}"));
+        let text = word(self.error_text).map_or(String::new(), |text| format!(": {text}"));
+        Err(Diagnostic::io("DRV004", format!("{call} failed with {name}{text}")))
+    }
+}
+
+impl Device {
+    /// Finds the driver, or takes the library that is named, and opens a device.
+    pub(crate) fn open(library: Option<&Path>, number: i32) -> Result<Device> {
+        let interface = open(library)?;
+        let (mut version, mut count, mut handle, mut context) = (0, 0, 0, null_mut());
+        // SAFETY: out-parameters are valid for the call, here and below.
+        unsafe {
+            interface.check("cuInit", (interface.init)(0))?;
+            interface.check("cuDriverGetVersion", (interface.version)(&mut version))?;
+            interface.check("cuDeviceGetCount", (interface.device_count)(&mut count))?;
+            if !(0..count).contains(&number) {
+                return Err(Diagnostic::usage("DRV003", format!("there is no device {number}: the driver has {count}")));
+            }
+            interface.check("cuDeviceGet", (interface.device)(&mut handle, number))?;
+            interface.check("cuDevicePrimaryCtxRetain", (interface.retain_context)(&mut context, handle))?;
+            let device = Device { interface, number: handle, version };
+            device.check("cuCtxSetCurrent", (device.interface.set_context)(context))?;
+            Ok(device)
+        }
+    }
+
+    fn check(&self, call: &str, status: Status) -> Result<()> {
+        self.interface.check(call, status)
+    }
+
+    pub(crate) fn name(&self) -> Result<String> {
+        let mut name = [0u8; 256];
+        // SAFETY: the driver writes at most the length that it is given, with a zero at the end.
+        let status = unsafe { (self.interface.device_name)(name.as_mut_ptr().cast(), 255, self.number) };
+        self.check("cuDeviceGetName", status)?;
+        Ok(CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
+    }
+
+    pub(crate) fn attribute(&self, attribute: Attribute) -> Result<i32> {
+        let mut value = 0;
+        // SAFETY: as in `open`.
+        let status = unsafe { (self.interface.device_attribute)(&mut value, attribute as c_int, self.number) };
+        self.check("cuDeviceGetAttribute", status).map(|()| value)
+    }
+
+    pub(crate) fn load(&self, cubin: &[u8]) -> Result<Module<'_>> {
+        let mut handle = null_mut();
+        // SAFETY: the bytes are a whole ELF file, which says its own length; `cubin::read` has looked at it.
+        let status = unsafe { (self.interface.load)(&mut handle, cubin.as_ptr().cast()) };
+        self.check("cuModuleLoadData", status).map(|()| Module { device: self, handle })
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
+        let mut address = 0;
+        // SAFETY: as in `open`.
+        let status = unsafe { (self.interface.allocate)(&mut address, bytes.max(1)) };
+        self.check("cuMemAlloc", status).map(|()| Memory { device: self, address })
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        // SAFETY: no arguments.
+        self.check("cuCtxSynchronize", unsafe { (self.interface.synchronize)() })
+    }
+
+    /// Milliseconds that some work takes on the device.
+    pub(crate) fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
+        let (start, end) = (self.event()?, self.event()?);
+        start.record()?;
+        work()?;
+        end.record()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: as in `open`; both events are recorded.
+        unsafe {
+            self.check("cuEventSynchronize", (self.interface.wait)(end.handle))?;
+            self.check("cuEventElapsedTime", (self.interface.elapsed)(&mut milliseconds, start.handle, end.handle))?;
+        }
+        Ok(milliseconds)
+    }
+
+    fn event(&self) -> Result<Event<'_>> {
+        let mut handle = null_mut();
+        // SAFETY: as in `open`.
+        let status = unsafe { (self.interface.new_event)(&mut handle, 0) };
+        self.check("cuEventCreate", status).map(|()| Event { device: self, handle })
+    }
+}
+
+impl Memory<'_> {
+    pub(crate) fn upload(&self, at: usize, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the slice is valid; the driver checks the range of its own memory.
+        let status = unsafe { (self.device.interface.upload)(self.address + at as u64, bytes.as_ptr().cast(), bytes.len()) };
+        self.device.check("cuMemcpyHtoD", status)
+    }
+    pub(crate) fn download(&self, bytes: &mut [u8]) -> Result<()> {
+        // SAFETY: as for `upload`.
+        let status = unsafe { (self.device.interface.download)(bytes.as_mut_ptr().cast(), self.address, bytes.len()) };
+        self.device.check("cuMemcpyDtoH", status)
+    }
+    pub(crate) fn clear(&self, bytes: usize) -> Result<()> {
+        // SAFETY: plain numbers; the driver checks the range.
+        let status = unsafe { (self.device.interface.fill)(self.address, 0, bytes) };
+        self.device.check("cuMemsetD8", status)
+    }
+}
+
+impl Module<'_> {
+    /// Starts a kernel; each parameter is its bytes.
+    pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], block: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
+        let device = self.device;
+        let mut function = null_mut();
+        let mut places: Vec<*mut c_void> = params.iter_mut().map(|param| param.as_mut_ptr().cast()).collect();
+        // SAFETY: the driver reads from each place as many bytes as the kernel's parameter has, which is at most eight.
+        unsafe {
+            let status = (device.interface.function)(&mut function, self.handle, kernel.as_ptr());
+            device.check("cuModuleGetFunction", status)?;
+            let ([x, y, z], [a, b, c]) = (grid, block);
+            let status = (device.interface.launch)(function, x, y, z, a, b, c, 0, null_mut(), places.as_mut_ptr(), null_mut());
+            device.check("cuLaunchKernel", status)
+        }
+    }
+}
+
+impl Event<'_> {
+    fn record(&self) -> Result<()> {
+        // SAFETY: the null stream is the default one.
+        let status = unsafe { (self.device.interface.record)(self.handle, null_mut()) };
+        self.device.check("cuEventRecord", status)
+    }
+}
+
+// What fails while something is given back was reported before, by the call that failed first.
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `event`, dropped once.
+        unsafe { (self.device.interface.drop_event)(self.handle) };
+    }
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `allocate`, dropped once.
+        unsafe { (self.device.interface.free)(self.address) };
+    }
+}
+
+impl Drop for Module<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `load`, dropped once.
+        unsafe { (self.device.interface.unload)(self.handle) };
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: retained by `open`; nothing made by the device outlives it.
+        unsafe { (self.interface.release_context)(self.number) };
+    }
+}

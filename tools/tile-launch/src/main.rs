@@ -1,0 +1,191 @@
+//! `tile-launch`: launches a cubin on a GPU through the CUDA driver, writes what it leaves, and times it.
+//!
+//! The launch is described as for `tile-run` and `tile-sim`. Buffers are put where the driver has room for them, whatever addresses
+//! the description names, and filled before the first launch, whose outputs are the ones written. The timed launches follow it on
+//! the same memory; with `--against` those of two cubins take turns, so that clocks and temperature are alike for both.
+
+mod driver;
+mod kernel;
+mod report;
+
+use base::diag::{Diagnostic, Result};
+use common::launch::{Call, Contents, Extents, Launch};
+use common::{About, Session};
+use driver::{Device, Memory, Module};
+use kernel::Kernel;
+use rayon::prelude::*;
+use report::{Gpu, Report, Side};
+use std::path::PathBuf;
+
+const ABOUT: About = About {
+    name: "tile-launch",
+    summary: "Launches a cubin on a GPU through the CUDA driver: memory in, memory and times out",
+    examples: &[
+        ("tile-launch k.cubin --launch launch.json --out-dir out", "run a kernel, write its output buffers"),
+        ("tile-launch k.cubin --launch launch.json --repeat 100 --json -", "time it, for programs"),
+        ("tile-launch k.cubin --against other.cubin --launch launch.json --repeat 100", "time two cubins alternating"),
+    ],
+    passes: &[],
+};
+
+#[derive(clap::Args)]
+struct Arguments {
+    /// Which kernel, grid, buffers and arguments
+    #[arg(long, value_name = "FILE", required_unless_present = "describe")]
+    launch: Option<PathBuf>,
+    /// Launch nothing, and say as JSON what the GPU is
+    #[arg(long, conflicts_with_all = ["launch", "out_dir", "json"])]
+    describe: bool,
+    /// Folder for the outputs
+    #[arg(long, value_name = "DIR")]
+    out_dir: Option<PathBuf>,
+    /// Launches that are timed, after the one whose outputs are written
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    repeat: u32,
+    /// Another cubin of the kernel, timed in turns with the first
+    #[arg(long, value_name = "CUBIN", requires = "repeat")]
+    against: Option<PathBuf>,
+    /// Fill the buffers again before each timed launch, for kernels that change what they read
+    #[arg(long)]
+    refill: bool,
+    /// Tile blocks along each dimension, in place of the launch's
+    #[arg(long, value_name = "X[,Y[,Z]]", value_delimiter = ',')]
+    grid: Option<Vec<u32>>,
+    /// Kernel to launch, where the cubin has several
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// Number of the GPU
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    device: i32,
+    /// The driver's library, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    driver: Option<PathBuf>,
+    /// Writes device and times as JSON, `-` to the standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Bytes that are filled and uploaded at a time.
+const CHUNK: usize = 64 << 20;
+/// Bytes that one core fills.
+const PART: usize = 1 << 20;
+
+fn main() -> std::process::ExitCode {
+    common::runner::<Arguments>(&ABOUT, run)
+}
+
+fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let Some(description) = &arguments.launch else {
+        let device = Device::open(arguments.driver.as_deref(), arguments.device)?;
+        return common::write_file(None, report::json(&Gpu::of(&device)?).as_bytes());
+    };
+    let input = session.input()?;
+    let mut launch = Launch::read(description)?;
+    let entry = arguments.entry.clone().or(launch.entry.clone());
+    let kernel = Kernel::find(&cubin::read(&input.bytes, &input.name)?, &input.name, entry.as_deref())?;
+    let other = match &arguments.against {
+        Some(path) => {
+            let file = common::read_file(Some(path))?;
+            let other = Kernel::find(&cubin::read(&file.bytes, &file.name)?, &file.name, entry.as_deref())?;
+            if other.types != kernel.types {
+                return Err(Diagnostic::invalid(
+                    "LAU004",
+                    format!("the kernels of {} and {} have other parameters", input.name, file.name),
+                ));
+            }
+            Some((other, file))
+        }
+        None => None,
+    };
+    if let Some(grid) = &arguments.grid {
+        launch.grid = Extents::of_grid(grid)?.into();
+    }
+    // What does not fit is found before the device is touched.
+    launch.clone().call(&kernel.name, &kernel.types, kernel.target)?;
+    if session.verify_only() {
+        return Ok(());
+    }
+    let device = Device::open(arguments.driver.as_deref(), arguments.device)?;
+    let memory: Vec<Memory> = launch.buffers.iter().map(|buffer| device.allocate(buffer.contents.len())).collect::<Result<_>>()?;
+    launch.move_buffers(&memory.iter().map(|memory| memory.address).collect::<Vec<_>>())?;
+    let call = launch.call(&kernel.name, &kernel.types, kernel.target)?;
+    let on = OnDevice { device: &device, memory: &memory, call: &call };
+    let module = device.load(&input.bytes)?;
+    session.timed("fill", |_| on.fill())?;
+    session.timed("launch", |_| on.launch(&module, &kernel).and_then(|()| device.synchronize()))?;
+    if let Some(folder) = &arguments.out_dir {
+        let outputs = session.timed("outputs", |_| on.outputs())?;
+        call.write_outputs(folder, |buffer| outputs.iter().find(|(name, _)| *name == buffer.name).map(|(_, contents)| contents))?;
+    }
+    let mut sides = vec![Side::new(&input.name, &kernel)];
+    let mut modules = vec![(module, &kernel)];
+    if let Some((other, file)) = &other {
+        sides.push(Side::new(&file.name, other));
+        modules.push((device.load(&file.bytes)?, other));
+        on.launch(&modules[1].0, other).and_then(|()| device.synchronize())?;
+    }
+    for _ in 0..arguments.repeat {
+        for ((module, kernel), side) in modules.iter().zip(&mut sides) {
+            if arguments.refill {
+                on.fill()?;
+            }
+            side.milliseconds.push(device.timed(|| on.launch(module, kernel))?);
+        }
+    }
+    let report = Report::new(&device, &call, sides)?;
+    match &arguments.json {
+        Some(path) => {
+            common::write_file(Some(path.as_path()).filter(|path| path.as_os_str() != "-"), report::json(&report).as_bytes())
+        }
+        None => common::write_file(None, report.text().as_bytes()),
+    }
+}
+
+/// A launch with its buffers on the device.
+struct OnDevice<'a> {
+    device: &'a Device,
+    memory: &'a [Memory<'a>],
+    call: &'a Call,
+}
+
+impl OnDevice<'_> {
+    /// Puts into the buffers what the launch says.
+    fn fill(&self) -> Result<()> {
+        for (memory, buffer) in self.memory.iter().zip(&self.call.launch.buffers) {
+            let size = buffer.contents.len();
+            if size == 0 {
+                continue;
+            }
+            if buffer.contents.is_zero() {
+                memory.clear(size)?;
+                continue;
+            }
+            let mut chunk = vec![0; size.min(CHUNK)];
+            for start in (0..size).step_by(CHUNK) {
+                let part = &mut chunk[..CHUNK.min(size - start)];
+                part.par_chunks_mut(PART).enumerate().for_each(|(index, part)| buffer.contents.read(start + index * PART, part));
+                memory.upload(start, part)?;
+            }
+        }
+        self.device.synchronize()
+    }
+
+    fn launch(&self, module: &Module, kernel: &Kernel) -> Result<()> {
+        let mut params: Vec<[u8; 8]> = self.call.values.iter().map(|value| value.to_le_bytes()).collect();
+        module.launch(&kernel.symbol, self.call.grid, kernel.block, &mut params)
+    }
+
+    /// What the outputs hold now.
+    fn outputs(&self) -> Result<Vec<(String, Contents)>> {
+        let names = self.call.launch.output_names();
+        let mut held = Vec::new();
+        for (memory, buffer) in self.memory.iter().zip(&self.call.launch.buffers) {
+            if names.contains(&buffer.name.as_str()) {
+                let mut bytes = vec![0; buffer.contents.len()];
+                memory.download(&mut bytes)?;
+                held.push((buffer.name.clone(), bytes.into()));
+            }
+        }
+        Ok(held)
+    }
+}

@@ -1,0 +1,122 @@
+//! What was measured, for people and for programs.
+
+use crate::driver::{Attribute, Device};
+use crate::kernel::Kernel;
+use base::diag::Result;
+use common::launch::{Call, Work};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// One cubin.
+#[derive(Serialize)]
+pub(crate) struct Side {
+    file: String,
+    kernel: String,
+    registers: u32,
+    /// Of each timed launch, in order.
+    pub(crate) milliseconds: Vec<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median: Option<f32>,
+}
+
+/// What a device is.
+#[derive(Serialize)]
+pub(crate) struct Gpu {
+    device: String,
+    /// The version of CUDA that the driver knows.
+    driver: i32,
+    compute_capability: [i32; 2],
+    multiprocessors: i32,
+    /// MHz at most.
+    clock: f64,
+    /// GB/s at most: two transfers a clock.
+    memory: f64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Report {
+    #[serde(flatten)]
+    gpu: Gpu,
+    grid: [u32; 3],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<Work>,
+    cubins: Vec<Side>,
+}
+
+impl Side {
+    pub(crate) fn new(file: &str, kernel: &Kernel) -> Side {
+        Side { file: file.into(), kernel: kernel.name.clone(), registers: kernel.registers, milliseconds: Vec::new(), median: None }
+    }
+}
+
+fn median(times: &[f32]) -> Option<f32> {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f32::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        count if count.is_multiple_of(2) => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+        _ => Some(sorted[middle]),
+    }
+}
+
+/// A report as JSON.
+pub(crate) fn json(report: &impl Serialize) -> String {
+    serde_json::to_string_pretty(report).expect("numbers and text") + "\n"
+}
+
+impl Gpu {
+    pub(crate) fn of(device: &Device) -> Result<Gpu> {
+        let megahertz = |attribute| device.attribute(attribute).map(|kilohertz| f64::from(kilohertz) / 1e3);
+        Ok(Gpu {
+            device: device.name()?,
+            driver: device.version,
+            compute_capability: [device.attribute(Attribute::Major)?, device.attribute(Attribute::Minor)?],
+            multiprocessors: device.attribute(Attribute::Multiprocessors)?,
+            clock: megahertz(Attribute::Clock)?,
+            memory: megahertz(Attribute::MemoryClock)? * 2.0 * f64::from(device.attribute(Attribute::MemoryBus)?) / 8e3,
+        })
+    }
+}
+
+impl Report {
+    pub(crate) fn new(device: &Device, call: &Call, mut cubins: Vec<Side>) -> Result<Report> {
+        cubins.iter_mut().for_each(|side| side.median = median(&side.milliseconds));
+        Ok(Report { gpu: Gpu::of(device)?, grid: call.grid, work: call.launch.work.clone(), cubins })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let Gpu { device, driver, compute_capability: [major, minor], multiprocessors, .. } = &self.gpu;
+        let mut out = format!("{device} ({major}.{minor}, {multiprocessors} multiprocessors), driver for CUDA ");
+        let _ = writeln!(out, "{}.{}", driver / 1000, driver % 1000 / 10);
+        for side in &self.cubins {
+            let _ = write!(out, "{} of {}", side.kernel, side.file);
+            let Some(median) = side.median else {
+                out += ": launched\n";
+                continue;
+            };
+            let shortest = side.milliseconds.iter().copied().fold(f32::INFINITY, f32::min);
+            let longest = side.milliseconds.iter().copied().fold(0.0, f32::max);
+            let count = side.milliseconds.len();
+            let _ = write!(out, ": median {median:.4} ms of {count} launches, {shortest:.4} to {longest:.4}");
+            if let Some(work) = &self.work {
+                let seconds = f64::from(median) / 1e3;
+                let _ = write!(out, "; {:.2} TFLOP/s, {:.1} GB/s", work.flops / seconds / 1e12, work.bytes / seconds / 1e9);
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+}
