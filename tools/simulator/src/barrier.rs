@@ -6,6 +6,7 @@ use crate::lanes::{Lanes, WARP, mask_of};
 use crate::machine::{Cluster, Cta, Machine};
 use crate::order::Knowledge;
 use crate::program::{BarrierOp, VoteMode};
+use crate::record::Event;
 use crate::warp::{Wait, Warp};
 
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub(crate) struct Barrier {
     /// How many threads it waits for; `None` is all that have not exited.
     expected: Option<u32>,
     generation: u64,
+    /// How many threads came to the last complete round.
+    came: u32,
     /// Votes of those that arrived, and of the last complete round.
     votes: Votes,
     result: Votes,
@@ -46,7 +49,7 @@ impl ClusterBarrier {
 
 impl Barrier {
     fn complete(&mut self) {
-        self.arrived = 0;
+        self.came = std::mem::take(&mut self.arrived);
         self.expected = None;
         self.generation += 1;
         self.result = std::mem::take(&mut self.votes);
@@ -119,6 +122,8 @@ impl Machine<'_> {
                 return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
             }
             warp.splits[split].ticket = None;
+            let came = barrier.came;
+            self.note(|| Event::Barrier { id, threads: came });
             order.take(actor, &barrier.done);
             let result = barrier.result;
             reduce_result(warp, op, result, mask);
@@ -147,6 +152,7 @@ impl Machine<'_> {
             ));
         }
         if barrier.arrived == expected {
+            self.note(|| Event::Barrier { id, threads: expected });
             barrier.complete();
             order.take(actor, &barrier.done);
             let result = barrier.result;
@@ -154,6 +160,7 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         if op.arrive_only {
+            self.note(|| Event::Barrier { id, threads: expected });
             return Ok(Flow::Next);
         }
         let arrived = barrier.arrived;

@@ -14,6 +14,7 @@ use crate::order::{Actor, Order};
 use crate::parallel;
 use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
+use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::stats::Traffic;
 use crate::tmem::Tmem;
@@ -54,6 +55,9 @@ pub struct Options {
     pub races: Races,
     pub seed: Option<u64>,
     pub instruction_limit: u64,
+    /// Whether products are made, and the rules are checked that a run for its time does not need: what fences order, what nothing
+    /// has set.
+    pub judge: bool,
 }
 
 pub struct Machine<'p> {
@@ -73,6 +77,7 @@ pub struct Machine<'p> {
     pub(crate) grid: [u32; 3],
     /// The clusters that are not launched yet.
     pub(crate) waiting: ClusterIds,
+    pub(crate) recorder: Option<Box<Recorder>>,
     random: u64,
     /// The instruction that is executed, and its line.
     pc: u32,
@@ -123,6 +128,7 @@ impl<'p> Machine<'p> {
             failed_waits: vec![0; program.code.len()],
             grid,
             waiting: ClusterIds::default(),
+            recorder: None,
             random,
             pc: 0,
             line: 0,
@@ -160,6 +166,13 @@ impl<'p> Machine<'p> {
     /// Runs some blocks of the grid; of a cluster all, when the grid counts its blocks.
     pub fn run_blocks(&mut self, blocks: &[[u32; 3]]) -> Result<()> {
         let all = self.cluster_ids()?;
+        let numbers = self.numbers(blocks)?;
+        self.run_parts(ClusterIds { end: numbers.len() as u64, some: Some(numbers.into()), ..all })
+    }
+
+    /// The numbers of the clusters that some blocks are in.
+    pub fn numbers(&self, blocks: &[[u32; 3]]) -> Result<Vec<u64>> {
+        let all = self.cluster_ids()?;
         let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster };
         let mut numbers: Vec<u64> = Vec::new();
         for block in blocks {
@@ -169,7 +182,7 @@ impl<'p> Machine<'p> {
                 numbers.push(number);
             }
         }
-        self.run_parts(ClusterIds { end: numbers.len() as u64, some: Some(numbers.into()), ..all })
+        Ok(numbers)
     }
 
     fn run_parts(&mut self, clusters: ClusterIds) -> Result<()> {
@@ -265,7 +278,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn cluster_ids(&self) -> Result<ClusterIds> {
+    pub(crate) fn cluster_ids(&self) -> Result<ClusterIds> {
         let size = self.program.cluster;
         let divide = |axis: usize| -> Result<u32> {
             if self.program.grid_of_clusters {
@@ -282,7 +295,7 @@ impl<'p> Machine<'p> {
         Ok(ClusterIds { extent: [x, y, z], some: None, next: 0, end: total })
     }
 
-    fn cluster(&self, id: [u32; 3]) -> Cluster {
+    pub(crate) fn cluster(&self, id: [u32; 3]) -> Cluster {
         let size = self.program.cluster;
         let count = size.iter().product::<u32>();
         let warps = self.program.threads.div_ceil(32) as usize;
@@ -291,7 +304,11 @@ impl<'p> Machine<'p> {
             let place = Place { id, within, rank, size };
             let warps = (0..warps).map(|warp| {
                 let threads = self.program.threads - warp as u32 * 32;
-                Warp::new(self.program, warp, threads, |special| self.special(special, warp, &place))
+                let mut new = Warp::new(self.program, warp, threads, |special| self.special(special, warp, &place));
+                if !self.options.judge {
+                    new.believe();
+                }
+                new
             });
             let warps: Vec<Warp> = warps.collect();
             Cta {
@@ -369,7 +386,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Gives every warp of a cluster a turn; says whether any went on.
-    fn round(&mut self, cluster: &mut Cluster) -> Result<bool> {
+    pub(crate) fn round(&mut self, cluster: &mut Cluster) -> Result<bool> {
         let mut order: Vec<(usize, usize)> =
             (0..cluster.ctas.len()).flat_map(|cta| (0..cluster.ctas[cta].warps.len()).map(move |warp| (cta, warp))).collect();
         if self.options.seed.is_some() {
@@ -423,6 +440,9 @@ impl<'p> Machine<'p> {
                 continue;
             };
             (self.pc, self.line) = (pc, instr.line);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.begin(cta, warp.index);
+            }
             let flow = self.execute(cluster, cta, warp, index, instr).map_err(|fault| {
                 let place = format!(
                     "cta {} of cluster {:?}, warp {}, in '{}'",
@@ -430,6 +450,9 @@ impl<'p> Machine<'p> {
                 );
                 fault.line(instr.line).note(place)
             })?;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.end(pc, !matches!(flow, Flow::Wait(_)));
+            }
             match flow {
                 Flow::Next => warp.splits[index].pc += 1,
                 Flow::Branch { target, taken } => {
@@ -519,7 +542,7 @@ impl Cluster {
             id: [0; 3],
         }
     }
-    fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.ctas.iter().all(Cta::is_done)
     }
 }

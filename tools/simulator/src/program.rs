@@ -16,6 +16,8 @@ pub struct Program {
     /// Opcode of each instruction, for faults and statistics.
     pub names: Vec<String>,
     pub slots: u32,
+    /// The width of each register that the text declares; 0 for what decoding adds.
+    pub bits: Vec<u8>,
     /// Slots that hold the same value in every lane.
     pub constants: Vec<(Slot, u64)>,
     pub specials: Vec<(Slot, Special)>,

@@ -1,92 +1,148 @@
-//! Which registers an instruction reads or writes.
+//! Which registers an instruction reads and writes.
 
-use crate::program::{Address, Op, Slot};
+use crate::program::{Address, Instr, Op, Slot, WgmmaA};
+
+impl Instr {
+    /// Calls `read` and `write` with the registers of the instruction, its guard included.
+    pub fn operands(&self, mut read: impl FnMut(Slot), write: impl FnMut(Slot)) {
+        self.guard.iter().for_each(|&(slot, _)| read(slot));
+        self.op.operands(read, write);
+    }
+}
 
 impl Op {
     /// Calls `f` with every register of the instruction.
-    pub(crate) fn for_each_slot(&self, mut f: impl FnMut(Slot)) {
-        let mut each = |slots: &[Slot]| slots.iter().for_each(|&slot| f(slot));
+    pub(crate) fn for_each_slot(&self, f: impl FnMut(Slot)) {
+        let f = std::cell::RefCell::new(f);
+        self.operands(|slot| f.borrow_mut()(slot), |slot| f.borrow_mut()(slot));
+    }
+
+    fn operands(&self, mut read: impl FnMut(Slot), mut write: impl FnMut(Slot)) {
+        let mut reads = |slots: &[Slot]| slots.iter().for_each(|&slot| read(slot));
+        let mut writes = |slots: &[Slot]| slots.iter().for_each(|&slot| write(slot));
         let at = |address: &Address| [address.base];
         match self {
             Op::Lane { dst, src, .. } => {
-                each(&[*dst]);
-                each(src);
+                writes(&[*dst]);
+                reads(src);
             }
-            Op::Move { dst, src } => each(&[*dst, *src]),
-            Op::Select { dst, yes, no, predicate } => each(&[*dst, *yes, *no, *predicate]),
+            Op::Move { dst, src } | Op::MoveMatrix { dst, src } => {
+                writes(&[*dst]);
+                reads(&[*src]);
+            }
+            Op::Select { dst, yes, no, predicate } => {
+                writes(&[*dst]);
+                reads(&[*yes, *no, *predicate]);
+            }
             Op::Unpack { dst, src, .. } => {
-                each(dst);
-                each(&[*src]);
+                writes(dst);
+                reads(&[*src]);
             }
             Op::Pack { dst, src, .. } => {
-                each(&[*dst]);
-                each(src);
+                writes(&[*dst]);
+                reads(src);
             }
-            Op::Load { dst: slots, address, .. }
-            | Op::Store { src: slots, address, .. }
-            | Op::LoadMatrix { dst: slots, address, .. }
-            | Op::StoreMatrix { src: slots, address, .. } => {
-                each(slots);
-                each(&at(address));
+            Op::Load { dst, address, .. } | Op::LoadMatrix { dst, address, .. } | Op::TensorLoad { dst, address, .. } => {
+                writes(dst);
+                reads(&at(address));
+            }
+            Op::Store { src, address, .. } | Op::StoreMatrix { src, address, .. } | Op::TensorStore { src, address, .. } => {
+                reads(src);
+                reads(&at(address));
             }
             Op::Atom { dst, src, address, .. } => {
-                each(&[*dst, address.base]);
-                each(src);
+                writes(&[*dst]);
+                reads(src);
+                reads(&at(address));
             }
             Op::Call { args, result, .. } => {
-                each(args);
-                each(result.as_slice());
+                reads(args);
+                writes(result.as_slice());
             }
-            Op::Shuffle { dst, predicate, src, lane, .. } => {
-                each(&[*dst, *src, *lane]);
-                each(predicate.as_slice());
+            Op::Shuffle { dst, predicate, src, lane, clamp, members, .. } => {
+                writes(&[*dst]);
+                writes(predicate.as_slice());
+                reads(&[*src, *lane, *clamp, *members]);
             }
-            Op::Vote { dst, src, .. } | Op::Match { dst, src, .. } | Op::Reduce { dst, src, .. } | Op::MoveMatrix { dst, src } => {
-                each(&[*dst, *src]);
+            Op::Vote { dst, src, members, .. } | Op::Reduce { dst, src, members, .. } => {
+                writes(&[*dst]);
+                reads(&[*src, *members]);
+            }
+            Op::Match { dst, predicate, src, members, .. } => {
+                writes(&[*dst]);
+                writes(predicate.as_slice());
+                reads(&[*src, *members]);
+            }
+            Op::Elect { dst, predicate, members } => {
+                writes(&[*dst, *predicate]);
+                reads(&[*members]);
             }
             Op::Mma(op) => {
-                for slots in [&op.d, &op.a.slots, &op.b.slots, &op.c] {
-                    each(slots);
+                writes(&op.d);
+                for slots in [&op.a.slots, &op.b.slots, &op.c] {
+                    reads(slots);
+                }
+                for scale in op.scale_a.iter().chain(&op.scale_b) {
+                    reads(&[scale.slot, scale.byte, scale.thread]);
                 }
             }
             Op::Wgmma(op) => {
-                each(&op.registers);
-                each(&[op.b, op.accumulate]);
+                writes(&op.d);
+                match &op.a {
+                    WgmmaA::Shared(slot) => reads(&[*slot]),
+                    WgmmaA::Registers(slots) => reads(slots),
+                }
+                reads(&[op.b, op.accumulate]);
             }
-            Op::BranchIndirect { index: slot, .. }
-            | Op::Clock { dst: slot }
-            | Op::ActiveMask { dst: slot }
-            | Op::Elect { dst: slot, .. }
-            | Op::MapToCta { dst: slot, .. }
-            | Op::CtaRank { dst: slot, .. } => each(&[*slot]),
+            Op::Clock { dst } | Op::ActiveMask { dst } => writes(&[*dst]),
+            Op::MapToCta { dst, address, rank } => {
+                writes(&[*dst]);
+                reads(&[*address, *rank]);
+            }
+            Op::CtaRank { dst, address } => {
+                writes(&[*dst]);
+                reads(&[*address]);
+            }
             Op::Mbarrier { address, operand, dst, .. } => {
-                each(&[address.base, *operand]);
-                each(dst.as_slice());
+                writes(dst.as_slice());
+                reads(&[address.base, *operand]);
             }
-            Op::CopyAsync { to, from, read, .. } => {
-                each(&[to.base, from.base]);
-                each(read.as_slice());
+            Op::CopyAsync { to, from, read: source, .. } => {
+                reads(&[to.base, from.base]);
+                reads(source.as_slice());
             }
             Op::Bulk(op) => {
-                each(&op.coordinates);
-                each(&[op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
-            }
-            Op::TensorLoad { dst: slots, address, .. } | Op::TensorStore { src: slots, address, .. } => {
-                each(slots);
-                each(&at(address));
+                reads(&op.coordinates);
+                reads(&[op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
+                reads(op.barrier.map(|address| address.base).as_slice());
             }
             Op::TensorAllocate { address: Address { base: slot, .. }, columns: other }
             | Op::TensorFree { address: slot, columns: other }
-            | Op::TensorCopy { to: Address { base: slot, .. }, from: other, .. } => each(&[*slot, *other]),
+            | Op::TensorCopy { to: Address { base: slot, .. }, from: other, .. } => reads(&[*slot, *other]),
             Op::TensorCommit { address, multicast } => {
-                each(&at(address));
-                each(multicast.as_slice());
+                reads(&at(address));
+                reads(multicast.as_slice());
             }
-            Op::TensorProduct(op) => each(&[op.d.base, op.a_shared, op.b, op.descriptor, op.accumulate]),
-            Op::Barrier(op) => each(&[op.id]),
-            Op::CopyArrive { address, .. } => each(&at(address)),
-            Op::CancelLaunch { response, barrier, .. } => each(&[response.base, barrier.base]),
-            Op::ReplaceInMap { address, value, .. } => each(&[address.base, *value]),
+            Op::TensorProduct(op) => {
+                reads(&[op.d.base, op.a_shared, op.b, op.descriptor, op.accumulate]);
+                reads(op.a_tensor.map(|address| address.base).as_slice());
+                reads(&op.disabled);
+                if let Some((a, b)) = op.scales {
+                    reads(&[a.base, b.base]);
+                }
+            }
+            Op::Barrier(op) => {
+                reads(&[op.id]);
+                reads(op.threads.as_slice());
+                if let Some((dst, predicate, _)) = op.reduce {
+                    writes(&[dst]);
+                    reads(&[predicate]);
+                }
+            }
+            Op::BranchIndirect { index: slot, .. } | Op::WarpSync { members: slot } => reads(&[*slot]),
+            Op::CopyArrive { address, .. } => reads(&at(address)),
+            Op::CancelLaunch { response, barrier, .. } => reads(&[response.base, barrier.base]),
+            Op::ReplaceInMap { address, value, .. } => reads(&[address.base, *value]),
             Op::Nothing
             | Op::ProxyFence
             | Op::TensorRelinquish
@@ -96,7 +152,6 @@ impl Op {
             | Op::Exit
             | Op::Trap
             | Op::Yield
-            | Op::WarpSync { .. }
             | Op::ClusterBarrier { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }

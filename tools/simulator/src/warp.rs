@@ -87,6 +87,8 @@ pub(crate) struct Warp {
     pub(crate) has_fenced: bool,
     /// Bulk groups that were committed.
     pub(crate) bulk_groups: u32,
+    /// Registers count as set and fenced whatever happens.
+    believed: bool,
 }
 
 impl Warp {
@@ -111,6 +113,13 @@ impl Warp {
         let mask = if threads >= 32 { ALL } else { (1 << threads) - 1 };
         warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, gave_up: None, backward: 0 });
         warp
+    }
+
+    /// From now on nothing is said about registers that nothing has set, or that are used without a fence.
+    pub(crate) fn believe(&mut self) {
+        (self.believed, self.has_fenced) = (true, true);
+        self.undefined.fill(0);
+        self.unfenced.fill(false);
     }
 
     pub(crate) fn live(&self) -> u32 {
@@ -191,7 +200,7 @@ impl Warp {
     }
     /// Says whether a register's value is one that needs a fence.
     pub(crate) fn set_unfenced(&mut self, slot: Slot, unfenced: bool) {
-        self.unfenced[slot as usize] = unfenced;
+        self.unfenced[slot as usize] = unfenced && !self.believed;
     }
 
     #[inline]
@@ -219,6 +228,9 @@ impl Warp {
     }
     #[inline]
     pub(crate) fn mark(&mut self, slot: Slot, mask: u32, undefined: u32) {
+        if self.believed {
+            return;
+        }
         let state = &mut self.undefined[slot as usize];
         *state = *state & !mask | undefined & mask;
         self.unfenced[slot as usize] = true;

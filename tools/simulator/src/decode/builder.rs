@@ -85,6 +85,7 @@ pub(super) struct Builder<'m> {
     name: u32,
     guard: Option<(Slot, bool)>,
     slots: u32,
+    bits: Vec<u8>,
     constants: BTreeMap<u64, Slot>,
     specials: BTreeMap<Special, Slot>,
     carry: Option<Slot>,
@@ -112,6 +113,7 @@ impl<'m> Builder<'m> {
             name: 0,
             guard: None,
             slots: 1,
+            bits: Vec::new(),
             constants: BTreeMap::from([(0, 0)]),
             specials: BTreeMap::new(),
             carry: None,
@@ -184,6 +186,11 @@ impl<'m> Builder<'m> {
             entry: self.function.name.clone(),
             code: self.code,
             names: self.names,
+            bits: {
+                let mut bits = self.bits;
+                bits.resize(self.slots as usize, 0);
+                bits
+            },
             slots: self.slots,
             constants: self.constants.into_iter().map(|(value, slot)| (slot, value)).collect(),
             specials: self.specials.into_iter().map(|(special, slot)| (slot, special)).collect(),
@@ -451,6 +458,8 @@ impl<'m> Builder<'m> {
     /// A register; one of 128 bits is two of 64, the lower first.
     fn register(&mut self, ty: Type) -> Slot {
         let slot = self.temporary();
+        self.bits.resize(slot as usize, 0);
+        self.bits.push(ty.bits().min(64) as u8);
         if ty == Type::B128 {
             self.temporary();
         }

@@ -64,7 +64,33 @@ struct Window {
     four_rows: bool,
 }
 
+impl Source {
+    /// The pieces of global memory that are read.
+    fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+        let rows = match self {
+            Source::Tensor(window) => window.pieces(),
+            Source::Global(address) => vec![(*address, bytes)],
+            Source::Shared(_) => Vec::new(),
+        };
+        rows.into_iter()
+    }
+}
+
+impl Target {
+    /// The pieces of global memory that are written.
+    fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+        let rows = match self {
+            Target::Tensor(window) => window.pieces(),
+            Target::Global(address) => vec![(*address, bytes)],
+        };
+        rows.into_iter()
+    }
+}
+
 impl Window {
+    fn pieces(&self) -> Vec<(u64, u32)> {
+        self.rows().iter().map(|row| (row.address, row.bytes)).collect()
+    }
     fn bytes(&self) -> u32 {
         if self.four_rows { 4 * self.map.extent[0] * self.map.element } else { self.map.box_bytes() }
     }
@@ -128,6 +154,7 @@ impl Machine<'_> {
                 Some(window) => Target::Tensor(window),
                 None => Target::Global(at(warp, op.to)),
             };
+            self.note_bulk(false, bytes, to.rows(bytes), &[]);
             let state = &mut cluster.ctas[cta];
             // The order of fences counts where the copy is issued.
             state.shared.read_async(from.1, bytes, actor, &state.fenced)?;
@@ -169,6 +196,7 @@ impl Machine<'_> {
         for &barrier in &barriers {
             cluster.mbarrier(barrier)?;
         }
+        self.note_bulk(true, bytes, from.rows(bytes), &barriers);
         for &(cta, address) in &to {
             let state = &mut cluster.ctas[cta];
             state.shared.begin_async(address, bytes, actor, &state.fenced)?;

@@ -8,6 +8,7 @@ use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
 use crate::pending::{Action, Pending, QUEUE};
 use crate::program::{Address, Slot, Space};
+use crate::record::Event;
 use crate::warp::Warp;
 
 /// A copy that was issued and not yet done.
@@ -59,6 +60,8 @@ impl Machine<'_> {
             traffic.global(&sources, mask, bytes);
             traffic.shared(&destinations, mask, bytes);
         }
+        self.note_global(&sources, mask, bytes);
+        self.note_shared(&destinations, mask, bytes, false);
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let read = read.map_or(bytes, |slot| warp.read(slot)[lane] as u32);
@@ -121,6 +124,7 @@ impl Machine<'_> {
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let barrier = shared_place(cluster, cta, at[lane] as u32)?;
+            self.note(|| Event::CopyArrive { bar: (barrier.0 as u8, barrier.1), count: 1, increment });
             if increment {
                 cluster.mbarrier(barrier)?.add_arrival();
             }

@@ -68,6 +68,7 @@ impl Machine<'_> {
         if let Some(traffic) = self.traffic() {
             traffic.shared(&at, addressed, 16);
         }
+        self.note_shared(&at, addressed, 16, false);
         let (parts, bytes) = shape.parts();
         let actor = self.actor(cta, warp);
         for matrix in 0..count {
@@ -123,6 +124,7 @@ impl Machine<'_> {
         if let Some(traffic) = self.traffic() {
             traffic.shared(&at, addressed, shape.row_bytes());
         }
+        self.note_shared(&at, addressed, shape.row_bytes(), false);
         let (parts, bytes) = shape.parts();
         let actor = self.actor(cta, warp);
         for (matrix, &slot) in src.iter().enumerate() {

@@ -7,6 +7,7 @@ use crate::lanes::{Lanes, WARP, lanes_of};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
 use crate::program::{Address, MbarrierOp, Slot, Space};
+use crate::record::Event;
 use crate::warp::{Wait, Warp};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,11 +100,13 @@ impl Machine<'_> {
             let value = operand[lane] as u32;
             let place = shared_place(cluster, cta, at[lane] as u32)?;
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            let bar = (place.0 as u8, place.1);
             match op {
                 MbarrierOp::Init => {
                     if value == 0 || value >= 1 << 20 {
                         return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
+                    self.note(|| Event::Init { bar, count: value });
                     // Its bytes have to be shared memory.
                     cluster.ctas[place.0].shared.write_async(place.1, &[0; 8])?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
@@ -114,6 +117,7 @@ impl Machine<'_> {
                     cluster.ctas[place.0].mbarriers.remove(&place.1);
                 }
                 MbarrierOp::Arrive { drop } => {
+                    self.note(|| Event::Arrive { bar, count: value.saturating_mul(count) });
                     let before = *cluster.mbarrier(place).map_err(located)?;
                     if drop {
                         let barrier = cluster.mbarrier(place)?;
@@ -123,19 +127,29 @@ impl Machine<'_> {
                     out[lane] = before.phase;
                 }
                 MbarrierOp::ArriveExpect => {
+                    self.note(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
+                    self.note(|| Event::Arrive { bar, count });
                     out[lane] = cluster.mbarrier(place).map_err(located)?.phase;
                     cluster.mbarrier(place)?.transactions += i64::from(value) * i64::from(count);
                     cluster.arrive(place, count, actor).map_err(located)?;
                 }
-                MbarrierOp::Expect => cluster.expect(place, value.saturating_mul(count)).map_err(located)?,
-                MbarrierOp::Complete => cluster.complete_bytes(place, value.saturating_mul(count)).map_err(located)?,
+                MbarrierOp::Expect => {
+                    self.note(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
+                    cluster.expect(place, value.saturating_mul(count)).map_err(located)?;
+                }
+                MbarrierOp::Complete => {
+                    self.note(|| Event::Complete { bar, bytes: value.saturating_mul(count) });
+                    cluster.complete_bytes(place, value.saturating_mul(count)).map_err(located)?;
+                }
                 MbarrierOp::Wait { parity, .. } => {
                     let barrier = cluster.mbarrier(place).map_err(located)?;
+                    let phases = barrier.phase as u32;
                     let done = if parity { barrier.phase & 1 != u64::from(value & 1) } else { barrier.phase != operand[lane] };
                     out[lane] = done.into();
                     if !done && state.is_empty() {
                         state = barrier.describe();
                     }
+                    self.note(|| Event::Wait { bar, phases, done });
                     if done {
                         cluster.order.waited(actor, place);
                     }

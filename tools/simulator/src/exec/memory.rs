@@ -121,7 +121,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let total = element.bytes * dst.len() as u32;
         let at = addresses(warp, mask, address, space, total)?;
-        self.count(space, &at, mask, total);
+        self.count(space, cta, &at, mask, total);
         let actor = self.actor(cta, warp);
         let mut undefined = 0;
         for lane in lanes_of(mask) {
@@ -160,16 +160,23 @@ impl Machine<'_> {
     }
 
     /// Counts an access for the statistics; a generic one goes where its first lane goes.
-    fn count(&mut self, space: Space, at: &Lanes, mask: u32, bytes: u32) {
-        let Some(traffic) = self.traffic() else { return };
+    fn count(&mut self, space: Space, cta: usize, at: &Lanes, mask: u32, bytes: u32) {
         let first = at[mask.trailing_zeros() as usize];
-        match space {
-            Space::Global => traffic.global(at, mask, bytes),
-            Space::Generic if !matches!(first >> 32 << 32, SHARED_BASE | LOCAL_BASE | PARAM_BASE) => {
-                traffic.global(at, mask, bytes)
-            }
-            Space::SharedCta | Space::SharedCluster => traffic.shared(at, mask, bytes),
-            Space::Generic if first >> 32 << 32 == SHARED_BASE => traffic.shared(at, mask, bytes),
+        let (global, shared) = match (space, first >> 32 << 32) {
+            (Space::Global, _) => (true, false),
+            (Space::SharedCta | Space::SharedCluster, _) | (Space::Generic, SHARED_BASE) => (false, true),
+            (Space::Generic, LOCAL_BASE | PARAM_BASE) | (Space::Local | Space::Param, _) => (false, false),
+            (Space::Generic, _) => (true, false),
+        };
+        if global {
+            self.note_global(at, mask, bytes);
+        } else if shared {
+            let remote = rank_of(first) != cta as u64;
+            self.note_shared(at, mask, bytes, remote);
+        }
+        match self.traffic() {
+            Some(traffic) if global => traffic.global(at, mask, bytes),
+            Some(traffic) if shared => traffic.shared(at, mask, bytes),
             _ => {}
         }
     }
@@ -187,7 +194,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let total = bytes * src.len() as u32;
         let at = addresses(warp, mask, address, space, total)?;
-        self.count(space, &at, mask, total);
+        self.count(space, cta, &at, mask, total);
         let actor = self.actor(cta, warp);
         let mut buffer = [0; 64];
         for lane in lanes_of(mask) {
@@ -232,7 +239,7 @@ impl Machine<'_> {
     ) -> Result<()> {
         let bytes = ty.bytes();
         let at = addresses(warp, mask, address, space, bytes)?;
-        self.count(space, &at, mask, bytes);
+        self.count(space, cta, &at, mask, bytes);
         let actor = self.actor(cta, warp);
         cluster.order.synchronise(actor);
         let [a, b] = src.map(|slot| *warp.read(slot));

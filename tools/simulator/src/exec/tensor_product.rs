@@ -10,6 +10,7 @@ use crate::order::{Actor, Order};
 use crate::pending::{Action, Pending};
 use crate::product::{Accumulator, Kind, multiply};
 use crate::program::{Address, Slot, TensorKind, TensorProduct};
+use crate::record::Event;
 use crate::tensor_order::{ALL_LANES, Touch};
 use crate::warp::Warp;
 use numerics::Scalar;
@@ -185,6 +186,12 @@ impl Machine<'_> {
         }
         let actor = self.actor(cta, warp);
         product.touch(&mut cluster.order, actor)?;
+        let (m, n) = (form.m as u32, form.n as u32);
+        let a_in_tensor_memory = matches!(product.a, Operand::Tensor(_));
+        self.note(|| Event::Product { m, n, a_in_tensor_memory });
+        if !self.options.judge {
+            return Ok(());
+        }
         if self.options.delivery == Delivery::Late {
             product.reserve(cluster, true)?;
         }

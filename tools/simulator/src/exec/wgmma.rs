@@ -147,6 +147,7 @@ impl Machine<'_> {
         let accumulate = same(warp, op.accumulate, "the choice to accumulate")? != 0;
         let issued = Issued { pc, a, b, accumulate };
         match self.options.delivery {
+            Delivery::Early if !self.options.judge => {}
             Delivery::Early => self.product(cluster, cta, warp, op, &issued)?,
             Delivery::Late => reserve(cluster, cta, warp.index, op, &issued, true)?,
         }

@@ -1,0 +1,110 @@
+//! A program as the model of time sees it: costs, operands, basic blocks, loops.
+
+use crate::cost::{Cost, cost};
+use crate::order;
+use machine::Machine;
+use simulator::program::{Op, Program, Slot, Space};
+
+pub(crate) struct Code {
+    pub(crate) costs: Vec<Cost>,
+    /// Registers that are read, and that are written; constants are left out.
+    pub(crate) operands: Vec<(Box<[Slot]>, Box<[Slot]>)>,
+    /// Whether an instruction is none of the machine: a copy, a pair of registers, a parameter.
+    pub(crate) folded: Vec<bool>,
+    /// Clocks to the result, with a guess for memory: what an assembler would assume.
+    pub(crate) estimate: Vec<f64>,
+    /// Where basic blocks begin, and the end of the program.
+    pub(crate) blocks: Vec<u32>,
+    /// For each place of a block, the instruction that is issued there.
+    pub(crate) order: Vec<u32>,
+    pub(crate) loops: Vec<Loop>,
+}
+
+/// What goes round: from the target of a branch back to that branch.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) label: String,
+}
+
+impl Code {
+    pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
+        let costs: Vec<Cost> = program.code.iter().map(|instr| cost(program, instr, machine)).collect();
+        let mut constants = vec![false; program.slots as usize];
+        program.constants.iter().for_each(|&(slot, _)| constants[slot as usize] = true);
+        constants[0] = true;
+        let operands = program.code.iter().map(|instr| {
+            let (mut reads, mut writes) = (Vec::new(), Vec::new());
+            instr.operands(|slot| reads.push(slot), |slot| writes.push(slot));
+            reads.retain(|&slot| !constants[slot as usize]);
+            (reads.into_boxed_slice(), writes.into_boxed_slice())
+        });
+        let operands = operands.collect();
+        let estimate = program.code.iter().zip(&costs).map(|(instr, cost)| guess(&instr.op, cost, machine)).collect();
+        let folds = |op: &Op| {
+            let param = matches!(op, Op::Load { space: Space::Param, .. });
+            param || matches!(op, Op::Lane { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
+        };
+        let folded = program.code.iter().zip(&costs).map(|(instr, cost)| cost.slots == 0.0 && folds(&instr.op)).collect();
+        let mut code =
+            Code { folded, costs, operands, estimate, blocks: blocks(program), order: Vec::new(), loops: loops(program) };
+        code.order = order::order(program, &code);
+        code
+    }
+
+    /// The innermost loop of an instruction.
+    pub(crate) fn loop_of(&self, pc: u32) -> Option<usize> {
+        let around = self.loops.iter().enumerate().filter(|(_, l)| (l.first..=l.last).contains(&pc));
+        around.min_by_key(|(_, l)| l.last - l.first).map(|(index, _)| index)
+    }
+}
+
+fn guess(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
+    match op {
+        Op::Load { space: Space::Param, .. } => 0.0,
+        Op::Load { space: Space::Global | Space::Generic, .. } => machine.global.l2_latency,
+        Op::Load { .. } => machine.shared.latency,
+        Op::LoadMatrix { .. } => machine.shared.matrix,
+        Op::Atom { .. } => machine.global.l2_latency,
+        Op::TensorLoad { .. } => machine.tcgen05.load_latency,
+        _ => cost.latency,
+    }
+}
+
+fn blocks(program: &Program) -> Vec<u32> {
+    let mut starts = vec![true];
+    starts.resize(program.code.len() + 1, false);
+    for (pc, instr) in program.code.iter().enumerate() {
+        match &instr.op {
+            Op::Branch { target } => {
+                starts[*target as usize] = true;
+                starts[pc + 1] = true;
+            }
+            Op::BranchIndirect { targets, .. } => {
+                targets.iter().for_each(|&target| starts[target as usize] = true);
+                starts[pc + 1] = true;
+            }
+            Op::Exit | Op::Trap => starts[pc + 1] = true,
+            _ => {}
+        }
+    }
+    starts[program.code.len()] = true;
+    (0..starts.len() as u32).filter(|&pc| starts[pc as usize]).collect()
+}
+
+fn loops(program: &Program) -> Vec<Loop> {
+    let mut loops: Vec<Loop> = Vec::new();
+    for (pc, instr) in program.code.iter().enumerate() {
+        if let Op::Branch { target } = instr.op
+            && target as usize <= pc
+        {
+            let label = program.labels.get(&target).cloned().unwrap_or_default();
+            match loops.iter_mut().find(|l| l.first == target) {
+                Some(l) => l.last = pc as u32,
+                None => loops.push(Loop { first: target, last: pc as u32, label }),
+            }
+        }
+    }
+    loops
+}

@@ -1,0 +1,200 @@
+//! Engines that work by themselves: copies by threads and by the copy engine, products of warp groups, tensor memory.
+
+use super::{Engine, Happening, Run, Why};
+use simulator::Event;
+use simulator::program::{CopyShape, Op, WgmmaA};
+
+impl Run<'_> {
+    pub(super) fn copy(&mut self, index: usize, events: &[Event], op: &Op) {
+        let (now, machine) = (self.now, self.setup.machine);
+        let block = self.warps[index].block;
+        let stream = self.warps[index].stream;
+        let number = self.blocks[block].multiprocessor;
+        let salt = (self.blocks[block].cluster as u64) << 44;
+        match op {
+            Op::CopyAsync { .. } => {
+                let mut done = now;
+                for event in events {
+                    match *event {
+                        Event::Shared { passes, .. } => {
+                            let port = &mut self.multiprocessors[number].port;
+                            let start = port.max(now);
+                            *port = start + f64::from(passes);
+                            self.statistics.engine(Engine::Port, passes.into());
+                        }
+                        Event::Global { first, count, sectors } => {
+                            let lines = &stream.lines[first as usize..(first + count) as usize];
+                            let memory = &mut self.multiprocessors[number].memory;
+                            let start = memory.tags.max(now);
+                            memory.tags = start + f64::from(count);
+                            let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
+                            let cold = memory.lines_from_memory(lines, salt);
+                            let extra = machine.copy.async_latency;
+                            done = memory.request(start, f64::from(count) * each, cold * each, extra);
+                        }
+                        _ => {}
+                    }
+                }
+                self.warps[index].copies.add(done, done);
+            }
+            Op::CopyCommit => self.warps[index].copies.commit(),
+            Op::CopyArrive { .. } => {
+                let done = self.warps[index].copies.all().max(now);
+                for event in events {
+                    if let Event::CopyArrive { bar, count, increment } = *event {
+                        let block = self.block_of(block, bar.0);
+                        if increment {
+                            self.expect_arrival(block, bar.1, count);
+                        }
+                        self.push(done + machine.sync.arrive, Happening::Arrive { block, address: bar.1, count });
+                    }
+                }
+            }
+            Op::Bulk(_) => {
+                for event in events {
+                    self.bulk(index, event, salt);
+                }
+            }
+            Op::BulkCommit => self.warps[index].stores.commit(),
+            _ => {}
+        }
+    }
+
+    /// A copy of the copy engine, which serves them in order.
+    fn bulk(&mut self, index: usize, event: &Event, salt: u64) {
+        let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
+        let (now, machine) = (self.now, self.setup.machine);
+        let block = self.warps[index].block;
+        let stream = self.warps[index].stream;
+        let number = self.blocks[block].multiprocessor;
+        let copy = &machine.copy;
+        let clocks = copy.engine_issue.max(f64::from(rows) * copy.engine_row).max(f64::from(bytes) / copy.engine_bytes);
+        let start = self.multiprocessors[number].engine.max(now);
+        self.multiprocessors[number].engine = start + clocks;
+        self.statistics.engine(Engine::Copy, clocks);
+        let pc = self.pc(index);
+        let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
+        let memory = &mut self.multiprocessors[number].memory;
+        let cold = 128.0 * memory.lines_from_memory(lines, salt);
+        let moved = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
+        if !to_shared {
+            memory.request(start, moved, cold.min(moved), 0.0);
+            let read = start + clocks + copy.store_read;
+            self.warps[index].stores.add(start + clocks + copy.store_done, read);
+            self.span(Engine::Copy, block, start, read, pc);
+            return;
+        }
+        // What the waiter takes to wake is in the engine's latency, as it was measured.
+        let done = memory.request(start, moved, cold.min(moved), copy.engine_latency - machine.sync.wake).max(start + clocks);
+        self.span(Engine::Copy, block, start, done, pc);
+        let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
+        for &(rank, address) in bars {
+            let target = self.block_of(block, rank);
+            self.push(done, Happening::Complete { block: target, address, bytes });
+        }
+    }
+
+    /// Products that are not waited for, and tensor memory.
+    pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
+        let (now, machine) = (self.now, self.setup.machine);
+        let block = self.warps[index].block;
+        let number = self.blocks[block].multiprocessor;
+        let part = self.warps[index].index % 4;
+        let tcgen05 = &machine.tcgen05;
+        let pc = self.pc(index);
+        match op {
+            Op::Wgmma(op) => {
+                let wgmma = &machine.wgmma;
+                let n = op.n as f64;
+                let clocks = match op.a {
+                    WgmmaA::Shared(_) => (n * wgmma.column).max(wgmma.a_shared + n * wgmma.b_column),
+                    WgmmaA::Registers(_) => (n * wgmma.column).max(n * wgmma.b_column).max(wgmma.registers_least),
+                };
+                let unit = &mut self.multiprocessors[number].parts[part].units[crate::cost::Unit::Tensor as usize];
+                let start = unit.max(now);
+                *unit = start + clocks;
+                self.statistics.unit(crate::cost::Unit::Tensor, clocks);
+                self.warps[index].products.add(start + clocks + wgmma.drain, start + clocks);
+                if part == 0 {
+                    self.statistics.engine(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
+                    self.span(Engine::Tensor, block, start, start + clocks, pc);
+                }
+            }
+            Op::WgmmaCommit => self.warps[index].products.commit(),
+            Op::TensorProduct(op) => {
+                for event in events {
+                    let Event::Product { m, n, a_in_tensor_memory } = *event else { continue };
+                    let columns = f64::from(n);
+                    let plain = columns * tcgen05.column;
+                    let (clocks, commit) = match (op.pair, a_in_tensor_memory, m) {
+                        (true, true, 256..) => (plain, tcgen05.commit_pair_tensor),
+                        (true, _, 256..) => (plain.max(tcgen05.pair_base + columns * tcgen05.shared_column), tcgen05.commit_pair),
+                        (true, ..) => {
+                            let least = tcgen05.pair_small_base + columns * tcgen05.pair_small_column;
+                            ((plain / 2.0).max(least), tcgen05.commit_pair)
+                        }
+                        (false, true, _) => (plain, tcgen05.commit_tensor),
+                        (false, _, 128..) => (plain.max(tcgen05.shared_base + columns * tcgen05.shared_column), tcgen05.commit),
+                        (false, ..) => (plain, tcgen05.commit_half),
+                    };
+                    let start = self.multiprocessors[number].tensor.max(now);
+                    let others = if op.pair { number..=(number + 1).min(self.multiprocessors.len() - 1) } else { number..=number };
+                    for number in others {
+                        self.multiprocessors[number].tensor = start + clocks;
+                        self.statistics.engine(Engine::Tensor, clocks);
+                    }
+                    (self.blocks[block].tensor_end, self.blocks[block].tensor_commit) = (start + clocks, commit);
+                    self.span(Engine::Tensor, block, start, start + clocks, pc);
+                }
+            }
+            Op::TensorCopy { shape, .. } => {
+                let bytes = match shape {
+                    CopyShape::S128x256 => 4096.0,
+                    CopyShape::S128x128 => 2048.0,
+                    CopyShape::S4x256 | CopyShape::S32x128 => 512.0,
+                    CopyShape::S64x128Apart | CopyShape::S64x128Together => 1024.0,
+                };
+                let clocks = tcgen05.copy * bytes / 4096.0;
+                let unit = &mut self.multiprocessors[number].tensor;
+                *unit = unit.max(now) + clocks;
+                self.blocks[block].tensor_end = *unit;
+            }
+            Op::TensorCommit { .. } => {
+                let stream = self.warps[index].stream;
+                let done = (self.blocks[block].tensor_end + self.blocks[block].tensor_commit - machine.sync.wake).max(now);
+                for event in events {
+                    let Event::Commit { bars } = *event else { continue };
+                    for &(rank, address) in &stream.bars[bars.0 as usize..bars.1 as usize] {
+                        let target = self.block_of(block, rank);
+                        self.push(done, Happening::Arrive { block: target, address, count: 1 });
+                    }
+                }
+            }
+            Op::TensorLoad { dst: slots, .. } | Op::TensorStore { src: slots, .. } => {
+                // A register of 32 lanes is a column of them in every shape.
+                let columns = slots.len() as f64;
+                let port = &mut self.multiprocessors[number].parts[part].tensor_memory;
+                let start = port.max(now);
+                *port = start + columns * tcgen05.load_column;
+                let done = *port + tcgen05.load_latency;
+                self.statistics.engine(Engine::TensorMemory, columns * tcgen05.load_column);
+                let warp = &mut self.warps[index];
+                if matches!(op, Op::TensorLoad { .. }) {
+                    warp.tensor_loads = warp.tensor_loads.max(done);
+                    return (done, Why::TensorLoad);
+                }
+                warp.tensor_stores = warp.tensor_stores.max(done);
+            }
+            Op::TensorWait { .. } => {
+                self.warps[index].free += tcgen05.wait;
+                self.warps[index].why = Why::Fence;
+            }
+            Op::TensorAllocate { .. } => {
+                self.warps[index].free += tcgen05.allocate;
+                self.warps[index].why = Why::Fence;
+            }
+            _ => {}
+        }
+        (ready, Why::Arithmetic)
+    }
+}

@@ -1,0 +1,200 @@
+//! What waits for others: named barriers, the barrier of a cluster, mbarriers.
+
+use super::{Happening, Run, Why};
+use simulator::Event;
+use simulator::program::Op;
+use std::collections::BTreeMap;
+
+/// The barriers of a block.
+#[derive(Default)]
+pub(super) struct Bars {
+    named: BTreeMap<u32, Named>,
+    mbarriers: BTreeMap<u32, Mbarrier>,
+}
+
+#[derive(Default)]
+struct Named {
+    arrived: u32,
+    threads: u32,
+    waiting: Vec<usize>,
+}
+
+#[derive(Default)]
+struct Mbarrier {
+    expected: i64,
+    pending: i64,
+    bytes: i64,
+    phases: u32,
+    /// Warps, and how many phases they wait for.
+    waiting: Vec<(usize, u32)>,
+}
+
+impl Run<'_> {
+    /// An instruction that may have to wait for others: says whether it goes on now.
+    pub(super) fn meet(&mut self, index: usize, record: usize, op: &Op) -> bool {
+        let warp = &self.warps[index];
+        let block = warp.block;
+        let events = warp.stream.events_of(record);
+        match op {
+            Op::Mbarrier { .. } => {
+                let mut ready = true;
+                for event in events {
+                    if let Event::Wait { bar, phases, done: true } = *event {
+                        let target = self.block_of(block, bar.0);
+                        let state = self.blocks[target].bars.mbarriers.entry(bar.1).or_default();
+                        if state.phases < phases {
+                            state.waiting.push((index, phases));
+                            ready = false;
+                            break;
+                        }
+                    }
+                }
+                if !ready {
+                    self.park(index, Why::Mbarrier);
+                }
+                ready
+            }
+            Op::Barrier(op) => {
+                let Some(&Event::Barrier { id, threads }) = events.first() else { return true };
+                let state = self.blocks[block].bars.named.entry(id).or_default();
+                state.arrived += 32;
+                state.threads = threads;
+                if !op.arrive_only {
+                    state.waiting.push(index);
+                }
+                if !op.arrive_only {
+                    self.park(index, Why::Barrier);
+                }
+                self.settle_named(block, id);
+                op.arrive_only
+            }
+            Op::ClusterBarrier { arrive } => {
+                let cluster = self.blocks[block].cluster;
+                if *arrive {
+                    self.clusters[cluster].arrived += 1;
+                    self.settle_cluster(cluster);
+                    return true;
+                }
+                self.clusters[cluster].waiting.push(index);
+                self.park(index, Why::Barrier);
+                self.settle_cluster(cluster);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn park(&mut self, index: usize, why: Why) {
+        let warp = &mut self.warps[index];
+        warp.why = why;
+        warp.released = false;
+    }
+    /// Lets a warp that waited go on.
+    fn release(&mut self, index: usize, time: f64, why: Why) {
+        self.warps[index].released = true;
+        let record = self.record(index);
+        let pc = self.warps[index].stream.records[record].pc;
+        self.account(index, pc, why, time);
+        self.push(time, Happening::Warp(index));
+    }
+
+    fn settle_named(&mut self, block: usize, id: u32) {
+        let Some(state) = self.blocks[block].bars.named.get_mut(&id) else { return };
+        if state.arrived < state.threads {
+            return;
+        }
+        state.arrived = 0;
+        let waiting = std::mem::take(&mut state.waiting);
+        let sync = &self.setup.machine.sync;
+        let time = self.now + sync.barrier + sync.barrier_warp * f64::from(state.threads) / 32.0;
+        waiting.into_iter().for_each(|index| self.release(index, time, Why::Barrier));
+    }
+
+    fn settle_cluster(&mut self, cluster: usize) {
+        let first = self.clusters[cluster].first_block;
+        let count = self.setup.recording.ctas.len();
+        let warps: usize = self.blocks[first..first + count].iter().map(|block| block.warps).sum();
+        let state = &mut self.clusters[cluster];
+        if state.arrived < warps || state.waiting.len() < warps {
+            return;
+        }
+        state.arrived = 0;
+        let time = self.now + self.setup.machine.sync.cluster_ordered;
+        let waiting = std::mem::take(&mut state.waiting);
+        waiting.into_iter().for_each(|index| self.release(index, time, Why::Barrier));
+    }
+
+    /// A warp ended: barriers of a cluster do not wait for it.
+    pub(super) fn warp_left(&mut self, block: usize) {
+        let cluster = self.blocks[block].cluster;
+        if !self.clusters[cluster].waiting.is_empty() {
+            self.settle_cluster(cluster);
+        }
+    }
+
+    /// What an instruction on an mbarrier does.
+    pub(super) fn mbarrier(&mut self, index: usize, events: &[Event], ready: f64) -> (f64, Why) {
+        let (now, machine) = (self.now, self.setup.machine);
+        let block = self.warps[index].block;
+        let rank = self.blocks[block].rank;
+        let mut result = ready;
+        for event in events {
+            match *event {
+                Event::Init { bar, count } => {
+                    let target = self.block_of(block, bar.0);
+                    let state = self.blocks[target].bars.mbarriers.entry(bar.1).or_default();
+                    let waiting = std::mem::take(&mut state.waiting);
+                    *state = Mbarrier { expected: count.into(), pending: count.into(), waiting, ..Mbarrier::default() };
+                }
+                Event::Arrive { bar, count } => {
+                    let far = if usize::from(bar.0) == rank { 0.0 } else { machine.shared.remote_latency };
+                    let target = self.block_of(block, bar.0);
+                    self.push(now + machine.sync.arrive + far, Happening::Arrive { block: target, address: bar.1, count });
+                }
+                Event::Expect { bar, bytes } => {
+                    let target = self.block_of(block, bar.0);
+                    self.blocks[target].bars.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
+                }
+                Event::Complete { bar, bytes } => {
+                    let target = self.block_of(block, bar.0);
+                    self.push(now, Happening::Complete { block: target, address: bar.1, bytes });
+                }
+                Event::Wait { .. } => {
+                    // Who was woken has already paid.
+                    result = now + if self.warps[index].released { 1.0 } else { machine.sync.ready };
+                }
+                _ => {}
+            }
+        }
+        (result, Why::Mbarrier)
+    }
+
+    pub(super) fn expect_arrival(&mut self, block: usize, address: u32, count: u32) {
+        self.blocks[block].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
+    }
+    pub(super) fn arrive(&mut self, block: usize, address: u32, count: u32) {
+        self.blocks[block].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
+        self.settle(block, address);
+    }
+    pub(super) fn complete(&mut self, block: usize, address: u32, bytes: u32) {
+        self.blocks[block].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
+        self.settle(block, address);
+    }
+    fn settle(&mut self, block: usize, address: u32) {
+        let now = self.now;
+        let wake = self.setup.machine.sync.wake;
+        let state = self.blocks[block].bars.mbarriers.entry(address).or_default();
+        if state.pending > 0 || state.bytes != 0 {
+            return;
+        }
+        state.phases += 1;
+        state.pending += state.expected;
+        let phases = state.phases;
+        self.statistics.phase(now, block, address, phases);
+        let state = self.blocks[block].bars.mbarriers.entry(address).or_default();
+        let (woken, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|&(_, needed)| needed <= phases);
+        state.waiting = waiting;
+        let woken: Vec<(usize, u32)> = woken;
+        woken.into_iter().for_each(|(index, _)| self.release(index, now + wake, Why::Mbarrier));
+    }
+}

@@ -1,0 +1,170 @@
+//! What is behind an access to global memory: the first-level cache, the way to the second level, memory.
+//!
+//! The multiprocessors of the grid do much the same, so one of them has its share: of the way from the second-level cache, and of
+//! memory, whose share it may use ahead of time as far as an access takes, since the others do not all use theirs at once.
+
+use super::{Engine, Run, Setup, Why};
+use simulator::Event;
+use simulator::program::{Op, Space};
+use std::collections::BTreeSet;
+
+/// Clocks over which the use of memory is looked at.
+const WINDOW: f64 = 2000.0;
+/// Clocks that stores may be behind before the next one waits.
+const BACKLOG: f64 = 1500.0;
+const WAYS: usize = 8;
+
+/// Bytes that went over each way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) l2: f64,
+    pub(crate) memory: f64,
+    pub(crate) l1_hits: f64,
+}
+
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) tags: f64,
+    path: f64,
+    bank: f64,
+    /// Bytes in a clock.
+    path_rate: f64,
+    bank_rate: f64,
+    miss: f64,
+    l2_latency: f64,
+    memory_latency: f64,
+    queue: f64,
+    used: f64,
+    used_at: f64,
+    sets: Vec<[u64; WAYS]>,
+    seen: BTreeSet<u64>,
+    pub(super) traffic: Traffic,
+}
+
+impl Memory {
+    pub(super) fn new(setup: &Setup) -> Memory {
+        let machine = setup.machine;
+        let global = &machine.global;
+        let shared = f64::from(setup.program.shared_bytes) * setup.resident as f64 / 1024.0;
+        let lines = ((machine.chip.l1 - shared).max(16.0) * 8.0) as usize;
+        Memory {
+            path_rate: global.l2_bytes.min(global.l2_chip_bytes / setup.active),
+            bank_rate: setup.memory / setup.frequency / setup.active,
+            miss: setup.miss,
+            l2_latency: global.l2_latency,
+            memory_latency: global.memory_latency,
+            queue: global.queue,
+            sets: vec![[u64::MAX; WAYS]; (lines / WAYS).max(1)],
+            ..Memory::default()
+        }
+    }
+
+    /// Until when the next access waits because too much is under way.
+    pub(super) fn backlog(&self) -> f64 {
+        (self.path - BACKLOG).max(self.bank - BACKLOG)
+    }
+
+    /// Whether a line is in the first-level cache; it is afterwards.
+    fn cached(&mut self, line: u64) -> bool {
+        let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
+        let set = &mut self.sets[index];
+        let found = set.iter().position(|&other| other == line);
+        set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
+        set[0] = line;
+        found.is_some()
+    }
+    /// Whether the first use of a line comes from memory: a fixed part of all lines.
+    fn comes_from_memory(&mut self, line: u64) -> bool {
+        let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
+        self.seen.insert(line) && (hash as f64) < self.miss * (1u64 << 24) as f64
+    }
+
+    /// Moves bytes, some of them from memory, and says when they are there.
+    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64) -> f64 {
+        self.traffic.l2 += bytes;
+        self.traffic.memory += from_memory;
+        self.path = self.path.max(now) + bytes / self.path_rate;
+        let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
+        self.used *= (-(now - self.used_at).max(0.0) / WINDOW).exp();
+        self.used_at = self.used_at.max(now);
+        self.used += from_memory / self.bank_rate / WINDOW;
+        let waiting = if from_memory > 0.0 { self.queue * latency * self.used.min(1.0) } else { 0.0 };
+        let mut done = self.path + latency + extra + waiting;
+        if from_memory > 0.0 {
+            self.bank = self.bank.max(now - self.memory_latency) + from_memory / self.bank_rate;
+            done = done.max(self.bank + latency);
+        }
+        done
+    }
+
+    pub(super) fn lines_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
+        lines.iter().filter(|&&line| self.comes_from_memory(line ^ salt)).count() as f64
+    }
+}
+
+impl Run<'_> {
+    /// A load, a store, an atomic operation, a matrix.
+    pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, Why) {
+        let (now, machine) = (self.now, self.setup.machine);
+        let block = self.warps[index].block;
+        let stream = self.warps[index].stream;
+        let number = self.blocks[block].multiprocessor;
+        let salt = (self.blocks[block].cluster as u64) << 44;
+        let mut why = Why::Shared;
+        for event in events {
+            match *event {
+                Event::Shared { passes, bytes, remote } => {
+                    let passes = if self.setup.perfect_banks { passes.min(bytes.div_ceil(128)) } else { passes };
+                    let clocks = if remote {
+                        f64::from(bytes) / machine.shared.remote_bytes
+                    } else {
+                        f64::from(passes).max(f64::from(bytes) / machine.shared.bytes)
+                    };
+                    let port = &mut self.multiprocessors[number].port;
+                    let start = port.max(now);
+                    *port = start + clocks;
+                    self.statistics.engine(Engine::Port, clocks);
+                    let latency = match op {
+                        _ if remote => machine.shared.remote_latency,
+                        Op::LoadMatrix { .. } => machine.shared.matrix,
+                        Op::Atom { .. } => machine.shared.latency + machine.shared.atomic,
+                        Op::Load { dst, element, .. } => match element.bytes * dst.len() as u32 {
+                            0..=4 => machine.shared.latency,
+                            5..=8 => machine.shared.latency + machine.shared.wide64,
+                            _ => machine.shared.latency + machine.shared.wide128,
+                        },
+                        _ => 0.0,
+                    };
+                    // The latency of a wide access counts its own passes.
+                    let least = (f64::from(bytes) / 128.0).ceil();
+                    ready = ready.max(start + (clocks - least).max(0.0) + latency);
+                }
+                Event::Global { first, count, sectors } => {
+                    why = Why::Global;
+                    let lines = &stream.lines[first as usize..(first + count) as usize];
+                    let memory = &mut self.multiprocessors[number].memory;
+                    let start = memory.tags.max(now);
+                    memory.tags = start + f64::from(count);
+                    let load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
+                    let misses = lines.iter().filter(|&&line| !(load && memory.cached(line ^ salt))).count() as f64;
+                    memory.traffic.l1_hits += f64::from(count) - misses;
+                    let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
+                    let mut done = start + f64::from(count) - 1.0 + machine.global.l1_latency;
+                    if misses > 0.0 {
+                        let cold = if load || matches!(op, Op::Store { .. }) {
+                            memory.lines_from_memory(lines, salt).min(misses)
+                        } else {
+                            0.0
+                        };
+                        done = done.max(memory.request(start, misses * each, cold * each, 0.0));
+                    }
+                    if !matches!(op, Op::Store { .. }) {
+                        ready = ready.max(done);
+                    }
+                }
+                _ => {}
+            }
+        }
+        (ready, why)
+    }
+}

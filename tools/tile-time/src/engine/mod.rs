@@ -1,0 +1,585 @@
+//! The model of time: all blocks that are resident on the multiprocessors of a cluster, instruction by instruction.
+//!
+//! What each warp executes is known (`simulator::Recording`); when is computed here. A warp issues in order, when the registers it
+//! names are there, the unit is free and its part of the multiprocessor has a slot. Work that goes on by itself (copies, products of
+//! groups and in tensor memory) is given its end when it is issued, since engines serve in order; arrivals at barriers are events
+//! of their own. `memory` has the servers behind an access, `asynchronous` the engines, `barriers` what waits for others.
+
+mod asynchronous;
+mod barriers;
+mod memory;
+mod statistics;
+
+use crate::code::Code;
+use crate::cost::Unit;
+use barriers::Bars;
+use machine::Machine;
+use memory::Memory;
+pub(crate) use memory::Traffic;
+use simulator::program::{Op, Program, Space};
+use simulator::{Recording, Stream};
+pub(crate) use statistics::{ENGINES, Engine, Span, Spent, Statistics, WHYS, Why};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// How many clocks the port of shared memory may be behind before who uses it has to wait.
+const PORT_QUEUE: f64 = 128.0;
+
+/// What is run.
+pub(crate) struct Setup<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) program: &'a Program,
+    pub(crate) code: &'a Code,
+    pub(crate) recording: &'a Recording,
+    /// Clusters that are resident at once, and how many run one after the other in each place.
+    pub(crate) resident: usize,
+    pub(crate) rounds: usize,
+    /// Multiprocessors that share caches and memory.
+    pub(crate) active: f64,
+    /// Part of the lines that come from memory, not from the second-level cache.
+    pub(crate) miss: f64,
+    /// Bytes in a second that memory gives, to all multiprocessors.
+    pub(crate) memory: f64,
+    /// Clocks in a second.
+    pub(crate) frequency: f64,
+    pub(crate) timeline: bool,
+    /// As if no access had bank conflicts.
+    pub(crate) perfect_banks: bool,
+}
+
+/// A time with what happens then; the earliest comes first, and of equal ones the one that was entered first.
+struct Entry {
+    time: f64,
+    number: u64,
+    what: Happening,
+}
+
+#[derive(Clone, Copy)]
+enum Happening {
+    /// A warp may be able to issue.
+    Warp(usize),
+    Arrive {
+        block: usize,
+        address: u32,
+        count: u32,
+    },
+    Complete {
+        block: usize,
+        address: u32,
+        bytes: u32,
+    },
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
+    }
+}
+
+/// One of the four parts of a multiprocessor.
+#[derive(Default)]
+struct Part {
+    issue: f64,
+    units: [f64; 7],
+    /// The light half of the multiply-add pipe.
+    light: f64,
+    tensor_memory: f64,
+}
+
+#[derive(Default)]
+struct Multiprocessor {
+    parts: [Part; 4],
+    port: f64,
+    tensor: f64,
+    engine: f64,
+    memory: Memory,
+}
+
+struct Block {
+    multiprocessor: usize,
+    /// The blocks of its cluster.
+    cluster: usize,
+    rank: usize,
+    bars: Bars,
+    warps: usize,
+    /// When the tensor work that was issued is done, and what a commit adds.
+    tensor_end: f64,
+    tensor_commit: f64,
+}
+
+struct Cluster {
+    first_block: usize,
+    place: usize,
+    /// Blocks that have not ended.
+    blocks: usize,
+    arrived: usize,
+    waiting: Vec<usize>,
+    start: f64,
+}
+
+struct Warp<'a> {
+    block: usize,
+    index: usize,
+    stream: &'a Stream,
+    /// The next record, in the order of execution, and the piece of the stream that is reordered now: from, to, first pc.
+    next: usize,
+    piece: (usize, usize, u32),
+    ready: Vec<f64>,
+    producer: Vec<Why>,
+    /// When its last instruction was issued, slots included, why it has not gone on, and until when that is accounted for.
+    free: f64,
+    why: Why,
+    accounted: f64,
+    /// Whether the instruction at `next` waited for others and is released.
+    released: bool,
+    copies: Groups,
+    stores: Groups,
+    products: Groups,
+    tensor_loads: f64,
+    tensor_stores: f64,
+}
+
+/// Groups of asynchronous work: when each is done.
+#[derive(Default)]
+struct Groups {
+    open: f64,
+    /// The sources of stores may be read before.
+    open_read: f64,
+    done: VecDeque<(f64, f64)>,
+}
+
+impl Groups {
+    fn add(&mut self, done: f64, read: f64) {
+        self.open = self.open.max(done);
+        self.open_read = self.open_read.max(read);
+    }
+    fn commit(&mut self) {
+        self.done.push_back((self.open, self.open_read));
+        (self.open, self.open_read) = (0.0, 0.0);
+    }
+    /// When all but the last `left` are done; `None` is all and what is open.
+    fn wait(&self, left: Option<u32>, read: bool) -> f64 {
+        let count = self.done.len().saturating_sub(left.unwrap_or(0) as usize);
+        let all = self.done.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
+        if left.is_none() { all.max(self.open) } else { all }
+    }
+    fn all(&self) -> f64 {
+        self.wait(None, false)
+    }
+    /// Forgets what nobody can wait for any more.
+    fn forget(&mut self, left: Option<u32>) {
+        while self.done.len() > left.unwrap_or(0) as usize {
+            self.done.pop_front();
+        }
+    }
+}
+
+pub(crate) struct Run<'a> {
+    setup: &'a Setup<'a>,
+    now: f64,
+    number: u64,
+    heap: BinaryHeap<Entry>,
+    multiprocessors: Vec<Multiprocessor>,
+    blocks: Vec<Block>,
+    clusters: Vec<Cluster>,
+    warps: Vec<Warp<'a>>,
+    started: usize,
+    statistics: Statistics,
+}
+
+/// Runs the resident clusters, and those that follow in their places, to the end.
+pub(crate) fn run(setup: &Setup) -> Statistics {
+    let ctas = setup.recording.ctas.len();
+    let mut run = Run {
+        setup,
+        now: 0.0,
+        number: 0,
+        heap: BinaryHeap::new(),
+        multiprocessors: (0..ctas).map(|_| Multiprocessor::default()).collect(),
+        blocks: Vec::new(),
+        clusters: Vec::new(),
+        warps: Vec::new(),
+        started: 0,
+        statistics: Statistics::new(setup),
+    };
+    for multiprocessor in &mut run.multiprocessors {
+        multiprocessor.memory = Memory::new(setup);
+    }
+    for place in 0..setup.resident {
+        run.start_cluster(place, place as f64 * 100.0);
+    }
+    while let Some(entry) = run.heap.pop() {
+        run.now = entry.time;
+        match entry.what {
+            Happening::Warp(warp) => run.advance(warp),
+            Happening::Arrive { block, address, count } => run.arrive(block, address, count),
+            Happening::Complete { block, address, bytes } => run.complete(block, address, bytes),
+        }
+    }
+    run.finish()
+}
+
+impl<'a> Run<'a> {
+    fn push(&mut self, time: f64, what: Happening) {
+        self.number += 1;
+        self.heap.push(Entry { time, number: self.number, what });
+    }
+
+    fn start_cluster(&mut self, place: usize, time: f64) {
+        let setup = self.setup;
+        self.started += 1;
+        let first_block = self.blocks.len();
+        let ctas = &setup.recording.ctas;
+        let start = time + setup.machine.launch.start;
+        let number = self.clusters.len();
+        self.clusters.push(Cluster { first_block, place, blocks: ctas.len(), arrived: 0, waiting: Vec::new(), start });
+        for (rank, cta) in ctas.iter().enumerate() {
+            let block = self.blocks.len();
+            self.blocks.push(Block {
+                multiprocessor: rank,
+                cluster: number,
+                rank,
+                bars: Bars::default(),
+                warps: cta.len(),
+                tensor_end: 0.0,
+                tensor_commit: 0.0,
+            });
+            for (index, stream) in cta.iter().enumerate() {
+                let slots = setup.program.slots as usize;
+                self.warps.push(Warp {
+                    block,
+                    index,
+                    stream,
+                    next: 0,
+                    piece: (0, 0, 0),
+                    ready: vec![0.0; slots],
+                    producer: vec![Why::Arithmetic; slots],
+                    free: start,
+                    why: Why::Start,
+                    accounted: start,
+                    released: false,
+                    copies: Groups::default(),
+                    stores: Groups::default(),
+                    products: Groups::default(),
+                    tensor_loads: 0.0,
+                    tensor_stores: 0.0,
+                });
+                self.push(start, Happening::Warp(self.warps.len() - 1));
+            }
+        }
+    }
+
+    /// Lets a warp issue as long as nothing else comes first.
+    fn advance(&mut self, warp: usize) {
+        loop {
+            if self.warps[warp].next >= self.warps[warp].stream.records.len() {
+                return self.end_of(warp);
+            }
+            let record = self.record(warp);
+            if self.rename(warp, record) {
+                self.warps[warp].next += 1;
+                continue;
+            }
+            let Some(time) = self.ready_at(warp, record) else { return };
+            if time > self.now {
+                let later = self.heap.peek().is_some_and(|entry| entry.time < time);
+                if later {
+                    self.push(time, Happening::Warp(warp));
+                    return;
+                }
+                self.now = time;
+            }
+            if !self.issue(warp, record) {
+                return;
+            }
+            self.warps[warp].next += 1;
+            self.warps[warp].released = false;
+        }
+    }
+
+    /// The record to be issued next: blocks are reordered as the assembler would.
+    fn record(&mut self, warp: usize) -> usize {
+        let setup = self.setup;
+        let warp = &mut self.warps[warp];
+        let next = warp.next;
+        if next >= warp.piece.1 {
+            let records = &warp.stream.records;
+            let first = records[next].pc;
+            let at = setup.code.blocks.binary_search(&first);
+            let end = at.ok().and_then(|at| setup.code.blocks.get(at + 1)).copied().unwrap_or(first + 1);
+            let length = (end - first) as usize;
+            let whole =
+                at.is_ok() && (0..length).all(|offset| records.get(next + offset).is_some_and(|r| r.pc == first + offset as u32));
+            warp.piece = if whole { (next, next + length, first) } else { (next, next + 1, u32::MAX) };
+        }
+        let (start, _, first) = warp.piece;
+        match first {
+            u32::MAX => next,
+            first => start + (setup.code.order[first as usize + next - start] - first) as usize,
+        }
+    }
+
+    /// What the assembler folds away only gives its operands another name.
+    fn rename(&mut self, index: usize, record: usize) -> bool {
+        let warp = &mut self.warps[index];
+        let pc = warp.stream.records[record].pc as usize;
+        if !self.setup.code.folded[pc] {
+            return false;
+        }
+        let (reads, writes) = &self.setup.code.operands[pc];
+        let from = reads.iter().map(|&slot| (warp.ready[slot as usize], warp.producer[slot as usize]));
+        let (ready, producer) = from.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, Why::Arithmetic));
+        for &slot in writes.iter() {
+            (warp.ready[slot as usize], warp.producer[slot as usize]) = (ready, producer);
+        }
+        true
+    }
+
+    /// When the instruction can be issued as things stand; `None` when that is for others to say. Notes what it waits for.
+    fn ready_at(&mut self, index: usize, record: usize) -> Option<f64> {
+        let setup = self.setup;
+        let warp = &self.warps[index];
+        let pc = warp.stream.records[record].pc as usize;
+        let (reads, writes) = &setup.code.operands[pc];
+        let (mut time, mut why) = (warp.free, warp.why);
+        for &slot in reads.iter().chain(writes.iter()) {
+            if warp.ready[slot as usize] > time {
+                (time, why) = (warp.ready[slot as usize], warp.producer[slot as usize]);
+            }
+        }
+        let op = &setup.program.code[pc].op;
+        let mut later = |at: f64, reason: Why| {
+            if at > time {
+                (time, why) = (at, reason);
+            }
+        };
+        let multiprocessor = &self.multiprocessors[self.blocks[warp.block].multiprocessor];
+        let part = &multiprocessor.parts[warp.index % 4];
+        match op {
+            Op::CopyWait { left } => later(warp.copies.wait(*left, false), Why::Copies),
+            Op::BulkWait { left, read } => later(warp.stores.wait(Some(*left), *read), Why::Stores),
+            Op::WgmmaWait { left } => later(warp.products.wait(Some(*left), false), Why::Products),
+            Op::TensorWait { loads: true } => later(warp.tensor_loads, Why::TensorLoad),
+            Op::TensorWait { loads: false } => later(warp.tensor_stores, Why::TensorLoad),
+            Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
+                later(multiprocessor.port - PORT_QUEUE, Why::Port);
+                later(multiprocessor.memory.backlog(), Why::Memory);
+            }
+            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => {
+                later(multiprocessor.port - PORT_QUEUE, Why::Port)
+            }
+            Op::CopyAsync { .. } => {
+                later(multiprocessor.port - PORT_QUEUE, Why::Port);
+                later(multiprocessor.memory.backlog(), Why::Memory);
+            }
+            _ => {}
+        }
+        let cost = &setup.code.costs[pc];
+        for &(unit, _) in &cost.uses {
+            let free = match unit {
+                Unit::Fma => part.units[Unit::Heavy as usize].min(part.light),
+                unit => part.units[unit as usize],
+            };
+            later(free, if unit == Unit::Tensor { Why::TensorUnit } else { Why::Unit });
+        }
+        if cost.slots > 0.0 {
+            later(part.issue, Why::Slot);
+        }
+        if time > self.now {
+            self.account(index, pc as u32, why, time);
+        }
+        Some(time.max(self.now))
+    }
+
+    /// Notes what a warp waits for from where it is accounted for to a time.
+    fn account(&mut self, index: usize, pc: u32, why: Why, until: f64) {
+        let warp = &mut self.warps[index];
+        if until > warp.accounted {
+            self.statistics.wait(warp.block, warp.index, pc, why, warp.accounted, until);
+            warp.accounted = until;
+        }
+    }
+
+    /// Issues an instruction now; says whether the warp goes on.
+    fn issue(&mut self, index: usize, record: usize) -> bool {
+        let setup = self.setup;
+        let now = self.now;
+        let pc = self.warps[index].stream.records[record].pc;
+        let op = &setup.program.code[pc as usize].op;
+        if !self.warps[index].released && !self.meet(index, record, op) {
+            return false;
+        }
+        let cost = &setup.code.costs[pc as usize];
+        let warp = &mut self.warps[index];
+        self.statistics.issued(warp.index, pc, cost.slots);
+        let multiprocessor = &mut self.multiprocessors[self.blocks[warp.block].multiprocessor];
+        let part = &mut multiprocessor.parts[warp.index % 4];
+        part.issue = part.issue.max(now) + cost.slots;
+        for &(unit, clocks) in &cost.uses {
+            // A pipe of both halves: whichever is free first, at twice the interval of the two.
+            if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
+                let heavy = &mut part.units[Unit::Heavy as usize];
+                let half = if part.light <= *heavy { &mut part.light } else { heavy };
+                *half = half.max(now) + 2.0 * clocks;
+            } else {
+                let unit = if unit == Unit::Fma { Unit::Heavy } else { unit };
+                let free = &mut part.units[unit as usize];
+                *free = free.max(now) + clocks;
+                if setup.machine.rate.f32 <= 64.0 && unit == Unit::Heavy {
+                    part.light = *free;
+                }
+            }
+            self.statistics.unit(unit, clocks);
+        }
+        warp.free = now + cost.slots;
+        warp.why = Why::Slot;
+        warp.accounted = warp.free;
+        let (ready, producer) = self.effect(index, record, op, now + cost.latency);
+        let warp = &mut self.warps[index];
+        let following = warp.stream.records.get(record + 1).map(|next| next.pc);
+        if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && following.is_some_and(|next| next != pc + 1) {
+            warp.free += setup.machine.latency.branch;
+            warp.why = Why::Branch;
+        }
+        for &slot in setup.code.operands[pc as usize].1.iter() {
+            (warp.ready[slot as usize], warp.producer[slot as usize]) = (ready, producer);
+        }
+        true
+    }
+
+    /// What an instruction does beyond its units; when its result is there, and what kind of wait that is.
+    fn effect(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, Why) {
+        let setup = self.setup;
+        let machine = setup.machine;
+        let now = self.now;
+        let stream = self.warps[index].stream;
+        let events = stream.events_of(record);
+        match op {
+            Op::Load { .. } | Op::Store { .. } | Op::Atom { .. } | Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => {
+                self.access(index, events, op, ready)
+            }
+            Op::Shuffle { .. } => {
+                let multiprocessor = &mut self.multiprocessors[self.blocks[self.warps[index].block].multiprocessor];
+                multiprocessor.port = multiprocessor.port.max(now) + 1.0;
+                self.statistics.engine(Engine::Port, 1.0);
+                (ready, Why::Shared)
+            }
+            Op::Mma(_) => (ready, Why::Product),
+            Op::CopyAsync { .. } | Op::CopyCommit | Op::CopyArrive { .. } | Op::Bulk(_) | Op::BulkCommit => {
+                self.copy(index, events, op);
+                (ready, Why::Arithmetic)
+            }
+            Op::CopyWait { left } => {
+                self.warps[index].copies.forget(*left);
+                (ready, Why::Copies)
+            }
+            Op::BulkWait { left, read } => {
+                if !read {
+                    self.warps[index].stores.forget(Some(*left));
+                }
+                (ready, Why::Stores)
+            }
+            Op::WgmmaWait { left } => {
+                self.warps[index].products.forget(Some(*left));
+                (ready, Why::Products)
+            }
+            Op::Wgmma(_)
+            | Op::WgmmaCommit
+            | Op::TensorProduct(_)
+            | Op::TensorCommit { .. }
+            | Op::TensorCopy { .. }
+            | Op::TensorLoad { .. }
+            | Op::TensorStore { .. }
+            | Op::TensorAllocate { .. }
+            | Op::TensorWait { .. } => self.tensor(index, events, op, ready),
+            Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.mbarrier(index, events, ready),
+            Op::Nothing | Op::ProxyFence => {
+                let name = &setup.program.names[setup.program.code[stream.records[record].pc as usize].name as usize];
+                let extra = match name.split('.').next() {
+                    Some("setmaxnreg") => machine.sync.set_registers,
+                    Some("fence") if name.contains("proxy") => machine.sync.fence_proxy,
+                    Some("fence" | "membar") if name.contains("gpu") || name.contains("sys") || name.contains(".gl") => {
+                        machine.sync.fence_device
+                    }
+                    Some("fence" | "membar") if name.contains("cluster") && !name.contains("mbarrier_init") => {
+                        machine.sync.fence_block
+                    }
+                    Some("fence" | "membar") => machine.sync.fence_block,
+                    _ => 0.0,
+                };
+                self.warps[index].free += extra;
+                if extra > 0.0 {
+                    self.warps[index].why = Why::Fence;
+                }
+                (ready, Why::Arithmetic)
+            }
+            Op::Exit => (ready, Why::Arithmetic),
+            Op::Lane { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
+                let pc = stream.records[record].pc as usize;
+                let special = setup.code.costs[pc].uses.iter().any(|(unit, _)| *unit == Unit::Special);
+                (ready, if special { Why::Special } else { Why::Arithmetic })
+            }
+            _ => (ready, Why::Arithmetic),
+        }
+    }
+
+    fn end_of(&mut self, warp: usize) {
+        let block = self.warps[warp].block;
+        self.warps[warp].ready = Vec::new();
+        self.warps[warp].producer = Vec::new();
+        let end = self.warps[warp].free.max(self.now);
+        self.statistics.end_of_warp(end);
+        self.blocks[block].warps -= 1;
+        self.warp_left(block);
+        if self.blocks[block].warps > 0 {
+            return;
+        }
+        let cluster = self.blocks[block].cluster;
+        self.clusters[cluster].blocks -= 1;
+        if self.clusters[cluster].blocks > 0 {
+            return;
+        }
+        let (start, place) = (self.clusters[cluster].start, self.clusters[cluster].place);
+        self.statistics.blocks.push((start, end));
+        if self.started < self.setup.resident * self.setup.rounds {
+            self.start_cluster(place, end + self.setup.machine.launch.next - self.setup.machine.launch.start);
+        }
+    }
+
+    fn finish(mut self) -> Statistics {
+        let stuck: Vec<u32> = self
+            .warps
+            .iter()
+            .filter(|warp| warp.next < warp.stream.records.len())
+            .map(|warp| self.setup.program.code[warp.stream.records[warp.next].pc as usize].line)
+            .collect();
+        self.statistics.stuck = stuck;
+        self.statistics.traffic = self.multiprocessors.iter().map(|m| m.memory.traffic).collect();
+        self.statistics
+    }
+
+    /// Notes a piece of an engine's timeline.
+    fn span(&mut self, engine: Engine, block: usize, start: f64, end: f64, pc: u32) {
+        if self.setup.timeline {
+            self.statistics.spans.push(Span { engine: Some(engine), block, warp: 0, why: Why::Slot, start, end, pc });
+        }
+    }
+    fn pc(&self, index: usize) -> u32 {
+        let warp = &self.warps[index];
+        warp.stream.records[warp.next.min(warp.stream.records.len() - 1)].pc
+    }
+    fn block_of(&self, block: usize, rank: u8) -> usize {
+        self.clusters[self.blocks[block].cluster].first_block + usize::from(rank)
+    }
+}

@@ -1,0 +1,172 @@
+//! What a run noted: where each warp's time went, how busy each unit was, and, when asked for, a timeline.
+
+use super::Setup;
+use super::memory::Traffic;
+use crate::cost::{UNITS, Unit};
+
+/// Why a warp did not issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// Another warp of its part issued.
+    Slot,
+    Arithmetic,
+    Special,
+    Shared,
+    Global,
+    Product,
+    TensorLoad,
+    Unit,
+    Port,
+    TensorUnit,
+    Memory,
+    Mbarrier,
+    Barrier,
+    Copies,
+    Stores,
+    Products,
+    Branch,
+    Fence,
+    Start,
+}
+
+pub(crate) const WHYS: [(Why, &str); 19] = [
+    (Why::Slot, "its turn to issue"),
+    (Why::Arithmetic, "results of arithmetic"),
+    (Why::Special, "results of special functions"),
+    (Why::Shared, "loads from shared memory"),
+    (Why::Global, "loads from global memory"),
+    (Why::Product, "results of products"),
+    (Why::TensorLoad, "loads from tensor memory"),
+    (Why::Unit, "an arithmetic pipe"),
+    (Why::Port, "the port of shared memory"),
+    (Why::TensorUnit, "the tensor unit"),
+    (Why::Memory, "memory that is behind"),
+    (Why::Mbarrier, "mbarriers"),
+    (Why::Barrier, "barriers"),
+    (Why::Copies, "cp.async copies"),
+    (Why::Stores, "the copy engine's stores"),
+    (Why::Products, "products of the warp group"),
+    (Why::Branch, "branches"),
+    (Why::Fence, "fences"),
+    (Why::Start, "the start"),
+];
+
+impl Why {
+    pub(crate) fn name(self) -> &'static str {
+        WHYS[self as usize].1
+    }
+}
+
+/// Units that the warps of a multiprocessor share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Engine {
+    Port,
+    Copy,
+    /// Products in tensor memory, or of a warp group.
+    Tensor,
+    TensorMemory,
+    /// What products read of shared memory.
+    Operands,
+}
+
+pub(crate) const ENGINES: [(Engine, &str); 5] = [
+    (Engine::Port, "shared memory port"),
+    (Engine::Copy, "copy engine"),
+    (Engine::Tensor, "tensor memory products"),
+    (Engine::TensorMemory, "tensor memory port"),
+    (Engine::Operands, "operands from shared memory"),
+];
+
+/// A piece of a timeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// An engine's, or a warp's.
+    pub(crate) engine: Option<Engine>,
+    pub(crate) block: usize,
+    pub(crate) warp: usize,
+    pub(crate) why: Why,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) pc: u32,
+}
+
+/// The time of an instruction of a warp: clocks of issue, and of each kind of wait before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) count: u64,
+    pub(crate) issue: f64,
+    pub(crate) waits: [f32; WHYS.len()],
+}
+
+pub(crate) struct Statistics {
+    /// Start and end of each cluster, in the order in which they ended.
+    pub(crate) blocks: Vec<(f64, f64)>,
+    /// By number of the warp in its block, and instruction.
+    pub(crate) spent: Vec<Vec<Spent>>,
+    pub(crate) units: [f64; UNITS.len()],
+    pub(crate) engines: [f64; ENGINES.len()],
+    pub(crate) slots: f64,
+    pub(crate) end: f64,
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) spans: Vec<Span>,
+    /// Ends of phases: when, of which block, address and number.
+    pub(crate) phases: Vec<(f64, usize, u32, u32)>,
+    /// Lines of warps that never went on: a fault of the model.
+    pub(crate) stuck: Vec<u32>,
+    timeline: bool,
+    code: usize,
+}
+
+impl Statistics {
+    pub(super) fn new(setup: &Setup) -> Statistics {
+        Statistics {
+            blocks: Vec::new(),
+            spent: Vec::new(),
+            units: [0.0; UNITS.len()],
+            engines: [0.0; ENGINES.len()],
+            slots: 0.0,
+            end: 0.0,
+            traffic: Vec::new(),
+            spans: Vec::new(),
+            phases: Vec::new(),
+            stuck: Vec::new(),
+            timeline: setup.timeline,
+            code: setup.program.code.len(),
+        }
+    }
+    fn spent(&mut self, warp: usize, pc: u32) -> &mut Spent {
+        if self.spent.len() <= warp {
+            self.spent.resize_with(warp + 1, Vec::new);
+        }
+        if self.spent[warp].is_empty() {
+            self.spent[warp] = vec![Spent::default(); self.code];
+        }
+        &mut self.spent[warp][pc as usize]
+    }
+    pub(super) fn issued(&mut self, warp: usize, pc: u32, slots: f64) {
+        let spent = self.spent(warp, pc);
+        spent.count += 1;
+        spent.issue += slots;
+        self.slots += slots;
+    }
+    pub(super) fn wait(&mut self, block: usize, warp: usize, pc: u32, why: Why, start: f64, end: f64) {
+        self.spent(warp, pc).waits[why as usize] += (end - start) as f32;
+        if self.timeline && end - start >= 8.0 {
+            self.spans.push(Span { engine: None, block, warp, why, start, end, pc });
+        }
+    }
+    pub(super) fn unit(&mut self, unit: Unit, clocks: f64) {
+        self.units[unit as usize] += clocks;
+    }
+    pub(super) fn engine(&mut self, engine: Engine, clocks: f64) {
+        self.engines[engine as usize] += clocks;
+    }
+    pub(super) fn phase(&mut self, time: f64, block: usize, address: u32, number: u32) {
+        if self.timeline {
+            self.phases.push((time, block, address, number));
+        }
+    }
+    pub(super) fn end_of_warp(&mut self, end: f64) {
+        self.end = self.end.max(end);
+    }
+}

@@ -1,0 +1,156 @@
+//! From the blocks of one multiprocessor to the whole launch: how many fit, how many waves there are, what a wave takes.
+
+use crate::engine::{self, Setup, Statistics};
+use crate::sample::{Sample, length};
+use machine::Machine;
+
+/// Clocks that several rounds of blocks take together before one more tells nothing new.
+const STEADY: f64 = 40_000.0;
+const ROUNDS: f64 = 12.0;
+/// Records that one run of the engine takes at most.
+const RECORDS: f64 = 6e6;
+/// Bytes of shared memory that the system keeps of each block.
+const SYSTEM: f64 = 1024.0;
+
+pub(crate) struct Prediction {
+    pub(crate) cycles: f64,
+    /// Clocks of one block, and of a wave when several follow each other.
+    pub(crate) block: f64,
+    pub(crate) wave: f64,
+    pub(crate) waves: f64,
+    pub(crate) resident: usize,
+    pub(crate) limited_by: &'static str,
+    pub(crate) active: f64,
+    pub(crate) miss: f64,
+    /// Bytes that the grid takes from the second-level cache and from memory.
+    pub(crate) l2_bytes: f64,
+    pub(crate) memory_bytes: f64,
+    pub(crate) statistics: Statistics,
+    /// Clocks over which, and multiprocessors on which, the statistics were taken.
+    pub(crate) span: f64,
+    pub(crate) multiprocessors: f64,
+    pub(crate) rounds: usize,
+}
+
+/// How many clusters a multiprocessor (or as many of them as a cluster has blocks) holds, and what sets the limit.
+fn residency(sample: &Sample, machine: &Machine) -> (usize, &'static str) {
+    let chip = &machine.chip;
+    let program = &sample.program;
+    let warps = f64::from(program.threads.div_ceil(32));
+    let shared = f64::from(program.shared_bytes);
+    let registers = (f64::from(sample.registers) / 8.0).ceil() * 8.0;
+    let limits = [
+        (chip.blocks, "the number of blocks"),
+        ((chip.warps / warps).floor(), "the number of warps"),
+        ((chip.shared * 1024.0 / (shared.max(SYSTEM))).floor(), "shared memory"),
+        ((chip.registers / 32.0 / registers / warps).floor(), "registers"),
+    ];
+    let (count, why) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
+    ((count as usize).max(1), why)
+}
+
+pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Prediction {
+    let chip = &machine.chip;
+    let size = f64::from(sample.program.cluster.iter().product::<u32>());
+    let groups = (chip.multiprocessors / size).floor().max(1.0);
+    let clusters = sample.clusters as f64;
+    let (fits, limited_by) = residency(sample, machine);
+    let resident = fits.min((clusters / groups).ceil() as usize).max(1);
+    let active = chip.multiprocessors.min(clusters * size);
+    let miss = miss(sample, machine, clusters);
+    // Turning between reading and writing costs most when there is as much of both.
+    let written = sample.written / (sample.read * miss + sample.written).max(1.0);
+    let turning = (2.0 * written.min(1.0 - written)).powi(2);
+    let efficiency = machine.global.read * (1.0 - (1.0 - machine.global.mixed) * turning);
+    let run = |resident: usize, rounds: usize| {
+        let setup = Setup {
+            machine,
+            program: &sample.program,
+            code: &sample.code,
+            recording: &sample.recording,
+            resident,
+            rounds,
+            active,
+            miss,
+            memory: chip.memory * 1e9 * efficiency,
+            frequency: chip.clock * 1e6,
+            timeline,
+            perfect_banks: false,
+        };
+        engine::run(&setup)
+    };
+    let places = groups * fits as f64;
+    let waves = clusters / places;
+    let mut statistics = run(resident, 1);
+    let first = statistics.end;
+    let (mut wave, mut rounds) = (first, 1);
+    let records = length(&sample.recording) as f64 * resident as f64;
+    let wanted = waves.ceil().min(ROUNDS).min((STEADY / first).ceil() + 1.0).min((RECORDS / records).floor());
+    if wanted >= 2.0 {
+        rounds = wanted as usize;
+        statistics = run(resident, rounds);
+        wave = (statistics.end - first) / (rounds - 1) as f64;
+    }
+    if waves > 1.0 && sample.longest > 1.05 {
+        // Blocks of different length: places are filled as they become free, and at the end some wait for the longest.
+        let cycles = (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first;
+        return prediction(sample, statistics, cycles, waves, wave, resident, limited_by, active, miss, rounds);
+    }
+    let full = waves.floor().max(1.0);
+    let rest = (clusters - full * places).max(0.0);
+    let mut cycles = first + (full - 1.0) * wave;
+    if rest > 0.0 {
+        let last = (rest / groups).ceil() as usize;
+        let part = rest / places;
+        cycles += match (waves > ROUNDS, last < resident) {
+            // Blocks of a long row of waves do not end together.
+            (true, _) => wave * part,
+            (false, true) => run(last, 1).end.min(wave),
+            (false, false) => wave,
+        };
+    }
+    prediction(sample, statistics, cycles, waves, wave, resident, limited_by, active, miss, rounds)
+}
+
+fn prediction(
+    sample: &Sample,
+    statistics: Statistics,
+    cycles: f64,
+    waves: f64,
+    wave: f64,
+    resident: usize,
+    limited_by: &'static str,
+    active: f64,
+    miss: f64,
+    rounds: usize,
+) -> Prediction {
+    let clusters = sample.clusters as f64;
+    let span = statistics.end;
+    let runs = (statistics.blocks.len() as f64).max(1.0);
+    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters;
+    Prediction {
+        cycles,
+        block: statistics.blocks.iter().map(|(start, end)| end - start).sum::<f64>() / runs,
+        wave,
+        waves,
+        resident,
+        limited_by,
+        active,
+        miss,
+        l2_bytes: sum(|traffic| traffic.l2),
+        memory_bytes: sum(|traffic| traffic.memory),
+        multiprocessors: statistics.traffic.len() as f64,
+        statistics,
+        span,
+        rounds,
+    }
+}
+
+/// The part of what is read that comes from memory. Blocks of a wave share lines; when all of the data fits in the cache, so do
+/// waves.
+fn miss(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
+    let asked = sample.read * clusters;
+    let fits = sample.buffers <= 0.8 * machine.chip.l2 * 1e6;
+    let least = (sample.buffers - sample.written * clusters).max(0.0) / asked.max(1.0);
+    if fits { sample.distinct.min(least) } else { sample.distinct }
+}

@@ -1,0 +1,183 @@
+//! The order of instructions as an assembler would have it: within a basic block, what is on the longest path first.
+//!
+//! PTX is written without regard to latency; the assembler moves loads up and puts products between other work. Each block is list
+//! scheduled for one warp with the latencies of the machine. Barriers, waits, fences and copies keep their order and nothing that
+//! touches memory passes them; loads pass each other, stores pass nothing that touches the same kind of memory.
+
+use crate::code::Code;
+use crate::cost::{UNITS, Unit};
+use simulator::program::{Op, Program, Space};
+use std::collections::BTreeMap;
+
+/// How far an instruction may come before ones that were written earlier.
+const WINDOW: usize = 128;
+
+/// What an instruction must not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Load,
+    Store,
+    /// Ordered with everything that touches memory.
+    Fence,
+    /// Ordered among its like only: products of warp groups and what belongs to them.
+    End,
+}
+
+fn kind(op: &Op) -> Kind {
+    match op {
+        Op::Load { space: Space::Param, .. } => Kind::Plain,
+        Op::Load { .. } | Op::LoadMatrix { .. } => Kind::Load,
+        Op::Store { .. } | Op::StoreMatrix { .. } => Kind::Store,
+        Op::Branch { .. } | Op::BranchIndirect { .. } | Op::Exit | Op::Trap => Kind::End,
+        Op::Lane { .. }
+        | Op::Move { .. }
+        | Op::Select { .. }
+        | Op::Pack { .. }
+        | Op::Unpack { .. }
+        | Op::Mma(_)
+        | Op::Shuffle { .. }
+        | Op::Vote { .. }
+        | Op::Reduce { .. }
+        | Op::MoveMatrix { .. }
+        | Op::MapToCta { .. }
+        | Op::CtaRank { .. }
+        | Op::ActiveMask { .. } => Kind::Plain,
+        Op::Nothing => Kind::Plain,
+        _ => Kind::Fence,
+    }
+}
+
+/// For each instruction, its place in the order of its block: `order[pc]` is the pc that is issued at that place.
+pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
+    for window in code.blocks.windows(2) {
+        let block = window[0] as usize..window[1] as usize;
+        if block.len() > 2 {
+            schedule(program, code, block.clone(), &mut order[block]);
+        }
+    }
+    order
+}
+
+struct Node {
+    successors: Vec<(usize, f64)>,
+    waits_for: usize,
+    height: f64,
+    ready: f64,
+}
+
+fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order: &mut [u32]) {
+    let count = block.len();
+    let mut nodes: Vec<Node> = (0..count).map(|_| Node { successors: Vec::new(), waits_for: 0, height: 0.0, ready: 0.0 }).collect();
+    edges(program, code, block.clone(), &mut nodes);
+    for index in (0..count).rev() {
+        let longest = nodes[index].successors.iter().map(|&(to, latency)| nodes[to].height + latency).fold(0.0, f64::max);
+        nodes[index].height = longest.max(code.costs[block.start + index].slots);
+    }
+    let mut waiting: Vec<usize> = (0..count).filter(|&index| nodes[index].waits_for == 0).collect();
+    let (mut clock, mut first, mut done) = (0.0f64, 0, vec![false; count]);
+    let mut units = [0.0f64; UNITS.len()];
+    for place in order.iter_mut() {
+        while first < count && done[first] {
+            first += 1;
+        }
+        // Of those that could be issued now the most urgent one; when there is none, the one that can be first.
+        let best = (0..waiting.len()).filter(|&at| waiting[at] < first + WINDOW).max_by(|&a, &b| {
+            let key = |at: usize| {
+                let node = &nodes[waiting[at]];
+                let uses = &code.costs[block.start + waiting[at]].uses;
+                let unit = uses.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
+                (-(unit - clock).max(0.0), node.height)
+            };
+            let (a_key, b_key) = (key(a), key(b));
+            a_key.0.total_cmp(&b_key.0).then(a_key.1.total_cmp(&b_key.1)).then(waiting[b].cmp(&waiting[a]))
+        });
+        let Some(best) = best else { return };
+        let index = waiting.swap_remove(best);
+        done[index] = true;
+        *place = (block.start + index) as u32;
+        let slots = code.costs[block.start + index].slots;
+        let cost = &code.costs[block.start + index];
+        let start = cost.uses.iter().map(|(unit, _)| units[*unit as usize]).fold(clock.max(nodes[index].ready), f64::max);
+        for (unit, clocks) in &cost.uses {
+            // The port of shared memory serves four warps at a time.
+            let clocks = if *unit == Unit::Memory { 4.0 * width(&program.code[block.start + index].op) } else { *clocks };
+            units[*unit as usize] = start + clocks;
+        }
+        clock = start + slots;
+        for (to, latency) in std::mem::take(&mut nodes[index].successors) {
+            let next = &mut nodes[to];
+            next.ready = next.ready.max(start + latency);
+            next.waits_for -= 1;
+            if next.waits_for == 0 {
+                waiting.push(to);
+            }
+        }
+    }
+}
+
+/// Passes over the banks of shared memory that an access takes at least.
+fn width(op: &Op) -> f64 {
+    match op {
+        Op::LoadMatrix { dst, .. } => dst.len() as f64,
+        Op::StoreMatrix { src, .. } => src.len() as f64,
+        Op::Load { dst, element, .. } => (element.bytes * dst.len() as u32).div_ceil(4).into(),
+        Op::Store { src, bytes, .. } => (bytes * src.len() as u32).div_ceil(4).into(),
+        Op::CopyAsync { bytes, .. } => bytes.div_ceil(4).into(),
+        _ => 1.0,
+    }
+}
+
+fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &mut [Node]) {
+    let mut writer: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut readers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let (mut fence, mut last_store, mut loads): (Option<usize>, Option<usize>, Vec<usize>) = (None, None, Vec::new());
+    let mut memory: Vec<usize> = Vec::new();
+    let add = |nodes: &mut [Node], from: usize, to: usize, latency: f64| {
+        if from != to {
+            nodes[from].successors.push((to, latency));
+            nodes[to].waits_for += 1;
+        }
+    };
+    for index in 0..nodes.len() {
+        let pc = block.start + index;
+        let (reads, writes) = &code.operands[pc];
+        for slot in reads.iter() {
+            if let Some(&from) = writer.get(slot) {
+                add(nodes, from, index, code.estimate[block.start + from]);
+            }
+        }
+        for slot in writes.iter() {
+            if let Some(&from) = writer.get(slot) {
+                add(nodes, from, index, 1.0);
+            }
+            for from in readers.remove(slot).unwrap_or_default() {
+                add(nodes, from, index, 0.0);
+            }
+            writer.insert(*slot, index);
+        }
+        for slot in reads.iter() {
+            readers.entry(*slot).or_default().push(index);
+        }
+        match kind(&program.code[pc].op) {
+            Kind::Plain => {}
+            Kind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
+            Kind::Load => {
+                fence.into_iter().chain(last_store).for_each(|from| add(nodes, from, index, 0.0));
+                loads.push(index);
+                memory.push(index);
+            }
+            Kind::Store => {
+                fence.into_iter().chain(last_store).chain(loads.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
+                last_store = Some(index);
+                memory.push(index);
+            }
+            Kind::Fence => {
+                fence.into_iter().chain(memory.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
+                (fence, last_store) = (Some(index), None);
+                loads.clear();
+            }
+        }
+    }
+}

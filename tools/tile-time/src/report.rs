@@ -1,0 +1,326 @@
+//! What is said: to people as text, to programs as JSON.
+
+use crate::cost::UNITS;
+use crate::engine::{ENGINES, Engine, Spent, WHYS};
+use crate::grid::Prediction;
+use crate::sample::Sample;
+use machine::Machine;
+use serde::Serialize;
+use std::fmt::Write;
+
+#[derive(Serialize)]
+pub(crate) struct Report {
+    kernel: String,
+    gpu: String,
+    /// Of the whole grid, without what a launch takes.
+    cycles: f64,
+    seconds: f64,
+    launch_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tflops: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gigabytes_per_second: Option<f64>,
+    block_cycles: f64,
+    wave_cycles: f64,
+    waves: f64,
+    resident_blocks: usize,
+    limited_by: &'static str,
+    registers: u32,
+    registers_estimated: bool,
+    /// Whether the sample blocks were executed to their end.
+    complete: bool,
+    sampled_instructions: u64,
+    memory_bytes: f64,
+    l2_bytes: f64,
+    /// Part of the lines asked for that come from memory.
+    misses: f64,
+    /// Part of the time that each unit is busy.
+    busy: Vec<Busy>,
+    agents: Vec<Agent>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stuck_lines: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct Busy {
+    unit: &'static str,
+    part: f64,
+}
+
+/// Warps that do the same.
+#[derive(Serialize)]
+struct Agent {
+    warps: String,
+    what: String,
+    instructions: u64,
+    waits: Vec<Wait>,
+    loops: Vec<LoopTime>,
+}
+
+#[derive(Serialize)]
+struct Wait {
+    #[serde(rename = "for")]
+    reason: &'static str,
+    part: f64,
+    /// The lines of the PTX that wait longest for it.
+    lines: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct LoopTime {
+    label: String,
+    first_line: u32,
+    last_line: u32,
+    rounds: u64,
+    cycles_of_round: f64,
+    part: f64,
+    waits: Vec<Wait>,
+}
+
+impl Report {
+    pub(crate) fn new(sample: &Sample, machine: &Machine, prediction: &Prediction) -> Report {
+        let seconds = prediction.cycles / (machine.chip.clock * 1e6);
+        let work = sample.work.as_ref();
+        Report {
+            kernel: sample.program.entry.clone(),
+            gpu: machine.name.clone(),
+            cycles: prediction.cycles,
+            seconds,
+            launch_seconds: machine.launch.fixed * 1e-6,
+            tflops: work.filter(|work| work.flops > 0.0).map(|work| work.flops / seconds / 1e12),
+            gigabytes_per_second: work.map(|work| work.bytes / seconds / 1e9),
+            block_cycles: prediction.block,
+            wave_cycles: prediction.wave,
+            waves: prediction.waves,
+            resident_blocks: prediction.resident,
+            limited_by: prediction.limited_by,
+            registers: sample.registers,
+            registers_estimated: !sample.registers_known,
+            complete: sample.complete,
+            sampled_instructions: sample.instructions,
+            memory_bytes: prediction.memory_bytes,
+            l2_bytes: prediction.l2_bytes,
+            misses: prediction.miss,
+            busy: busy(machine, prediction),
+            agents: agents(sample, prediction),
+            stuck_lines: prediction.statistics.stuck.clone(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report can be written") + "\n"
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("a string can be written to");
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "{} on {}", self.kernel, self.gpu)?;
+        writeln!(text, "  {:.0} clocks, {}", self.cycles, time(self.seconds))?;
+        if let Some(tflops) = self.tflops {
+            write!(text, "  {tflops:.1} TFLOP/s")?;
+        }
+        if let Some(rate) = self.gigabytes_per_second {
+            write!(text, "  {rate:.0} GB/s of the traffic that cannot be less")?;
+        }
+        writeln!(text)?;
+        let registers = if self.registers_estimated { " (estimated)" } else { "" };
+        writeln!(
+            text,
+            "  a block takes {:.0} clocks; {} resident, limited by {}; {:.2} waves; {} registers{registers}",
+            self.block_cycles, self.resident_blocks, self.limited_by, self.waves, self.registers
+        )?;
+        writeln!(
+            text,
+            "  from memory {:.3} GB, from the second-level cache {:.3} GB; {:.0} % of lines come from memory",
+            self.memory_bytes / 1e9,
+            self.l2_bytes / 1e9,
+            100.0 * self.misses
+        )?;
+        if !self.complete {
+            writeln!(text, "  a sample block was cut off: the time is of its beginning only")?;
+        }
+        writeln!(text, "busy")?;
+        for busy in self.busy.iter().filter(|busy| busy.part >= 0.005) {
+            writeln!(text, "  {:5.1} %  {}", 100.0 * busy.part, busy.unit)?;
+        }
+        for agent in &self.agents {
+            writeln!(text, "warps {}: {}", agent.warps, agent.what)?;
+            waits(text, "  ", &agent.waits)?;
+            for l in &agent.loops {
+                writeln!(
+                    text,
+                    "  loop {} (lines {} to {}): {:.0} % of the time, {} rounds of {:.0} clocks",
+                    l.label,
+                    l.first_line,
+                    l.last_line,
+                    100.0 * l.part,
+                    l.rounds,
+                    l.cycles_of_round
+                )?;
+                waits(text, "    ", &l.waits)?;
+            }
+        }
+        if !self.stuck_lines.is_empty() {
+            writeln!(text, "warps that never went on, a fault of the model: lines {:?}", self.stuck_lines)?;
+        }
+        Ok(())
+    }
+}
+
+fn waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
+    for wait in waits {
+        let lines: Vec<String> = wait.lines.iter().map(u32::to_string).collect();
+        let place = if lines.is_empty() { String::new() } else { format!(" (lines {})", lines.join(", ")) };
+        writeln!(text, "{indent}{:5.1} %  {}{place}", 100.0 * wait.part, wait.reason)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn time(seconds: f64) -> String {
+    match seconds {
+        ..1e-3 => format!("{:.2} us", seconds * 1e6),
+        ..1.0 => format!("{:.3} ms", seconds * 1e3),
+        _ => format!("{seconds:.3} s"),
+    }
+}
+
+fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
+    let statistics = &prediction.statistics;
+    let clocks = prediction.span * prediction.multiprocessors;
+    let mut busy = vec![Busy { unit: "issue slots", part: statistics.slots / clocks / 4.0 }];
+    for unit in UNITS {
+        busy.push(Busy { unit: unit.name(), part: statistics.units[unit as usize] / clocks / 4.0 });
+    }
+    for (engine, name) in ENGINES {
+        let parts = if engine == Engine::TensorMemory { 4.0 } else { 1.0 };
+        busy.push(Busy { unit: name, part: statistics.engines[engine as usize] / clocks / parts });
+    }
+    let seconds = prediction.cycles / (machine.chip.clock * 1e6);
+    let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active);
+    busy.push(Busy { unit: "second-level cache", part: prediction.l2_bytes / prediction.cycles / l2 });
+    busy.push(Busy { unit: "memory", part: prediction.memory_bytes / seconds / (machine.chip.memory * 1e9) });
+    busy
+}
+
+/// Warps whose instructions are the same but for a few, by number.
+fn agents(sample: &Sample, prediction: &Prediction) -> Vec<Agent> {
+    let spent = &prediction.statistics.spent;
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let hot = |warp: usize| -> Vec<bool> {
+        let most = spent[warp].iter().map(|spent| spent.count).max().unwrap_or(0);
+        spent[warp].iter().map(|spent| most > 0 && spent.count * 2 >= most).collect()
+    };
+    for warp in (0..spent.len()).filter(|&warp| !spent[warp].is_empty()) {
+        let mine = hot(warp);
+        match groups.iter_mut().find(|group| hot(group[0]) == mine) {
+            Some(group) => group.push(warp),
+            None => groups.push(vec![warp]),
+        }
+    }
+    groups.iter().map(|group| agent(sample, prediction, group)).collect()
+}
+
+fn agent(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Agent {
+    let spent = |pc: usize| warps.iter().map(move |&warp| &prediction.statistics.spent[warp][pc]);
+    let all: Vec<Spent> = (0..sample.program.code.len())
+        .map(|pc| {
+            let mut sum = Spent::default();
+            for one in spent(pc) {
+                sum.count += one.count;
+                sum.issue += one.issue;
+                sum.waits.iter_mut().zip(one.waits).for_each(|(to, from)| *to += from);
+            }
+            sum
+        })
+        .collect();
+    let total: f64 = all.iter().map(time_of).sum();
+    let mut loops: Vec<LoopTime> = Vec::new();
+    for (index, l) in sample.code.loops.iter().enumerate() {
+        let inside: Vec<usize> =
+            (l.first as usize..=l.last as usize).filter(|&pc| sample.code.loop_of(pc as u32) == Some(index)).collect();
+        let clocks: f64 = inside.iter().map(|&pc| time_of(&all[pc])).sum();
+        let rounds = all[l.last as usize].count.max(all[l.first as usize].count) / warps.len() as u64;
+        if clocks < 0.03 * total || rounds < 2 {
+            continue;
+        }
+        let lines = || inside.iter().map(|&pc| sample.program.code[pc].line);
+        loops.push(LoopTime {
+            label: l.label.clone(),
+            first_line: lines().min().unwrap_or(0),
+            last_line: lines().max().unwrap_or(0),
+            rounds: rounds / (prediction.rounds * prediction.resident) as u64,
+            cycles_of_round: clocks / (rounds * warps.len() as u64) as f64,
+            part: clocks / total,
+            waits: wait_list(sample, &all, inside.iter().copied(), clocks),
+        });
+    }
+    loops.sort_by(|a, b| b.part.total_cmp(&a.part));
+    let instructions = all.iter().map(|spent| spent.count).sum();
+    Agent {
+        warps: ranges(warps),
+        what: what(sample, &all),
+        instructions,
+        waits: wait_list(sample, &all, 0..all.len(), total),
+        loops,
+    }
+}
+
+fn time_of(spent: &Spent) -> f64 {
+    spent.issue + spent.waits.iter().map(|&wait| f64::from(wait)).sum::<f64>()
+}
+
+/// The waits that matter, the longest first, with the time of issue among them.
+fn wait_list(sample: &Sample, all: &[Spent], pcs: impl Iterator<Item = usize> + Clone, total: f64) -> Vec<Wait> {
+    let issue: f64 = pcs.clone().map(|pc| all[pc].issue).sum();
+    let mut list = vec![Wait { reason: "issuing", part: issue / total, lines: Vec::new() }];
+    for (why, name) in WHYS {
+        let mut places: Vec<(f64, u32)> =
+            pcs.clone().map(|pc| (f64::from(all[pc].waits[why as usize]), sample.program.code[pc].line)).collect();
+        let sum: f64 = places.iter().map(|place| place.0).sum();
+        places.retain(|place| place.0 >= 0.2 * sum && sum > 0.0);
+        places.sort_by(|a, b| b.0.total_cmp(&a.0));
+        list.push(Wait { reason: name, part: sum / total, lines: places.iter().take(3).map(|place| place.1).collect() });
+    }
+    list.retain(|wait| wait.part >= 0.02);
+    list.sort_by(|a, b| b.part.total_cmp(&a.part));
+    list
+}
+
+/// What the warps are there for, from the opcodes that they execute most.
+fn what(sample: &Sample, all: &[Spent]) -> String {
+    let count = |words: &[&str]| -> u64 {
+        let named = |pc: usize| &sample.program.names[sample.program.code[pc].name as usize];
+        all.iter().enumerate().filter(|(pc, _)| words.iter().any(|word| named(*pc).starts_with(word))).map(|(_, s)| s.count).sum()
+    };
+    let kinds: [(&str, &[&str]); 8] = [
+        ("products", &["mma.", "wgmma.mma_async", "tcgen05.mma"]),
+        ("copies by the copy engine", &["cp.async.bulk"]),
+        ("cp.async copies", &["cp.async.ca", "cp.async.cg"]),
+        ("tensor memory", &["tcgen05.ld", "tcgen05.st"]),
+        ("special functions", &["ex2", "tanh", "rcp", "sin", "cos", "lg2", "rsqrt", "sqrt", "div"]),
+        ("global loads", &["ld.global"]),
+        ("global stores", &["st.global"]),
+        ("atomic operations", &["atom", "red"]),
+    ];
+    let parts: Vec<&str> = kinds.iter().filter(|(_, words)| count(words) > 0).map(|(name, _)| *name).collect();
+    if parts.is_empty() { "nothing but control".into() } else { parts.join(", ") }
+}
+
+/// `0-3, 7`
+fn ranges(numbers: &[usize]) -> String {
+    let mut parts = Vec::new();
+    let mut index = 0;
+    while index < numbers.len() {
+        let mut end = index;
+        while end + 1 < numbers.len() && numbers[end + 1] == numbers[end] + 1 {
+            end += 1;
+        }
+        parts.push(if end == index { numbers[index].to_string() } else { format!("{}-{}", numbers[index], numbers[end]) });
+        index = end + 1;
+    }
+    parts.join(", ")
+}

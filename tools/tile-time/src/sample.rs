@@ -1,0 +1,169 @@
+//! What the kernel does, from a few of its blocks: which instructions each warp executes, and how much of what the blocks of a wave
+//! read is the same.
+
+use crate::Arguments;
+use crate::code::Code;
+use crate::registers;
+use base::Target;
+use base::diag::{Diagnostic, Result};
+use common::launch::{Call, Launch, Work};
+use machine::Machine;
+use simulator::hidden::{self, Maps};
+use simulator::program::{Op, Program};
+use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Recording, Sizes, decode};
+use std::collections::BTreeSet;
+
+/// Warp instructions of all samples together, beyond which no other block is taken.
+const ENOUGH: u64 = 1_000_000;
+/// Clusters, and warp instructions of all of them, that are looked at for what they share.
+const WAVE: u64 = 96;
+const WAVE_INSTRUCTIONS: u64 = 600_000;
+
+pub(crate) struct Sample {
+    pub(crate) program: Program,
+    pub(crate) code: Code,
+    /// The cluster that stands for all: a typical one, or of a single wave the longest.
+    pub(crate) recording: Recording,
+    pub(crate) instructions: u64,
+    /// How much longer than that one the longest is.
+    pub(crate) longest: f64,
+    /// Whether all samples came to their end.
+    pub(crate) complete: bool,
+    pub(crate) clusters: u64,
+    pub(crate) work: Option<Work>,
+    pub(crate) registers: u32,
+    pub(crate) registers_known: bool,
+    /// Part of the lines that the blocks of a wave read, which none of the others reads too.
+    pub(crate) distinct: f64,
+    /// Bytes of global memory that a cluster reads and writes.
+    pub(crate) read: f64,
+    pub(crate) written: f64,
+    pub(crate) buffers: f64,
+}
+
+impl Sample {
+    pub(crate) fn take(module: &ptx::Module, text: &str, file: &str, arguments: &Arguments, machine: &Machine) -> Result<Sample> {
+        let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
+        let launch = Launch::read(&arguments.launch)?;
+        let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
+        let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
+        let target = module.target.first().and_then(|name| Target::parse(name.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
+        let call = launch.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
+        let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: None };
+        let params = hidden::parameters(&program, module, &call, maps)?;
+        let code = Code::new(&program, machine);
+        let options =
+            Options { delivery: Delivery::Early, races: Races::Ignore, seed: None, instruction_limit: u64::MAX, judge: false };
+        let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));
+        let clusters = executor.clusters().map_err(as_diagnostic)?.end;
+        let mut recordings: Vec<Recording> = Vec::new();
+        let mut total = 0;
+        for number in samples(&executor, &call, target, clusters).map_err(as_diagnostic)? {
+            let recording = executor.record(number, arguments.instruction_limit).map_err(as_diagnostic)?;
+            total += length(&recording);
+            recordings.push(recording);
+            if total >= ENOUGH {
+                break;
+            }
+        }
+        let lengths: Vec<u64> = recordings.iter().map(length).collect();
+        let most = (0..lengths.len()).max_by_key(|&index| lengths[index]).unwrap_or(0);
+        let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.multiprocessors;
+        let typical = if one_wave { most } else { 0 };
+        if lengths.iter().all(|&length| length == 0) {
+            return Err(Diagnostic::invalid("TIM003", "the kernel executes nothing"));
+        }
+        let distinct = distinct(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
+        let recording = recordings.swap_remove(typical);
+        let (read, written) = traffic(&program, &recording);
+        Ok(Sample {
+            instructions: lengths[typical],
+            longest: lengths[most] as f64 / lengths[typical].max(1) as f64,
+            complete: recording.complete,
+            clusters,
+            registers: arguments.registers.unwrap_or_else(|| registers::estimate(&program, &code)),
+            registers_known: arguments.registers.is_some(),
+            distinct,
+            read,
+            written,
+            buffers: call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum(),
+            work: call.launch.work.clone(),
+            recording,
+            code,
+            program,
+        })
+    }
+}
+
+fn memory(program: &Program, call: &Call) -> Global {
+    let mut global = Global::default();
+    for buffer in &call.launch.buffers {
+        global.add(&buffer.name, buffer.address, buffer.contents.clone());
+    }
+    for variable in &program.globals {
+        global.add(&format!("variable {}", variable.name), variable.address, variable.data.clone());
+    }
+    global
+}
+
+pub(crate) fn length(recording: &Recording) -> u64 {
+    recording.ctas.iter().flatten().map(|stream| stream.records.len() as u64).sum()
+}
+
+/// The clusters that stand for all: those that the launch names, or one in the middle.
+fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
+    let named = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.of(target, "sample_blocks").ok());
+    match named {
+        Some(blocks) if !blocks.is_empty() => executor.numbers(&blocks.iter().map(|extents| extents.0).collect::<Vec<_>>()),
+        _ => Ok(vec![clusters / 2]),
+    }
+}
+
+/// Looks at the start of the clusters of a first wave: how many of the lines that they read are read by one alone.
+fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
+    let count = clusters.min(WAVE);
+    let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);
+    let (mut all, mut asked) = (BTreeSet::<u64>::new(), 0u64);
+    for number in 0..count {
+        let recording = executor.record(number, each)?;
+        let mut own = BTreeSet::<u64>::new();
+        for stream in recording.ctas.iter().flatten() {
+            for (index, record) in stream.records.iter().enumerate() {
+                for event in stream.events_of(index) {
+                    let lines = match *event {
+                        Event::Global { first, count, .. } if reads(&program.code[record.pc as usize].op) => first..first + count,
+                        Event::Bulk { to_shared: true, lines, .. } => lines.0..lines.1,
+                        _ => continue,
+                    };
+                    own.extend(&stream.lines[lines.start as usize..lines.end as usize]);
+                }
+            }
+        }
+        asked += own.len() as u64;
+        all.extend(own);
+    }
+    Ok(if asked == 0 { 1.0 } else { all.len() as f64 / asked as f64 })
+}
+
+fn reads(op: &Op) -> bool {
+    matches!(op, Op::Load { .. } | Op::CopyAsync { .. })
+}
+
+/// Bytes that a cluster reads and writes, each line once.
+fn traffic(program: &Program, recording: &Recording) -> (f64, f64) {
+    let (mut from, mut to) = (BTreeSet::<u64>::new(), BTreeSet::<u64>::new());
+    for stream in recording.ctas.iter().flatten() {
+        for (index, record) in stream.records.iter().enumerate() {
+            for event in stream.events_of(index) {
+                let (lines, reading) = match *event {
+                    Event::Global { first, count, .. } => (first..first + count, reads(&program.code[record.pc as usize].op)),
+                    Event::Bulk { to_shared, lines, .. } => (lines.0..lines.1, to_shared),
+                    _ => continue,
+                };
+                let lines = &stream.lines[lines.start as usize..lines.end as usize];
+                if reading { from.extend(lines) } else { to.extend(lines) }
+            }
+        }
+    }
+    (128.0 * from.len() as f64, 128.0 * to.len() as f64)
+}

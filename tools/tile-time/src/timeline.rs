@@ -1,0 +1,75 @@
+//! A timeline in the format of Chrome's trace viewer, which Perfetto reads: for each block its warps, with what they wait for and
+//! between which lines of the PTX they run, its engines, and the phases of its mbarriers.
+
+use crate::engine::{ENGINES, Span, Statistics};
+use crate::sample::Sample;
+use machine::Machine;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Numbers of the rows of engines and of mbarriers; those of warps come first.
+const ENGINE_ROWS: usize = 100;
+const BARRIER_ROW: usize = 200;
+/// More than that no viewer shows in a useful time.
+const EVENTS: usize = 400_000;
+
+/// The trace as JSON; times are microseconds on the machine.
+pub(crate) fn trace(sample: &Sample, machine: &Machine, statistics: &Statistics) -> String {
+    let scale = 1.0 / machine.chip.clock;
+    let line = |pc: u32| sample.program.code[pc as usize].line;
+    let opcode = |pc: u32| sample.program.names[sample.program.code[pc as usize].name as usize].clone();
+    let event = |name: String, (block, row): (usize, usize), start: f64, end: f64, args: Value| json!({"name": name, "ph": "X", "pid": block, "tid": row, "ts": start * scale, "dur": (end - start) * scale, "args": args});
+    let mut events: Vec<Value> = Vec::new();
+    let mut rows: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut warps: BTreeMap<(usize, usize), Vec<&Span>> = BTreeMap::new();
+    for span in &statistics.spans {
+        match span.engine {
+            Some(engine) => {
+                let place = (span.block, ENGINE_ROWS + engine as usize);
+                rows.insert(place);
+                events.push(event(opcode(span.pc), place, span.start, span.end, json!({"line": line(span.pc)})));
+            }
+            None => warps.entry((span.block, span.warp)).or_default().push(span),
+        }
+    }
+    for (&place, spans) in &warps {
+        rows.insert(place);
+        let mut before: Option<&Span> = None;
+        for span in spans {
+            if let Some(last) = before.filter(|last| span.start > last.end) {
+                let name = format!("lines {} to {}", line(last.pc), line(span.pc));
+                events.push(event(name, place, last.end, span.start, json!({"from": line(last.pc), "to": line(span.pc)})));
+            }
+            let args = json!({"line": line(span.pc), "instruction": opcode(span.pc)});
+            events.push(event(format!("waits for {}", span.why.name()), place, span.start, span.end, args));
+            before = Some(span);
+        }
+    }
+    for &(time, block, address, phase) in &statistics.phases {
+        let place = (block, BARRIER_ROW);
+        rows.insert(place);
+        let name = format!("mbarrier {address:#x}, phase {phase}");
+        events.push(json!({"name": name, "ph": "i", "s": "t", "pid": block, "tid": BARRIER_ROW, "ts": time * scale}));
+    }
+    events.sort_by(|a, b| a["ts"].as_f64().unwrap_or(0.0).total_cmp(&b["ts"].as_f64().unwrap_or(0.0)));
+    events.truncate(EVENTS);
+    let mut all: Vec<Value> = Vec::new();
+    let blocks: BTreeSet<usize> = rows.iter().map(|place| place.0).collect();
+    all.extend(blocks.iter().map(|block| {
+        json!({"name": "process_name", "ph": "M", "pid": block, "tid": 0, "args": {"name": format!("block {block} of {}", sample.program.entry)}})
+    }));
+    all.extend(rows.iter().map(|&(block, row)| {
+        let name = match row {
+            BARRIER_ROW => "mbarriers".to_string(),
+            ENGINE_ROWS.. => ENGINES[row - ENGINE_ROWS].1.to_string(),
+            warp => format!("warp {warp}"),
+        };
+        json!({"name": "thread_name", "ph": "M", "pid": block, "tid": row, "args": {"name": name}})
+    }));
+    all.extend(rows.iter().map(
+        |&(block, row)| json!({"name": "thread_sort_index", "ph": "M", "pid": block, "tid": row, "args": {"sort_index": row}}),
+    ));
+    all.extend(events);
+    let trace = json!({"displayTimeUnit": "ns", "traceEvents": all});
+    serde_json::to_string(&trace).expect("a trace can be written") + "\n"
+}

@@ -1,0 +1,198 @@
+//! The model against the facts that its numbers come from: chains, streams, conflicts, products, copies. Each check runs a small
+//! kernel whose time follows from one or two numbers of the machine; the tolerances are those that each part of the model is held to.
+
+mod support;
+
+use support::{Kernel, repeat};
+
+/// Clocks that `count` more of something take: the difference of two runs, so that beginning and end do not count.
+fn each(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
+    let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
+    (many - few) / (counts.1 - counts.0) as f64
+}
+
+fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
+    assert!((found / expected - 1.0).abs() <= tolerance, "{what}: {found:.3}, measured on the machine {expected}");
+}
+
+/// The instruction `count` times, each dependent on the one before.
+fn chain(target: &'static str, instruction: &'static str, count: usize) -> Kernel {
+    Kernel::new(target, 32).body(repeat(count, |_| instruction.to_string()))
+}
+
+/// The instruction `count` times for each of many warps, eight independent ones after one another.
+fn stream(target: &'static str, threads: u32, instruction: &'static str, count: usize) -> Kernel {
+    Kernel::new(target, threads).body(repeat(count, |index| instruction.replace('#', &(10 + index % 8).to_string())))
+}
+
+#[test]
+fn dependent_chains() {
+    for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100"), ("rtx5090", "sm_120")] {
+        near("fma", each(gpu, |n| chain(target, "fma.rn.f32 %f1, %f1, %f1, %f1;", n), (64, 192)), 4.0, 0.03);
+        near("add", each(gpu, |n| chain(target, "add.s32 %r9, %r9, %r9;", n), (64, 192)), 4.0, 0.03);
+        near("ex2", each(gpu, |n| chain(target, "ex2.approx.ftz.f32 %f1, %f1;", n), (64, 192)), 18.0, 0.03);
+        let shuffle = "shfl.sync.bfly.b32 %r9, %r9, 1, 31, -1;";
+        near("shfl", each(gpu, |n| chain(target, shuffle, n), (64, 192)), if target == "sm_80" { 23.0 } else { 24.0 }, 0.03);
+    }
+}
+
+/// Warp instructions of each class in a clock, with 16 warps that have eight independent ones each.
+#[test]
+fn streams_of_arithmetic() {
+    let classes = [
+        ("fma.rn.f32 %f#, %f#, %f#, %f#;", [64.0, 128.0, 128.0, 128.0]),
+        ("and.b32 %r#, %r#, %r#;", [64.0; 4]),
+        ("add.s32 %r#, %r#, %r#;", [64.0, 64.0, 64.0, 128.0]),
+        ("mul.lo.s32 %r#, %r#, %r#;", [64.0; 4]),
+        ("max.f32 %f#, %f#, %f#;", [64.0; 4]),
+        ("ex2.approx.ftz.f32 %f#, %f#;", [16.0; 4]),
+        ("popc.b32 %r#, %r#;", [16.0; 4]),
+        ("shfl.sync.bfly.b32 %r#, %r#, 1, 31, -1;", [32.0; 4]),
+    ];
+    for (index, (gpu, target)) in
+        [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100"), ("rtx5090", "sm_120")].into_iter().enumerate()
+    {
+        for (instruction, rates) in classes {
+            let clocks = each(gpu, |n| stream(target, 512, instruction, n), (64, 256));
+            near(&format!("{gpu} {instruction}"), 16.0 * 32.0 / clocks, rates[index], 0.03);
+        }
+    }
+    let clocks = each("b300", |n| stream("sm_103a", 512, "ex2.approx.ftz.f32 %f#, %f#;", n), (64, 256));
+    near("ex2 on b300", 512.0 / clocks, 32.0, 0.03);
+}
+
+/// `mma.sync`: clocks between two on each of the four parts, and to the result.
+#[test]
+fn products_of_warps() {
+    let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
+    let small = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2}, {%r5}, {%f#, %f#, %f#, %f#};";
+    let chip = [
+        ("a100", "sm_80", 8.0, 33.0),
+        ("h100-sxm", "sm_90", 6.4, 33.0),
+        ("b200", "sm_100", 8.1, 23.0),
+        ("rtxpro6000", "sm_120", 16.0, 35.0),
+        ("rtx5090", "sm_120", 32.0, 35.0),
+    ];
+    for (gpu, target, interval, latency) in chip {
+        near(gpu, each(gpu, |n| stream(target, 512, mma, n), (32, 96)) / 4.0, interval, 0.03);
+        near(gpu, each(gpu, |n| stream(target, 512, small, n), (32, 96)) / 4.0, interval / 2.0, 0.03);
+        let dependent = |n| Kernel::new(target, 32).body(repeat(n, |_| mma.replace('#', "1")));
+        near(gpu, each(gpu, dependent, (32, 96)), latency, 0.03);
+    }
+}
+
+/// Loads from shared memory: latency, bandwidth, and conflicts of degree d.
+#[test]
+fn shared_memory() {
+    for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100")] {
+        let pointer = |n| {
+            Kernel::new(target, 32)
+                .body(repeat(n, |_| "ld.shared.b32 %r9, [%r9];".into()))
+                .before("mov.u32 %r9, buffer;\nst.shared.b32 [%r9], %r9;")
+        };
+        near("latency", each(gpu, pointer, (16, 80)), 29.0, 0.05);
+        for degree in [1u32, 2, 4, 8, 32] {
+            let before = format!(
+                "mov.u32 %r1, %tid.x;\nand.b32 %r1, %r1, 31;\nmul.lo.s32 %r1, %r1, {};\nmov.u32 %r2, buffer;\nadd.s32 %r2, %r2, %r1;",
+                4 * degree
+            );
+            let load =
+                |n| Kernel::new(target, 512).body(repeat(n, |i| format!("ld.shared.b32 %r{}, [%r2];", 10 + i % 8))).before(&before);
+            near(&format!("{gpu} degree {degree}"), each(gpu, load, (64, 192)) / 16.0, degree.into(), 0.05);
+        }
+        let before =
+            "mov.u32 %r1, %tid.x;\nand.b32 %r1, %r1, 31;\nshl.b32 %r1, %r1, 4;\nmov.u32 %r2, buffer;\nadd.s32 %r2, %r2, %r1;";
+        let matrix = |n| {
+            let row = |_| "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r2];".into();
+            Kernel::new(target, 512).body(repeat(n, row)).before(before)
+        };
+        near("ldmatrix", each(gpu, matrix, (64, 192)) / 16.0, 4.0, 0.05);
+    }
+}
+
+/// The barrier of a block with w warps takes 22 + 2w clocks.
+#[test]
+fn barriers() {
+    for (warps, clocks) in [(1, 24.0), (4, 30.0), (8, 38.0), (32, 86.0)] {
+        let kernel = |n| Kernel::new("sm_100", 32 * warps).body(repeat(n, |_| "bar.sync 0;".into()));
+        near("barrier", each("b300", kernel, (16, 80)), clocks, 0.1);
+    }
+}
+
+/// `wgmma`: clocks of m64nNk16 with A in shared memory, by N.
+#[test]
+fn products_of_warp_groups() {
+    for (n, clocks) in [(256usize, 128.0), (128, 64.0), (64, 32.0), (32, 24.0), (16, 20.0), (8, 18.0)] {
+        let sums: Vec<String> = (0..n / 2).map(|i| format!("%f{}", 100 + i)).collect();
+        let product =
+            format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{}}}, %rd8, %rd8, 1, 1, 1, 0, 0;", sums.join(", "));
+        let kernel = |count| {
+            let body = format!(
+                "wgmma.fence.sync.aligned;\n{}wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n",
+                repeat(count, |_| product.clone())
+            );
+            Kernel::new("sm_90a", 128).before("mov.b64 %rd8, 4611686293305294912;").body(body)
+        };
+        near(&format!("n{n}"), each("h800-pcie", kernel, (16, 80)), clocks, 0.03);
+    }
+}
+
+/// `tcgen05.mma` by form, and one product with its commit and the wait for it.
+#[test]
+fn products_in_tensor_memory() {
+    let kernel = |m: u32, n: u32, a_in_tensor_memory: bool, count: usize| {
+        let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
+        let a = if a_in_tensor_memory { "[%r21]" } else { "%rd8" };
+        let product = format!("tcgen05.mma.cta_group::1.kind::f16 [%r20], {a}, %rd8, %r22, %p2;\n");
+        let before = format!(
+            "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nmbarrier.init.shared.b64 [%r2], 1;\n\
+             tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 512;\nld.shared.b32 %r20, [%r1];\nadd.s32 %r21, %r20, 256;\n\
+             mov.b32 %r22, {descriptor};\nmov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\nmov.u32 %r3, %tid.x;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra DONE;\n"
+        );
+        let after = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2];\n\
+             WAIT:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0;\n@!%p3 bra WAIT;\nDONE:\nbar.warp.sync -1;\n\
+             tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 512;\n";
+        Kernel::new("sm_100a", 32).before(&before).body(format!("{}{after}", repeat(count, |_| product.clone())))
+    };
+    for (m, n, tensor, clocks) in [
+        (128, 64, false, 48.0),
+        (128, 80, false, 52.0),
+        (128, 96, false, 56.0),
+        (128, 112, false, 60.0),
+        (128, 128, false, 64.0),
+        (128, 256, false, 128.0),
+        (64, 64, false, 32.0),
+        (64, 128, false, 64.0),
+        (128, 64, true, 32.0),
+        (128, 128, true, 64.0),
+    ] {
+        near(&format!("m{m} n{n}"), each("b200", |count| kernel(m, n, tensor, count), (32, 160)), clocks, 0.03);
+    }
+    // Issue, commit, and the mbarrier seen: 136 + N/2 with 128 rows from shared memory.
+    let one = kernel(128, 256, false, 1).cycles("b200") - kernel(128, 256, false, 0).cycles("b200");
+    near("one product", one, 264.0, 0.1);
+}
+
+/// A box that all multiprocessors load from memory and wait for, one after the other.
+#[test]
+fn copies_of_the_copy_engine() {
+    for (bytes, clocks) in [(2048u32, 968.0), (4096, 1038.0), (8192, 1258.0), (16384, 1405.0), (32768, 1757.0)] {
+        let copy = |index: usize| {
+            format!(
+                "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], {bytes};\n\
+                 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd7], {bytes}, [%r2];\n\
+                 WAIT{index}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], {};\n@!%p3 bra WAIT{index};\nadd.s64 %rd7, %rd7, {bytes};",
+                index % 2
+            )
+        };
+        let kernel = |count| {
+            let before = format!(
+                "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r4, %r1, 1024;\nmbarrier.init.shared.b64 [%r2], 1;\n\
+                 mov.u32 %r5, %ctaid.x;\nmul.wide.u32 %rd6, %r5, {};\nadd.s64 %rd7, %rd1, %rd6;\n",
+                bytes as usize * 40
+            );
+            Kernel::new("sm_100a", 1).before(&before).body(repeat(count, copy)).grid(148).bytes(148 * 40 * bytes as usize)
+        };
+        near(&format!("{bytes} bytes"), each("b200", kernel, (8, 32)), clocks, 0.10);
+    }
+}

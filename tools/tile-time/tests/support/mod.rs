@@ -1,0 +1,68 @@
+//! Kernels written in a test, and what `tile-time` makes of them.
+
+use std::process::Command;
+
+pub(crate) struct Kernel {
+    target: &'static str,
+    threads: u32,
+    before: String,
+    body: String,
+    grid: u32,
+    bytes: usize,
+}
+
+/// The lines of something repeated.
+pub(crate) fn repeat(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(|index| line(index) + "\n").collect()
+}
+
+impl Kernel {
+    pub(crate) fn new(target: &'static str, threads: u32) -> Kernel {
+        Kernel { target, threads, before: String::new(), body: String::new(), grid: 1, bytes: 1024 }
+    }
+    pub(crate) fn before(self, before: &str) -> Kernel {
+        Kernel { before: before.into(), ..self }
+    }
+    pub(crate) fn body(self, body: impl Into<String>) -> Kernel {
+        Kernel { body: body.into(), ..self }
+    }
+    pub(crate) fn grid(self, grid: u32) -> Kernel {
+        Kernel { grid, ..self }
+    }
+    pub(crate) fn bytes(self, bytes: usize) -> Kernel {
+        Kernel { bytes, ..self }
+    }
+
+    fn ptx(&self) -> String {
+        format!(
+            ".version 9.0\n.target {}\n.address_size 64\n.visible .entry k(.param .u64 .ptr .global .align 16 out)\n.reqntid {}\n{{\n\
+             .reg .pred %p<10>;\n.reg .b32 %r<40>;\n.reg .b64 %rd<20>;\n.reg .f32 %f<300>;\n.shared .align 1024 .b8 buffer[98304];\n\
+             ld.param.u64 %rd1, [out];\n{}\n{}\nret;\n}}\n",
+            self.target, self.threads, self.before, self.body
+        )
+    }
+
+    /// The report of `tile-time` on a chip.
+    pub(crate) fn report(&self, gpu: &str) -> serde_json::Value {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let launch = format!(
+            r#"{{"entry": null, "grid": [{}, 1, 1], "buffers": [{{"name": "out", "bytes": {}, "fill": "zero"}}], "params": [{{"ptr": "out"}}], "outputs": []}}"#,
+            self.grid, self.bytes
+        );
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file can be written");
+        write("k.ptx", &self.ptx());
+        write("launch.json", &launch);
+        let output = Command::new(env!("CARGO_BIN_EXE_tile-time"))
+            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--gpu", gpu])
+            .current_dir(folder.path())
+            .output()
+            .expect("tile-time runs");
+        assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), self.ptx());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
+        assert!(report.get("stuck_lines").is_none() && report["complete"] == true, "{report}");
+        report
+    }
+    pub(crate) fn cycles(&self, gpu: &str) -> f64 {
+        self.report(gpu)["cycles"].as_f64().expect("a number")
+    }
+}
