@@ -6,7 +6,7 @@
 
 use crate::access::{Accesses, Pieces};
 use crate::banks;
-use crate::products::{MOST_BETWEEN, Product, Products};
+use crate::products::{self, MOST_BETWEEN, Product, Products};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use std::collections::BTreeMap;
@@ -204,6 +204,14 @@ impl Planner<'_> {
                             fragments.extend((*lhs_scale == value).then(|| of_a.clone()));
                             fragments.extend((*rhs_scale == value).then(|| of_b.clone()));
                         }
+                    }
+                    // Each thread reads what it multiplies, from the buffer as it is.
+                    Some(Product::Shared { c }) if *acc != value && between == 0 => {
+                        let shape = |value: Value| body.ty(value).tile().expect("products are of tiles").1;
+                        let operand = shape(value);
+                        let sides = [(*lhs, operand.len() - 2), (*rhs, operand.len() - 1)];
+                        let reads = sides.into_iter().filter(|(side, _)| *side == value);
+                        fragments.extend(reads.map(|(_, dim)| products::shared_reads(c, shape(*acc), operand, dim)));
                     }
                     Some(Product::Group { lhs: None, .. }) if *acc != value => found.groups = true,
                     Some(Product::Group { .. }) if *rhs == value && *lhs != value && *acc != value => found.groups = true,

@@ -154,6 +154,17 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
+/// The elements of an operand that each thread reads when it multiplies for itself: the batch and `dim` are those of its accumulators, and it walks along K.
+pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
+    let (from, to) = (Strides::of(result), Strides::of(operand));
+    let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
+    let batch = |basis: u32| if operand.len() == 3 { common(basis, 0) } else { 0 };
+    let mut layout = accumulator.map(|basis| batch(basis) | common(basis, dim));
+    let k = 2 * operand.len() - 3 - dim;
+    layout.register.extend(to.dim_bits(k).map(|bit| 1 << bit));
+    layout
+}
+
 /// The products whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
 /// such an operand stays in its registers, and reductions of rows stay in a warp.
 fn chained(function: &Function) -> BTreeSet<OpId> {

@@ -2,12 +2,11 @@
 
 use super::Rewriter;
 use crate::banks;
-use crate::products::Product;
+use crate::products::{Product, shared_reads};
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
 use tileas::group::{self, Matrix};
-use tileas::layout::Strides;
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op};
 use vocabulary::core_ops::Core;
@@ -114,31 +113,21 @@ impl Rewriter<'_> {
         (fits && Matrix::of(&self.attrs.buffers[buffer], operand, turned).is_some()).then_some((buffer, turned))
     }
 
-    /// A buffer that holds an operand with the extent `dim` innermost, which it has in common with the accumulator.
+    /// The buffer from which threads read an operand: that of its copy, or else one with the extent `dim` innermost, which it has
+    /// in common with the accumulator.
     fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
-        let known = self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
-        if let Some(buffer) = known {
+        let made = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
+        if let Some(buffer) = self.buffered.get(&value).copied().or_else(made) {
             return Ok(buffer);
         }
         let (elem, shape) = self.elem_shape(value);
         let accumulator = &self.homes.or_default(self.from, result);
         let layout = self.homes.or_default(self.from, value);
         let x = self.tile(value, &layout)?;
-        let reads = reads(accumulator, &self.elem_shape(result).1, &shape, dim);
+        let reads = shared_reads(accumulator, &self.elem_shape(result).1, &shape, dim);
         let buffer = self.attrs.buffers.push(banks::exchange(elem, &shape, [dim; 2], &[&layout, &reads]));
         self.shared_store(x, &layout, buffer, loc);
         self.scopes.last_mut().expect("a function is open").operands.insert((value, dim), buffer);
         Ok(buffer)
     }
-}
-
-/// The elements of an operand that each thread reads: the batch and `dim` are those of its accumulators, and it walks along K.
-fn reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
-    let (from, to) = (Strides::of(result), Strides::of(operand));
-    let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
-    let batch = |basis: u32| if operand.len() == 3 { common(basis, 0) } else { 0 };
-    let mut layout = accumulator.map(|basis| batch(basis) | common(basis, dim));
-    let k = 2 * operand.len() - 3 - dim;
-    layout.register.extend(to.dim_bits(k).map(|bit| 1 << bit));
-    layout
 }
