@@ -31,10 +31,15 @@ pub(crate) struct Homes {
 
 impl Homes {
     pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, copies: &Copies, warp_bits: usize) -> Homes {
-        let mut homes = Homes { layouts: vec![None; function.body.values.len()], warp_bits };
+        let mut homes = Homes::none(function, warp_bits);
         let operands_only = slices::operands_only(function);
         homes.region(&Context { function, accesses, products, copies, operands_only }, function.region);
         homes
+    }
+
+    /// No tile has a home yet.
+    pub(crate) fn none(function: &Function, warp_bits: usize) -> Homes {
+        Homes { layouts: vec![None; function.body.values.len()], warp_bits }
     }
 
     pub(crate) fn get(&self, value: Value) -> Option<&Layout> {

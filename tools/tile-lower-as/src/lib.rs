@@ -1,5 +1,17 @@
-//! The pass from `.aa` to `.as`, function by function: the kernel's shape for the target is resolved, every tile value is given
-//! a home layout ([`homes`]), and the program is rewritten with conversions where a use wants another layout ([`mod@convert`]).
+//! From `.aa` to `.as`, pass by pass: two rewrite the program for the target, four decide and change nothing, and the last one
+//! rewrites the program as it was decided.
+//!
+//! | pass | establishes |
+//! |---|---|
+//! | `legalise` | every product is one that the target has, or one for multiply-adds |
+//! | `split` | operands of products are tiles that pass through shared memory |
+//! | `accesses` | the function's warps; how wide each access is, and its layout |
+//! | `products` | the atom of every product, and the layouts of its operands |
+//! | `copies` | the loads that are copied straight to shared memory, and who reads them there |
+//! | `homes` | the layout of every other tile |
+//! | `convert` | `.as` |
+//!
+//! A file that stopped before `convert` is `.aa`, and reading it again comes to the same result.
 
 mod access;
 mod banks;
@@ -8,6 +20,7 @@ mod copies;
 mod homes;
 mod kernel_spec;
 mod legalize;
+mod plan;
 mod products;
 mod remarks;
 mod slices;
@@ -15,56 +28,111 @@ mod split;
 mod widths;
 
 use base::diag::Result;
-use base::envelope::{Category, LogEntry, Outcome};
-use base::{Envelope, File};
+use base::{File, Target};
+use common::{Pass, Show};
+use plan::Plan;
+use tileaa::Function;
 
-/// The `.as` file of an `.aa` file whose envelope names the target.
-pub fn lower(input: &File<tileaa::Module>, producer: &str) -> Result<File<tileas::Module>> {
-    let mut envelope = input.envelope.next::<tileas::Module>("atoms", producer);
-    let mut module = tileas::Module { globals: input.payload.globals.clone(), ..Default::default() };
-    for function in &input.payload.functions {
-        let lowered = lower_function(function, &mut module, &mut envelope)?;
-        module.functions.push(lowered);
+pub const PASSES: &[Pass<Lowering>] = &[
+    Pass { name: "legalise", run: |lowering| lowering.rewrite(legalize::run) },
+    Pass { name: "split", run: |lowering| lowering.rewrite(split::run) },
+    Pass { name: "accesses", run: Lowering::accesses },
+    Pass { name: "products", run: Lowering::products },
+    Pass { name: "copies", run: Lowering::copies },
+    Pass { name: "homes", run: Lowering::homes },
+    Pass { name: "convert", run: Lowering::convert },
+];
+
+/// What the passes work on.
+pub struct Lowering {
+    /// The program that is decided about.
+    pub program: File<tileaa::Module>,
+    /// The decisions so far about each of its functions, from pass `accesses` on.
+    plans: Vec<Plan>,
+    /// What `convert` makes of it.
+    pub lowered: File<tileas::Module>,
+    done: bool,
+}
+
+impl Lowering {
+    pub fn new(program: File<tileaa::Module>, producer: &str) -> Lowering {
+        let envelope = program.envelope.next::<tileas::Module>("atoms", producer);
+        let payload = tileas::Module { globals: program.payload.globals.clone(), ..Default::default() };
+        Lowering { program, plans: Vec::new(), lowered: File { envelope, payload }, done: false }
     }
-    Ok(File { envelope, payload: module })
+
+    /// Whether the last pass has run.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn rewrite(&mut self, pass: fn(&Function, Target) -> Function) -> Result<()> {
+        let target = self.lowered.envelope.target()?;
+        self.program.payload.functions.iter_mut().for_each(|function| *function = pass(function, target));
+        Ok(())
+    }
+
+    fn accesses(&mut self) -> Result<()> {
+        let target = self.lowered.envelope.target()?;
+        self.plans = self.program.payload.functions.iter().map(|function| Plan::new(function, target)).collect();
+        Ok(())
+    }
+
+    fn products(&mut self) -> Result<()> {
+        let Lowering { program, plans, lowered, .. } = self;
+        let target = lowered.envelope.target()?;
+        for (function, plan) in program.payload.functions.iter().zip(plans) {
+            plan.products = products::Products::of(function, &plan.accesses, target, plan.warp_bits);
+            remarks::log(function, &plan.accesses, &plan.products, &mut lowered.envelope);
+        }
+        Ok(())
+    }
+
+    fn copies(&mut self) -> Result<()> {
+        let Lowering { program, plans, lowered, .. } = self;
+        if lowered.envelope.options.opt_level() < 2 {
+            return Ok(());
+        }
+        for (function, plan) in program.payload.functions.iter().zip(plans) {
+            plan.copies = copies::Copies::of(function, &plan.accesses, &plan.products, plan.warp_bits);
+            remarks::log_copies(function, &plan.copies, &mut lowered.envelope);
+        }
+        Ok(())
+    }
+
+    fn homes(&mut self) -> Result<()> {
+        for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
+            plan.homes = homes::Homes::of(function, &plan.accesses, &plan.products, &plan.copies, plan.warp_bits);
+        }
+        Ok(())
+    }
+
+    fn convert(&mut self) -> Result<()> {
+        let Lowering { program, plans, lowered: File { envelope, payload }, done } = self;
+        *done = true;
+        for (function, plan) in program.payload.functions.iter().zip(plans) {
+            let function = convert::convert(function, plan, payload, envelope)?;
+            payload.functions.push(function);
+        }
+        Ok(())
+    }
 }
 
-fn lower_function(function: &tileaa::Function, module: &mut tileas::Module, envelope: &mut Envelope) -> Result<tileas::Function> {
-    let target = envelope.target()?;
-    let function = &split::run(legalize::run(function, target), target);
-    let attrs = kernel_spec::resolve(function, target);
-    let warp_bits = attrs.warps.trailing_zeros() as usize;
-    let accesses = access::Accesses::of(function, warp_bits);
-    let products = products::Products::of(function, &accesses, target, warp_bits);
-    remarks::log(function, &accesses, &products, envelope);
-    let copies = match envelope.options.opt_level() {
-        0 | 1 => copies::Copies::default(),
-        _ => copies::Copies::of(function, &accesses, &products, warp_bits),
-    };
-    log_copies(function, &copies, envelope);
-    let homes = homes::Homes::of(function, &accesses, &products, &copies, warp_bits);
-    convert::convert(function, attrs, &convert::Plan { accesses, products, homes, copies }, module, envelope)
-}
+/// The program, and what was decided about it.
+impl Show for Lowering {
+    fn show(&self) -> String {
+        if self.done {
+            return self.lowered.show();
+        }
+        let plans = self.program.payload.functions.iter().zip(&self.plans).map(|(function, plan)| plan.print(function));
+        self.program.show() + &plans.collect::<String>()
+    }
 
-/// What was decided about the operands of products in loops, for remarks.
-fn log_copies(function: &tileaa::Function, copies: &copies::Copies, envelope: &mut Envelope) {
-    let entry = |op: base::ir::Op, outcome, name: &str, message| LogEntry {
-        pass: "copies".into(),
-        outcome,
-        name: name.into(),
-        category: Category::Memory,
-        message,
-        function: function.name.clone(),
-        loc: function.body.ops[op].loc,
-    };
-    let made = copies.iter().map(|(op, copy)| {
-        let message = format!("the tile is copied to shared memory in pieces of {} bytes", copy.bytes);
-        entry(op, Outcome::Passed, "AsyncCopy", message)
-    });
-    let declined = copies.declined.iter().map(|(op, reason)| {
-        let message = format!("the tile is loaded through registers: {reason}");
-        entry(*op, Outcome::Declined, "AsyncCopy", message)
-    });
-    let entries: Vec<LogEntry> = made.chain(declined).collect();
-    envelope.log.extend(entries);
+    fn check(&self) -> Result<()> {
+        if self.done {
+            return self.lowered.check();
+        }
+        let mut decided = self.program.payload.functions.iter().zip(&self.plans);
+        self.program.check().and_then(|()| decided.try_for_each(|(function, plan)| plan.check(function)))
+    }
 }

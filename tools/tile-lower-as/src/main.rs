@@ -1,7 +1,7 @@
 //! `tile-lower-as`: gives every tile a layout and every data movement an atom.
 
 use common::{About, options};
-use tile_lower_as::lower;
+use tile_lower_as::{Lowering, PASSES};
 
 const ABOUT: About = About {
     name: "tile-lower-as",
@@ -9,8 +9,9 @@ const ABOUT: About = About {
     examples: &[
         ("tile-lower-as --gpu-name sm_90 k.aa -o k.as", "one file to another"),
         ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
+        ("tile-lower-as --gpu-name sm_80 --print-after=homes k.aa -o k.as", "what is decided before it is carried out"),
     ],
-    passes: &["convert"],
+    passes: &["legalise", "split", "accesses", "products", "copies", "homes", "convert"],
 };
 
 #[derive(clap::Args)]
@@ -29,8 +30,21 @@ fn main() -> std::process::ExitCode {
         if session.verify_only() {
             return Ok(());
         }
-        let producer = session.producer();
-        let file = session.step("convert", || lower(&input, &producer))?;
-        session.write(&file)
+        let mut lowering = Lowering::new(input, &session.producer());
+        session.run(PASSES, &mut lowering)?;
+        match lowering.is_done() {
+            true => session.write(&lowering.lowered),
+            false => session.write(&lowering.program),
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pass_can_be_named() {
+        assert!(PASSES.iter().map(|pass| pass.name).eq(ABOUT.passes.iter().copied()));
+    }
 }

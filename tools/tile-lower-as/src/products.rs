@@ -32,6 +32,7 @@ impl Product {
 }
 
 /// The products of a function, by op.
+#[derive(Default)]
 pub(crate) struct Products(BTreeMap<OpId, Product>);
 
 impl Products {

@@ -1,6 +1,7 @@
 //! What the plan says of each access and product, for the pass log: how wide it is, which atom it uses, and why not better.
 
 use crate::access::Accesses;
+use crate::copies::Copies;
 use crate::products::{Product, Products};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Envelope, Value};
@@ -25,6 +26,28 @@ pub(crate) fn log(function: &Function, accesses: &Accesses, products: &Products,
         let pass = "convert".to_string();
         envelope.log.push(LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: node.loc });
     }
+}
+
+/// What was decided about the operands of products in loops.
+pub(crate) fn log_copies(function: &Function, copies: &Copies, envelope: &mut Envelope) {
+    let entry = |op: base::ir::Op, outcome, message| LogEntry {
+        pass: "copies".into(),
+        outcome,
+        name: "AsyncCopy".into(),
+        category: Category::Memory,
+        message,
+        function: function.name.clone(),
+        loc: function.body.ops[op].loc,
+    };
+    let made = copies.iter().map(|(op, copy)| {
+        let message = format!("the tile is copied to shared memory in pieces of {} bytes", copy.bytes);
+        entry(op, Outcome::Passed, message)
+    });
+    let declined = copies.declined.iter().map(|(op, reason)| {
+        let message = format!("the tile is loaded through registers: {reason}");
+        entry(*op, Outcome::Declined, message)
+    });
+    envelope.log.extend(made.chain(declined));
 }
 
 type Said = (Outcome, String, Category, String);

@@ -20,8 +20,9 @@ const SHARES: u32 = 3;
 /// The extent along K of a part in bits, at least: one step of any atom.
 const SHORTEST: u32 = 256;
 
-pub(crate) fn run(mut function: Function, target: Target) -> Function {
-    let splits = Planner::new(&function, target).plan();
+pub(crate) fn run(function: &Function, target: Target) -> Function {
+    let splits = Planner::new(function, target).plan();
+    let mut function = function.clone();
     if splits.is_empty() {
         return function;
     }
@@ -358,7 +359,7 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
             o = view("[16, 16]")
         );
         let mut file = File::<tileaa::Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));
-        let function = run(file.payload.functions.remove(0), Target::parse("sm_120").unwrap());
+        let function = run(&file.payload.functions.remove(0), Target::parse("sm_120").unwrap());
         file.payload.functions.push(function);
         file.payload.verify(&file.envelope).unwrap_or_else(|error| panic!("{error:?}"));
         let function = &file.payload.functions[0];

@@ -15,6 +15,7 @@ mod shape;
 use crate::access::Accesses;
 use crate::copies::Copies;
 use crate::homes::Homes;
+use crate::plan::Plan;
 use crate::products::Products;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
@@ -25,22 +26,13 @@ use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
 use vocabulary::tile::{Elem, Shape};
 
-/// What was decided about a function.
-pub(crate) struct Plan {
-    pub(crate) accesses: Accesses,
-    pub(crate) products: Products,
-    pub(crate) homes: Homes,
-    pub(crate) copies: Copies,
-}
-
 pub(crate) fn convert(
     function: &tileaa::Function,
-    attrs: FunctionAttrs,
     plan: &Plan,
     module: &mut tileas::Module,
     envelope: &Envelope,
 ) -> Result<tileas::Function> {
-    let mut new = tileas::Function::new(&function.name, attrs, function.loc);
+    let mut new = tileas::Function::new(&function.name, plan.attrs.clone(), function.loc);
     let block = new.entry();
     let mut rewriter = Rewriter {
         from: function,

@@ -13,6 +13,9 @@ use tileas::mma::{self, Operand, SyncAtom};
 use tileas::{Buffer, Layout, MmaAtom};
 use vocabulary::tile::Elem;
 
+/// Steps along K of a product by multiply-adds that are written out.
+const STEPS_TOGETHER: u32 = 4;
+
 impl<'c> Emitter<'c, '_> {
     pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
@@ -225,6 +228,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// For each step of K every thread reads the rows and columns that its accumulators need, and multiplies and adds.
+    /// A loop along K, some steps of it at a time, so that a place in a buffer is computed once for them.
     fn shared_product(&mut self, [lhs, rhs]: [Buffer; 2], acc: Value, signed: [bool; 2], result: Value) -> Result<()> {
         let ir = self.ir;
         let layout = self.layout(acc);
@@ -234,6 +238,7 @@ impl<'c> Emitter<'c, '_> {
         let c_shape = Strides::of(self.ty(acc).shape());
         let dims = c_shape.bits.len();
         let steps = a_info.shape[dims - 1];
+        let together = steps.min(STEPS_TOGETHER);
         let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
         // From an accumulator to the element of each operand at K = 0.
         let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];
@@ -270,24 +275,27 @@ impl<'c> Emitter<'c, '_> {
             cache.push((element, value));
             value
         };
-        let (mut a_read, mut b_read) = (Vec::new(), Vec::new());
-        let mut next = Vec::with_capacity(sums.len());
-        for (register, sum) in sums.iter().enumerate() {
-            let element = apply(&layout.register, register as u32);
-            let a = read(lhs, a_place, a_of(element), a_elem, &mut a_read);
-            let b = read(rhs, b_place, b_of(element), b_elem, &mut b_read);
-            next.push((a, b, sum.as_basic_value()));
+        let mut next: Vec<Val<'c>> = sums.iter().map(|sum| sum.as_basic_value()).collect();
+        for step in 0..together {
+            let (mut a_read, mut b_read) = (Vec::new(), Vec::new());
+            let [a_step, b_step] = [step << a_shape.shift[dims - 1], step << b_shape.shift[dims - 2]];
+            let mut operands = Vec::with_capacity(next.len());
+            for register in 0..next.len() {
+                let element = apply(&layout.register, register as u32);
+                let a = read(lhs, a_place, a_of(element) | a_step, a_elem, &mut a_read);
+                let b = read(rhs, b_place, b_of(element) | b_step, b_elem, &mut b_read);
+                operands.push((a, b));
+            }
+            for (sum, (a, b)) in next.iter_mut().zip(operands) {
+                let a = self.promote(a, a_elem, acc_elem, signed[0])?;
+                let b = self.promote(b, b_elem, acc_elem, signed[1])?;
+                *sum = self.multiply_add(a, b, *sum);
+            }
         }
-        let next = next.into_iter().map(|(a, b, sum)| {
-            let a = self.promote(a, a_elem, acc_elem, signed[0])?;
-            let b = self.promote(b, b_elem, acc_elem, signed[1])?;
-            Ok(self.multiply_add(a, b, sum))
-        });
-        let next = next.collect::<Result<Vec<Val<'c>>>>()?;
         for (phi, value) in sums.iter().zip(&next) {
             phi.add_incoming(&[(value, body)]);
         }
-        let more = ir.add(k, ir.const32(1));
+        let more = ir.add(k, ir.const32(together));
         counter.add_incoming(&[(&more, body)]);
         ir.branch(ir.icmp(IntPredicate::ULT, more, ir.const32(steps)), body, after);
         ir.builder.position_at_end(after);

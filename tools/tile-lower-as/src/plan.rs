@@ -1,0 +1,92 @@
+//! What was decided about a function, pass by pass; `--print-after` prints it below the program.
+
+use crate::access::Accesses;
+use crate::copies::{Copies, Readers};
+use crate::homes::Homes;
+use crate::kernel_spec;
+use crate::products::{Product, Products};
+use base::Target;
+use base::diag::{Diagnostic, Result};
+use base::ir::{Op, Operation};
+use base::text::to_text;
+use std::fmt::Write;
+use tileaa::Function;
+use tileas::FunctionAttrs;
+use vocabulary::tile::element_count;
+
+pub(crate) struct Plan {
+    pub(crate) attrs: FunctionAttrs,
+    pub(crate) warp_bits: usize,
+    pub(crate) accesses: Accesses,
+    pub(crate) products: Products,
+    pub(crate) copies: Copies,
+    pub(crate) homes: Homes,
+}
+
+impl Plan {
+    /// Only warps and accesses are decided.
+    pub(crate) fn new(function: &Function, target: Target) -> Plan {
+        let attrs = kernel_spec::resolve(function, target);
+        let warp_bits = attrs.warps.trailing_zeros() as usize;
+        let accesses = Accesses::of(function, warp_bits);
+        let homes = Homes::none(function, warp_bits);
+        Plan { attrs, warp_bits, accesses, products: Products::default(), copies: Copies::default(), homes }
+    }
+
+    /// A line for each op and each tile about which something is decided.
+    pub(crate) fn print(&self, function: &Function) -> String {
+        let mut out = format!("plan of {}: {} warps\n", to_text(&function.name), self.attrs.warps);
+        for op in function.body.walk(function.region) {
+            let node = &function.body.ops[op];
+            let results: Vec<String> = node.results.iter().map(|value| value.to_string()).collect();
+            let said = self.of_op(op);
+            if !said.is_empty() {
+                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), said.join("; "));
+            }
+            for result in &node.results {
+                if let Some(home) = self.homes.get(*result) {
+                    let _ = writeln!(out, "  home of {result}: {}", to_text(home));
+                }
+            }
+        }
+        out
+    }
+
+    fn of_op(&self, op: Op) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(access) = self.accesses.get(op) {
+            said.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
+        }
+        said.extend(self.products.get(op).map(|product| match product {
+            Product::Sync { atom, a, b, c, .. } => {
+                format!("mma.sync {}, a {}, b {}, sums {}", atom.name, to_text(a), to_text(b), to_text(c))
+            }
+            Product::Group { atom, c, lhs } => {
+                let lhs = lhs.as_ref().map_or("a in a buffer".into(), |layout| format!("a {}", to_text(layout)));
+                format!("wgmma {}, {lhs}, sums {}", atom.name, to_text(c))
+            }
+            Product::Shared { c } => format!("multiply-adds from buffers, sums {}", to_text(c)),
+        }));
+        said.extend(self.copies.get(op).map(|copy| {
+            let readers = match copy.readers {
+                Readers::Products => "products read it there",
+                Readers::Registers => "read into registers",
+            };
+            format!("copied to shared memory in pieces of {} bytes, {readers}", copy.bytes)
+        }));
+        said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
+        said
+    }
+
+    /// Every home holds its tile.
+    pub(crate) fn check(&self, function: &Function) -> Result<()> {
+        for (value, node) in function.body.values.iter() {
+            let tile = node.ty.tile().map(|(_, shape)| element_count(shape).trailing_zeros());
+            if let (Some(home), Some(bits)) = (self.homes.get(value), tile) {
+                let wrong = |why| Diagnostic::invalid("AS902", format!("the home of {value} does not hold its tile: {why}"));
+                home.covers(bits).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
