@@ -21,12 +21,20 @@ const FAMILIES: &[(&str, &str)] = &[
     ("DEP", "The depfile of -MD and -MF cannot be written."),
     ("DMP", "tile-dump does not know the kind of this file."),
     (
+        "DRV",
+        "tile-launch and the CUDA driver: it was not found, or one of its functions failed. The driver comes with the GPU's system software, not with a toolkit; --driver names its library.",
+    ),
+    (
         "ENV",
         "The envelope of a stage file: its format, version, hash or location table. The file is of another kind, was written by another version, or was cut or damaged on the way.",
     ),
     ("FUZ", "tile-fuzz cannot read or write one of its files, or was given no target."),
     ("LAA", "tile-lower-aa has no form in .aa for something in the program."),
-    ("LCH", "A launch description for tile-run or tile-sim is wrong, or a buffer's file is missing or of another size."),
+    ("LAU", "tile-launch has no way to launch this kernel: the cubin has another one, or asks for what a launch cannot give."),
+    (
+        "LCH",
+        "A launch is wrong: its description, a buffer's file that is missing or of another size, or an argument that does not fit the kernel's parameter.",
+    ),
     ("LNK", "tile-link: the PTX is not what it says, or ptxas failed. The notes are ptxas's own words."),
     (
         "OPT",
@@ -64,6 +72,18 @@ const CODES: &[(&str, &str)] = &[
     (
         "ENV002",
         "A binary stage file says how long it is and carries a hash of its content. One of the two does not match, so the file was cut or changed; write it again, or edit the RON or text form instead.",
+    ),
+    (
+        "LCH005",
+        "The grid has a wrong extent, or the launch says one for each target and none for this one. --gpu-name says which target a file without one is run for.",
+    ),
+    (
+        "LCH012",
+        "The launch says how much work it is, and it would keep a CPU busy for long. --sample-blocks runs the blocks that the launch names as typical.",
+    ),
+    (
+        "LCH013",
+        "The types of the kernel's parameters decide: numbers must fit them, and an array must hold what the pointer points to. PTX does not say what a pointer points to, so tile-sim cannot check that.",
     ),
     ("LNK012", "ptxas could not be run, or its temporary files could not be written. TMPDIR says where they go."),
     ("LNK013", "ptxas refused the PTX. `tileiras --emit=ptx` writes what it was given."),
