@@ -7,18 +7,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{Ran, finish, run_in, temporary, tool};
 
+/// A stage reads the last word when that is a file, as the commands of a dry run have it.
+const FILE: &str = r#"for file in "$@"; do :; done
+[ $name = tile-read ] || file=-; case $file in -*) file=-;; esac"#;
+
+/// The head of an ELF file for a GPU with nothing in it, which is a cubin as far as the driver can tell.
+fn empty_cubin() -> [u8; 64] {
+    let mut head = [0; 64];
+    head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    (head[16], head[18], head[20], head[52], head[58]) = (2, 190, 1, 64, 64);
+    head
+}
+
+/// The lines of what the stages passed on.
+fn lines_of(path: &Path) -> Vec<String> {
+    String::from_utf8_lossy(&fs::read(path).unwrap()).lines().map(str::to_string).collect()
+}
+
 /// A folder with a copy of the driver and, for each stage, a script; `behaviour` is shell code that is given the stage's name
-/// in $name and its file in $file.
+/// in $name and its file in $file. What the last writes follows the head of a cubin.
 pub(crate) fn fake(behaviour: &str) -> tempfile::TempDir {
     let folder = temporary();
     install(&tool("tileiras"), &folder.path().join("tileiras"));
     for stage in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
         let source = folder.path().join("script");
-        let script =
-            format!("#!/bin/sh\nname={stage}\nfor file in \"$@\"; do :; done\n[ $name = tile-read ] || file=-\n{behaviour}\n");
+        let script = format!("#!/bin/sh\nname={stage}\n{FILE}\n[ $name = tile-link ] && cat \"${{0%/*}}/elf\"\n{behaviour}\n");
         fs::write(&source, script).unwrap();
         install(&source, &folder.path().join(stage));
     }
+    fs::write(folder.path().join("elf"), empty_cubin()).unwrap();
     fs::create_dir(folder.path().join("bin")).unwrap();
     fs::write(folder.path().join("bin/ptxas"), "not run").unwrap();
     fs::write(folder.path().join("k.bc"), b"\x7fTileIR\0\x0d\x03\0\0rest").unwrap();
@@ -44,10 +61,8 @@ pub(crate) const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
 fn stages_run_in_order_and_get_their_options() {
     let folder = fake(PASS_ON);
     drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "-o", "out"]).ok("the run");
-    let text = fs::read_to_string(folder.path().join("out")).unwrap();
-    let lines: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(
-        lines,
+        lines_of(&folder.path().join("out"))[1..],
         [
             "tile-lower-aa --error-format=json --opt-level=1",
             "tile-lower-as --error-format=json --gpu-name=sm_90",
@@ -95,7 +110,7 @@ fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
 #[test]
 fn the_output_kind_and_the_files_between() {
     let folder = fake(PASS_ON);
-    let lines = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap().lines().count();
+    let lines = |path: &str| lines_of(&folder.path().join(path)).len();
     drive(folder.path(), &["k.bc", "--emit=aa", "-o", "k.aa"]).ok("no target is needed for .aa");
     assert_eq!(lines("k.aa"), 2);
     drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--stop-after=tile-sched:alloc", "-o", "k.sched"]).ok("--stop-after");
@@ -137,7 +152,7 @@ fn large_files_flow_without_a_deadlock() {
     let input = [b"\x7fTileIR\0\x0d\x03".to_vec(), vec![0; size]].concat();
     fs::write(folder.path().join("k.bc"), input).unwrap();
     drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]).ok("a large file");
-    assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10);
+    assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10 + empty_cubin().len());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The container in which a host program carries device code: a header, then entries, here one with a cubin.
 
+use object::{Object, ObjectSection};
+
 const MAGIC: u32 = 0xba55_ed50;
 const HEADER: u16 = 16;
 const ENTRY_HEADER: u32 = 0x40;
@@ -31,6 +33,25 @@ pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
     out.extend(cubin);
     out.resize(entry + ENTRY_HEADER as usize + padded, 0);
     out
+}
+
+/// What keeps a file from being a whole fatbin.
+pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
+    let length = bytes.get(8..16).map(|length| u64::from_le_bytes(length.try_into().expect("eight bytes")));
+    match length {
+        Some(length) if bytes.starts_with(&MAGIC.to_le_bytes()) => {
+            let whole = (bytes.len() as u64).checked_sub(u64::from(HEADER)) == Some(length);
+            whole.then_some(()).ok_or("its fatbin is not whole")
+        }
+        _ => Err("its output is no fatbin"),
+    }
+}
+
+/// What keeps a file from being a whole object file.
+pub fn check_object(bytes: &[u8]) -> Result<(), String> {
+    let cut = |error: object::Error| format!("its output is no whole object file: {error}");
+    let file = object::File::parse(bytes).map_err(cut)?;
+    file.sections().try_for_each(|section| section.data().map(|_| ())).map_err(cut)
 }
 
 /// Where in the wrapper the address of the fatbin stands.

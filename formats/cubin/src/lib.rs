@@ -6,4 +6,4 @@
 pub mod fatbin;
 mod read;
 
-pub use read::{Cubin, Kernel, Parameter, print, read};
+pub use read::{Cubin, Kernel, Parameter, check, print, read};

@@ -85,6 +85,23 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     Ok(describe(&sections, symbol_name))
 }
 
+/// That a file is a cubin of which nothing is missing, and has code for these kernels.
+pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
+    let cut = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a whole cubin: {error}"));
+    let cubin = read(bytes, name)?;
+    let header = Header::parse(bytes).map_err(cut)?;
+    let endian = header.endian().map_err(cut)?;
+    header.program_headers(endian, bytes).map_err(cut)?;
+    for section in header.sections(endian, bytes).map_err(cut)?.iter() {
+        section.data(endian, bytes).map_err(cut)?;
+    }
+    let has_code = |kernel: &&String| cubin.kernels.iter().any(|found| found.name == **kernel && found.code_bytes > 0);
+    match kernels.iter().find(|kernel| !has_code(kernel)) {
+        Some(kernel) => Err(Diagnostic::invalid("CUB003", format!("{name} has no code for kernel '{kernel}'"))),
+        None => Ok(()),
+    }
+}
+
 fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'a str>) -> Cubin {
     let find = |name: &str| sections.iter().find(|section| section.name == name);
     let mut cubin = Cubin { host_object: find(".nv.host").map(|section| section.size), ..Cubin::default() };

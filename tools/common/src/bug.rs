@@ -4,6 +4,7 @@
 //! give the same output for the same input, so the file before the pass is made by running the tool again up to there, which
 //! costs nothing as long as nothing fails.
 
+use crate::files::Input;
 use crate::report::{ErrorFormat, Reporter, say};
 use crate::session::{RUNNING, Running};
 use crate::start::About;
@@ -49,6 +50,14 @@ fn keep(about: &About, message: &str, running: &Running, has_output: bool) -> Op
     }
     let folder = std::env::temp_dir().join(format!("{}-bug-{}", about.name, std::process::id()));
     fs::create_dir(&folder).ok()?;
+    let filled = fill(&folder, about, message, running, input, has_output);
+    if filled.is_none() {
+        let _ = fs::remove_dir_all(&folder);
+    }
+    filled.map(|()| folder)
+}
+
+fn fill(folder: &Path, about: &About, message: &str, running: &Running, input: &Input, has_output: bool) -> Option<()> {
     let words = options(&input.name);
     let tool = std::env::current_exe().map_or_else(|_| about.name.to_string(), |path| path.display().to_string());
     let quoted: String = std::iter::once(&tool).chain(&words).map(|word| quote(word) + " ").collect();
@@ -60,9 +69,9 @@ fn keep(about: &About, message: &str, running: &Running, has_output: bool) -> Op
     fs::write(folder.join("message"), format!("{message}\n")).ok()?;
     fs::write(folder.join("command"), script).ok()?;
     if let Some(before) = running.before {
-        write_before(&tool, &words, before, &folder);
+        write_before(&tool, &words, before, folder);
     }
-    Some(folder)
+    Some(())
 }
 
 fn quote(word: &str) -> String {
@@ -82,7 +91,7 @@ fn write_before(tool: &str, words: &[String], pass: &str, folder: &Path) {
 /// The command line without the files it names, each option joined to its value.
 fn options(input: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    let mut given = std::env::args().skip(1);
+    let mut given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = given.next() {
         match word.as_str() {
             "-o" | "--output" => drop(given.next()),

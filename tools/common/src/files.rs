@@ -1,8 +1,10 @@
 //! Files in and out: standard input and output, size limit, atomic replacement.
 
 use base::diag::{Diagnostic, Result};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,9 +34,14 @@ pub fn read_file(path: Option<&Path>) -> Result<Input> {
     Ok(Input { name, bytes: Arc::new(bytes), piped: false })
 }
 
+/// Reads to the end, if that comes before the largest size of a file.
 fn read_limited(source: impl Read, name: &str) -> Result<Vec<u8>> {
+    read_at_most(source, name, base::codec::SIZE_LIMIT as u64)
+}
+
+/// Reads to the end, if that comes within `limit` bytes.
+pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let limit = base::codec::SIZE_LIMIT as u64;
     source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| cannot("read", name, &error))?;
     if bytes.len() as u64 > limit {
         return Err(Diagnostic::io("CLI002", format!("{name} is larger than {limit} bytes")));
@@ -58,9 +65,13 @@ pub fn plain(error: &io::Error) -> String {
 }
 
 /// Writes a file, or standard output for `None`. A regular file is replaced whole or not at all, and left alone when it already
-/// holds these bytes; anything else (a device, a FIFO) is written in place. A reader that has gone away is no error.
+/// holds these bytes; anything else (a device, a FIFO) is written in place. A reader that has gone away is no error; a standard
+/// output that never was is one.
 pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
     let Some(path) = path else {
+        if crate::closed::stdout_was_closed() {
+            return Err(Diagnostic::io("CLI003", "cannot write <stdout>: it is closed"));
+        }
         let mut stdout = io::stdout().lock();
         return match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot("write", "<stdout>", &error)),
@@ -84,18 +95,24 @@ fn write_in_place(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn replace(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
     let target = follow(path)?;
-    if permissions.is_some() && holds(&target, bytes)? {
+    let exists = permissions.is_some();
+    if exists && holds(&target, bytes)? {
         return Ok(());
     }
-    let (temporary, mut file) = create_beside(&target)?;
-    let written = file.write_all(bytes).and_then(|()| match permissions {
-        Some(permissions) => file.set_permissions(permissions),
-        None => Ok(()),
-    });
-    drop(file);
-    written.and_then(|()| fs::rename(&temporary, &target)).inspect_err(|_| {
-        let _ = fs::remove_file(&temporary);
-    })
+    let mut temporary = Temporary::beside(&target)?;
+    temporary.file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        temporary.file.set_permissions(permissions)?;
+    }
+    temporary.put(&target, exists)
+}
+
+/// Replaces a file by what `write` writes, whole or not at all.
+pub(crate) fn replace_by(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    let target = follow(path)?;
+    let temporary = Temporary::beside(&target)?;
+    write(temporary.file.try_clone()?)?;
+    temporary.put(&target, target.exists())
 }
 
 /// Whether a file has exactly these bytes. One that cannot be read is just replaced.
@@ -116,15 +133,59 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// A new file in the folder of `target`, so that it can be renamed to it.
-fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
-    let stem = target.file_name().ok_or_else(|| io::Error::other("the path names no file"))?.to_string_lossy();
-    let short: String = stem.chars().take(40).collect();
+/// A new file in the folder of the one it becomes. Where the file system can, it has no name until all is written, so that nothing
+/// is left of a run that is killed.
+struct Temporary {
+    file: File,
+    /// The name it has meanwhile, if it has one.
+    name: Option<PathBuf>,
+}
+
+impl Temporary {
+    fn beside(target: &Path) -> io::Result<Temporary> {
+        target.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        if let Ok(file) = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
+            return Ok(Temporary { file: file.into(), name: None });
+        }
+        let create = |name: &Path| OpenOptions::new().write(true).create_new(true).open(name);
+        let (name, file) = with_free_name(target, create)?;
+        Ok(Temporary { file, name: Some(name) })
+    }
+
+    fn put(mut self, target: &Path, exists: bool) -> io::Result<()> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &own, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+        if self.name.is_none() {
+            // In one step where nothing is replaced; between the two of a replacement a kill leaves a whole file under a hidden name.
+            if !exists && link(target).is_ok() {
+                return Ok(());
+            }
+            self.name = Some(with_free_name(target, link)?.0);
+        }
+        fs::rename(self.name.as_ref().expect("it has a name by now"), target)?;
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
+/// Makes something of a hidden name beside `target` that nothing has yet.
+fn with_free_name<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
+    let stem: String = target.file_name().unwrap_or_default().to_string_lossy().chars().take(40).collect();
     for attempt in 0.. {
-        let path = target.with_file_name(format!(".{short}.{}-{attempt}.tmp", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
+        let name = target.with_file_name(format!(".{stem}.{}-{attempt}.tmp", std::process::id()));
+        match make(&name) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 1000 => {}
-            result => return result.map(|file| (path, file)),
+            result => return result.map(|made| (name, made)),
         }
     }
     unreachable!("the loop ends by returning")

@@ -25,9 +25,12 @@
 //! ```
 
 mod bug;
+pub mod child;
 pub mod cl;
+mod closed;
 mod files;
 pub mod launch;
+mod limits;
 pub mod options;
 mod passes;
 mod report;
@@ -35,11 +38,12 @@ mod session;
 mod start;
 pub mod toolkit;
 
-pub use files::{Input, plain, read_file, write_file};
+pub use files::{Input, plain, read_at_most, read_file, write_file};
+pub use limits::Limits;
 pub use passes::{Pass, Show};
 pub use report::{ErrorFormat, Reporter};
 pub use session::{Format, Session};
-pub use start::{About, filter, runner};
+pub use start::{About, filter, limit_of_file_sizes_is_an_error, runner};
 
 /// Exit codes of the native tools; the driver has the reference's.
 pub mod exit {

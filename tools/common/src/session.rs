@@ -1,6 +1,7 @@
 //! One run of a tool: its standard arguments, its input and output, its clock.
 
 use crate::files::{Input, read_file, write_file};
+use crate::limits::Limits;
 use crate::report::{ErrorFormat, Reporter, say};
 use crate::start::About;
 use base::diag::{Diagnostic, Result, Severity};
@@ -29,6 +30,11 @@ pub(crate) struct Basics {
     /// Print the time each step took
     #[arg(long)]
     pub(crate) time: bool,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// Name of the input in messages, for one that comes from standard input
+    #[arg(long, value_name = "NAME")]
+    pub(crate) input_name: Option<String>,
 }
 
 /// What a tool takes that writes one file.
@@ -90,6 +96,11 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(|error| error.into_inner())
 }
 
+/// The step that is at work.
+pub(crate) fn running_step() -> Option<&'static str> {
+    running().step
+}
+
 impl Session {
     pub(crate) fn new(about: &'static About, basics: Basics, output: Option<Output>) -> Session {
         Session { about, basics, output, times: Vec::new(), stopped: false, log_seen: 0 }
@@ -101,6 +112,10 @@ impl Session {
     }
     pub fn verbose(&self) -> bool {
         self.basics.verbose
+    }
+    /// What the tool, and what it starts, may take.
+    pub fn limits(&self) -> Limits {
+        self.basics.limits
     }
     /// The tool should check its input and write nothing.
     pub fn verify_only(&self) -> bool {
@@ -132,7 +147,10 @@ impl Session {
     /// The bytes of the input.
     pub fn input(&mut self) -> Result<Input> {
         let path = self.basics.input.clone().filter(|path| path.as_os_str() != "-");
-        let input = self.timed("read", |_| read_file(path.as_deref()))?;
+        let mut input = self.timed("read", |_| read_file(path.as_deref()))?;
+        if let (None, Some(name)) = (path, &self.basics.input_name) {
+            input.name.clone_from(name);
+        }
         if input.piped
             && let Some(last) = self.times.last_mut()
         {

@@ -1,12 +1,17 @@
 //! From the command line to the exit code: parsing, the stack, panics.
 
 use crate::bug::{self, PANIC};
+use crate::limits::Limits;
 use crate::report::Reporter;
 use crate::session::{Basics, Output, Session, is_silent};
-use base::diag::Result;
+use base::diag::{self, Diagnostic};
 use clap::{Args, Parser};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Bytes of the stack that a tool works on.
+const STACK: usize = 256 << 20;
 
 /// What a tool says about itself.
 #[derive(Debug)]
@@ -38,19 +43,19 @@ struct RunnerLine<E: Args> {
 }
 
 /// Runs a tool that reads one file and writes one.
-pub fn filter<E: Args + Send>(about: &'static About, run: fn(&mut Session, &E) -> Result<()>) -> ExitCode {
+pub fn filter<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Session, &E) -> diag::Result<()>) -> ExitCode {
     start(about, |line: FilterLine<E>| (Session::new(about, line.basics, Some(line.output)), line.extra), run)
 }
 
 /// Runs a tool that reads one file and has outputs of its own.
-pub fn runner<E: Args + Send>(about: &'static About, run: fn(&mut Session, &E) -> Result<()>) -> ExitCode {
+pub fn runner<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Session, &E) -> diag::Result<()>) -> ExitCode {
     start(about, |line: RunnerLine<E>| (Session::new(about, line.basics, None), line.extra), run)
 }
 
-fn start<L: Parser, E: Send>(
+fn start<L: Parser, E: Send + 'static>(
     about: &'static About,
     split: impl FnOnce(L) -> (Session, E),
-    run: fn(&mut Session, &E) -> Result<()>,
+    run: fn(&mut Session, &E) -> diag::Result<()>,
 ) -> ExitCode {
     let command =
         L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
@@ -62,18 +67,35 @@ fn start<L: Parser, E: Send>(
         }
     };
     let (session, extra) = split(line);
-    ExitCode::from(on_large_stack(move || guarded(session, &extra, run)))
+    limit_of_file_sizes_is_an_error();
+    let (name, limits, reporter) = (about.name, session.basics.limits, Reporter(session.basics.error_format));
+    let end = on_large_stack(limits, move || guarded(session, &extra, run));
+    ExitCode::from(end.unwrap_or_else(|reason| {
+        let step = crate::session::running_step().map(|step| format!(", in step '{step}'")).unwrap_or_default();
+        reporter.report(&Diagnostic::io("CLI006", format!("{name} was stopped: {reason}{step}")));
+        crate::exit::IO
+    }))
 }
 
-/// Deeply nested but valid input may recurse; address space is cheap, and only what is used is backed by memory.
-fn on_large_stack(work: impl FnOnce() -> u8 + Send) -> u8 {
-    std::thread::scope(|scope| {
-        let spawned = std::thread::Builder::new().stack_size(256 << 20).spawn_scoped(scope, work);
-        spawned.map_or(crate::exit::IO, |thread| thread.join().unwrap_or(crate::exit::BUG))
-    })
+/// A write beyond the limit of file sizes fails with an error instead of ending the process.
+pub fn limit_of_file_sizes_is_an_error() {
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
-fn guarded<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> Result<()>) -> u8 {
+/// Deeply nested but valid input may recurse; address space is cheap, and only what is used is backed by memory. The thread that
+/// was here before sees to the limits; a work that goes beyond one is left to its fate, which is the end of the process.
+fn on_large_stack(limits: Limits, work: impl FnOnce() -> u8 + Send + 'static) -> Result<u8, String> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        let _ = sender.send(work());
+    });
+    match spawned {
+        Ok(_) => limits.wait(&receiver),
+        Err(error) => Err(format!("it cannot get {} MiB of address space for its stack: {}", STACK >> 20, crate::plain(&error))),
+    }
+}
+
+fn guarded<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> diag::Result<()>) -> u8 {
     set_hook(Box::new(|info| {
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         let text = info.payload_as_str().unwrap_or("a panic without a message");

@@ -35,22 +35,27 @@ const HELP: Help = Help {
         ("TileIR Disassembler Options:\n", Section::Tool),
         ("Tileworks Options, which the reference does not have:\n", Section::Extension),
     ],
-    more: "\nExit codes:\n\n  0 success, 1 usage, 2 no such input, 3 not bytecode or invalid bytecode\n",
+    more: "\nExit codes:\n\n  0 success, 1 usage, 2 no such input, 3 not bytecode or invalid bytecode, 4 no output\n",
 };
 
 /// Exit codes of the reference.
 const USAGE: u8 = 1;
 const NO_INPUT: u8 = 2;
 const INPUT: u8 = 3;
+/// This one is not the reference's.
+const NO_OUTPUT: u8 = 4;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let program = words.next().unwrap_or_else(|| "tileirdisasm".into());
-    let parsed = cl::parse(OPTIONS, &program, &words.collect::<Vec<_>>());
-    let (stdout, stderr, code) = answer(&program, &parsed);
+    let (stdout, stderr, code) = match cl::words() {
+        Ok((program, words)) => answer(&program, &cl::parse(OPTIONS, &program, &words)),
+        Err(message) => (String::new(), format!("error: {message}\n"), USAGE),
+    };
     // That nobody reads it is no reason to fail.
     let _ = std::io::stderr().write_all(stderr.as_bytes());
-    let _ = std::io::stdout().write_all(stdout.as_bytes());
+    if let Err(error) = if stdout.is_empty() { Ok(()) } else { common::write_file(None, stdout.as_bytes()) } {
+        let _ = writeln!(std::io::stderr(), "error: {}", error.message);
+        return ExitCode::from(NO_OUTPUT);
+    }
     ExitCode::from(code)
 }
 
@@ -70,11 +75,9 @@ fn answer(program: &str, parsed: &Parsed) -> (String, String, u8) {
     let Some(path) = parsed.positional.first().filter(|path| !path.is_empty()) else {
         return (HELP.list(false), "error: no input file provided\n\n".into(), NO_INPUT);
     };
-    let bytes = match std::fs::read(Path::new(path)) {
+    let bytes = match read(path) {
         Ok(bytes) => bytes,
-        Err(error) => {
-            let reason = error.to_string();
-            let reason = reason.split(" (os error").next().unwrap_or(&reason);
+        Err(reason) => {
             return (String::new(), format!("error: error: unable to read input file '{path}': {reason}\n\n"), NO_INPUT);
         }
     };
@@ -85,6 +88,12 @@ fn answer(program: &str, parsed: &Parsed) -> (String, String, u8) {
         }
         Err(diagnostic) => (String::new(), diagnostic.render(Style::Reference, |_| String::new()), INPUT),
     }
+}
+
+fn read(path: &str) -> Result<Vec<u8>, String> {
+    let file = std::fs::File::open(Path::new(path)).map_err(|error| common::plain(&error))?;
+    common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64)
+        .map_err(|error| error.message.rsplit_once(": ").map_or(error.message.clone(), |(_, reason)| reason.to_string()))
 }
 
 fn version() -> String {

@@ -4,7 +4,6 @@ mod access;
 mod approximate;
 mod atomics;
 mod builder;
-mod compare;
 mod control;
 mod convert;
 mod effects;
@@ -17,9 +16,9 @@ mod shapes;
 mod shrink;
 mod views;
 
+use agreement::{Bench, Outcome};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
-use compare::{Bench, Outcome};
 use program::{Generator, Theme};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -36,7 +35,7 @@ use std::process::ExitCode;
   tile-fuzz --theme products --shrink           of what differs, only what is needed
 
 Exit codes:
-  0 all agree, 1 some differ, 2 usage, 4 input/output or child failure"
+  0 all agree, 1 some differ or too few could be compared, 2 usage, 4 input/output or child failure"
 )]
 struct Options {
     /// First seed; a seed always gives the same program
@@ -66,6 +65,9 @@ struct Options {
     /// Drop what is not needed from the programs that differ
     #[arg(long)]
     shrink: bool,
+    /// Programs of a hundred that must have been compared to the end; where more are unsupported, nothing is known
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    least: u8,
 }
 
 fn main() -> ExitCode {
@@ -84,6 +86,9 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<bool> {
     let own = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
     let tools = options.tools.clone().or(own).unwrap_or_default();
+    if options.dir.to_str().is_none() {
+        return Err(Diagnostic::usage("FUZ004", format!("the name of the folder {:?} is not UTF-8", options.dir)));
+    }
     if options.targets.is_empty() || options.levels.is_empty() {
         return Err(Diagnostic::usage("FUZ003", "no target or no level"));
     }
@@ -91,7 +96,7 @@ fn run(options: &Options) -> Result<bool> {
     let outcomes: Result<Vec<Outcome>> = seeds.into_par_iter().map(|seed| one(options, &tools, seed)).collect();
     let outcomes = outcomes?;
     let mut unsupported: BTreeMap<&str, u32> = BTreeMap::new();
-    let (mut same, mut wrong) = (0, 0);
+    let (mut same, mut wrong) = (0_usize, 0_usize);
     for outcome in &outcomes {
         match outcome {
             Outcome::Same => same += 1,
@@ -101,7 +106,11 @@ fn run(options: &Options) -> Result<bool> {
     }
     unsupported.iter().for_each(|(message, count)| println!("{count} unsupported: {message}"));
     println!("{same} of {} programs are the same at every stage, {wrong} are wrong", outcomes.len());
-    Ok(wrong == 0)
+    let enough = same as u64 * 100 >= u64::from(options.least) * (outcomes.len() - wrong) as u64;
+    if !enough {
+        println!("too few could be compared: --least is {} of a hundred", options.least);
+    }
+    Ok(wrong == 0 && enough)
 }
 
 fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
@@ -114,13 +123,13 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
     let bench = Bench { tools: tools.into(), level, target };
-    let outcome = bench.compare(&program, &folder);
+    let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     if let Outcome::Wrong(message) = &outcome {
         println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
         if options.shrink {
-            let program = shrink::shrink(program, message, &bench, &folder)?;
-            bench.compare(&program, &folder)?;
+            let program = shrink::shrink(program, message, &bench, &folder);
+            program.compare(&bench, &folder)?;
         }
         return Ok(outcome);
     }

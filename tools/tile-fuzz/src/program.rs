@@ -6,9 +6,14 @@
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
+use agreement::{Bench, Outcome, Output};
+use base::diag::{Diagnostic, Result};
+use base::envelope::Form;
 use base::ir::Value;
+use base::{Envelope, File};
 use common::launch::{Buffer, ByTarget, Extents, Launch, Param};
 use numerics::Scalar;
+use std::path::Path;
 use tileir::{Attribute, Module, Op};
 
 /// What a tile of the pool can be made of.
@@ -22,20 +27,34 @@ pub(crate) struct Memory {
     pub(crate) pointer: Value,
 }
 
-/// Memory that is compared at the end.
-pub(crate) struct Output {
-    pub(crate) name: String,
-    pub(crate) scalar: Scalar,
-    /// How far an element may be off, relative to its size or to one; zero: not by a bit.
-    pub(crate) tolerance: f64,
-}
-
 pub(crate) struct Program {
     pub(crate) module: Module,
     pub(crate) launch: Launch,
     /// What each buffer holds before.
     pub(crate) data: Vec<(String, Vec<u8>)>,
     pub(crate) outputs: Vec<Output>,
+}
+
+impl Program {
+    /// Writes the program and its launch to a folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let failed = |error: std::io::Error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        for (name, data) in &self.data {
+            std::fs::write(folder.join(format!("{name}.in")), data).map_err(failed)?;
+        }
+        let launch = serde_json::to_string_pretty(&self.launch).expect("a launch is made of plain values");
+        std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
+        let envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-fuzz", &[]);
+        let file = File { envelope, payload: self.module.clone() };
+        std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
+    }
+
+    /// Whether every stage leaves what the program itself does.
+    pub(crate) fn compare(&self, bench: &Bench, folder: &Path) -> Result<Outcome> {
+        self.write(folder)?;
+        bench.compare(&self.outputs, folder)
+    }
 }
 
 pub(crate) struct Generator {

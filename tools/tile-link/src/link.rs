@@ -35,7 +35,15 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
     let ptxas = toolkit::ptxas()?;
     session.say(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.by));
     let sanitize = options.get("sanitize") == Some("memcheck");
-    let job = Job { chip: &source.chip, opt_level: options.opt_level(), sanitize, text: &source.text, host_object: &host_object };
+    let job = Job {
+        chip: &source.chip,
+        opt_level: options.opt_level(),
+        sanitize,
+        text: &source.text,
+        host_object: &host_object,
+        entries: &source.entries,
+        memory: session.limits().memory(),
+    };
     let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&job))?;
     session.say(&assembled.command);
     assembled.messages.iter().for_each(|line| session.say(line));

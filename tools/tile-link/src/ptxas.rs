@@ -1,8 +1,10 @@
-//! Running ptxas with the reference's arguments.
+//! Running ptxas with the reference's arguments. Its files live in memory, so that none is left however this ends, and it ends
+//! with this process, which `--max-time` ends.
 
 use base::diag::{Diagnostic, Result};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use common::child::{self, MemoryFile};
+use std::path::PathBuf;
+use std::process::Command;
 
 pub(crate) struct Job<'a> {
     pub(crate) chip: &'a str,
@@ -10,6 +12,10 @@ pub(crate) struct Job<'a> {
     pub(crate) sanitize: bool,
     pub(crate) text: &'a str,
     pub(crate) host_object: &'a [u8],
+    /// The kernels that the cubin must have.
+    pub(crate) entries: &'a [String],
+    /// Bytes of memory that ptxas may take.
+    pub(crate) memory: Option<u64>,
 }
 
 /// What came out, and what ptxas said meanwhile.
@@ -25,45 +31,44 @@ pub(crate) struct Ptxas(pub(crate) PathBuf);
 impl Ptxas {
     /// Assembles, once more with a lower `.version` when this ptxas is older than the text asks for.
     pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
-        let folder = tempfile::Builder::new()
-            .prefix("tile-link-")
-            .tempdir()
-            .map_err(|error| Diagnostic::io("LNK012", format!("Failed to create temporary file: {}", common::plain(&error))))?;
-        match self.attempt(job, folder.path())? {
+        match self.attempt(job)? {
             Ok(assembled) => Ok(assembled),
             Err(messages) => match highest_version(&messages) {
                 Some(version) => {
                     let text = lower_version(job.text, version);
-                    self.attempt(&Job { text: &text, ..*job }, folder.path())?.map_err(|messages| Self::failure(&messages))
+                    self.attempt(&Job { text: &text, ..*job })?.map_err(|messages| Self::failure(&messages))
                 }
                 None => Err(Self::failure(&messages)),
             },
         }
     }
 
-    fn attempt(&self, job: &Job, folder: &Path) -> Result<Result<Assembled, Vec<String>>> {
+    fn attempt(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
         let failed =
             |what: &str, error: std::io::Error| Diagnostic::io("LNK012", format!("cannot {what}: {}", common::plain(&error)));
-        let (ptx, host, out) = (folder.join("kernel.ptx"), folder.join("host.o"), folder.join("kernel.cubin"));
-        std::fs::write(&ptx, job.text).map_err(|error| failed("write a temporary file", error))?;
-        std::fs::write(&host, job.host_object).map_err(|error| failed("write a temporary file", error))?;
+        let file = |name: &str, bytes: &[u8]| MemoryFile::new(name, bytes).map_err(|error| failed("make a temporary file", error));
+        let (ptx, host, out) = (file("ptx", job.text.as_bytes())?, file("host", job.host_object)?, file("cubin", &[])?);
         let mut command = Command::new(&self.0);
-        command.arg("-arch").arg(job.chip).arg(&ptx).arg("-o").arg(&out);
+        command.arg("-arch").arg(job.chip).arg(ptx.path()).arg("-o").arg(out.path());
         command.arg("--opt-level").arg(job.opt_level.to_string()).arg("--enable-extended-smem=true");
-        command.arg(format!("--nv-host={}", host.display())).arg("-uumn");
+        command.arg(format!("--nv-host={}", host.path().display())).arg("-uumn");
         if job.sanitize {
             command.args(["-sanitize=memcheck", "-g-tmem-access-check"]);
         }
         let line = format!("{command:?}");
-        let output = command.stdin(Stdio::null()).output();
+        let output = child::output(&mut command, job.memory);
         let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        let ptx_path = ptx.display().to_string();
-        let messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
+        let ptx_path = ptx.path().display().to_string();
+        let mut messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
         if !output.status.success() {
+            if output.status.code().is_none() {
+                messages.push(child::describe(output.status));
+            }
             return Ok(Err(messages));
         }
-        let cubin = std::fs::read(&out).map_err(|error| failed("read what ptxas wrote", error))?;
+        let cubin = out.read().map_err(|error| failed("read what ptxas wrote", error))?;
+        cubin::check(&cubin, "what ptxas wrote", job.entries).map_err(|error| Diagnostic::io("LNK014", error.message))?;
         Ok(Ok(Assembled { cubin, messages, command: line }))
     }
 

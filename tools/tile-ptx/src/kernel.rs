@@ -3,7 +3,7 @@
 use crate::emit::Emitter;
 use crate::ir::{GLOBAL, Ir, SHARED};
 use crate::lines::Lines;
-use base::diag::Result;
+use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
 use inkwell::AddressSpace;
 use inkwell::attributes::AttributeLoc;
@@ -29,6 +29,10 @@ pub(crate) fn emit_module<'c>(
     let ir = Ir { context, module: context.create_module("tile"), builder: context.create_builder() };
     ir.module.set_triple(&machine.get_triple());
     ir.module.set_data_layout(&machine.get_target_data().get_data_layout());
+    let globals = module.globals.iter().map(|global| ("global", &global.name));
+    for (what, name) in globals.chain(module.functions.iter().map(|function| ("kernel", &function.name))) {
+        check_name(what, name)?;
+    }
     launch_data(&ir);
     for global in &module.globals {
         emit_global(&ir, global);
@@ -45,6 +49,17 @@ pub(crate) fn emit_module<'c>(
         lines.finish();
     }
     Ok(ir.module)
+}
+
+/// Programs that use a kernel ask for it by its name, so one that PTX has no way to write is refused rather than changed.
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let follows = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$', '%']);
+    if starts && name.chars().skip(1).all(follows) {
+        return Ok(());
+    }
+    let message = format!("the name of {what} {name:?} cannot be written in PTX, where names have letters, digits, '_' and '$'");
+    Err(Diagnostic::unsupported("PX007", message))
 }
 
 fn launch_data(ir: &Ir<'_>) {

@@ -43,6 +43,7 @@ impl<'c, 'a> Lines<'c, 'a> {
         ir.module.add_basic_value_flag("Debug Info Version", FlagBehavior::Warning, version);
         let kind = if full { DWARFEmissionKind::Full } else { DWARFEmissionKind::LineTablesOnly };
         let optimized = options.opt_level() > 0;
+        let file = &writable(file);
         let (builder, unit) = ir.module.create_debug_info_builder(
             true,
             DWARFSourceLanguage::C,
@@ -64,7 +65,8 @@ impl<'c, 'a> Lines<'c, 'a> {
     }
 
     fn file(&self, name: &str) -> DIFile<'c> {
-        *self.files.borrow_mut().entry(name.into()).or_insert_with(|| self.builder.create_file(name, ""))
+        let name = writable(name);
+        *self.files.borrow_mut().entry(name.clone()).or_insert_with(|| self.builder.create_file(&name, ""))
     }
 
     /// Begins a kernel.
@@ -118,6 +120,11 @@ impl<'c> KernelLines<'c, '_> {
         let make = || self.lines.builder.create_lexical_block(kernel, self.lines.file(file), 0, 0).as_debug_info_scope();
         *self.scopes.borrow_mut().entry(file.into()).or_insert_with(make)
     }
+}
+
+/// A path without the characters that the strings of PTX cannot have.
+fn writable(path: &str) -> String {
+    path.chars().filter(|c| *c != '"' && !c.is_control()).collect()
 }
 
 /// The text without the sections of debug information, and without the mark that there are any.

@@ -10,6 +10,7 @@ use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
+use std::ffi::{CStr, c_char};
 use std::sync::Once;
 
 /// Run at O1 and above: clean-up and address arithmetic, then the unrolling of short loops whose count is known.
@@ -35,17 +36,35 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
 }
 
 /// Registers the target, with shared memory addressed in 32 bits, which costs half the registers.
-#[allow(unsafe_code, reason = "inkwell has no way to set options of the back end")]
 fn set_up() {
-    let arguments = [c"tile-ptx".as_ptr(), c"--nvptx-short-ptr".as_ptr()];
-    unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
+    set_options(&[c"--nvptx-short-ptr"]);
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
+}
+
+/// Instructions of one block from which on the back end does without its strength reduction of straight lines, whose time grows
+/// with the square of their number and more, and which finds little after the passes here.
+const LONG_BLOCK: usize = 256;
+
+/// Whether the program has a block of so many instructions.
+fn has_long_block(module: &Module<'_>) -> bool {
+    let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
+    blocks.into_iter().any(|block| block.get_instructions().nth(LONG_BLOCK).is_some())
+}
+
+/// Sets options of LLVM, which hold for the process.
+#[allow(unsafe_code, reason = "inkwell has no way to set options of the back end")]
+fn set_options(options: &[&CStr]) {
+    let arguments: Vec<*const c_char> = std::iter::once(c"tile-ptx").chain(options.iter().copied()).map(CStr::as_ptr).collect();
+    unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
 }
 
 pub(crate) fn run(module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {
     module
         .verify()
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
+    if has_long_block(module) {
+        set_options(&[c"--opt-disable=slsr"]);
+    }
     let passes = if opt_level == 0 { UNOPTIMIZED } else { PASSES };
     module
         .run_passes(passes, machine, PassBuilderOptions::create())

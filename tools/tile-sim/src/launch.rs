@@ -2,13 +2,12 @@
 
 use crate::{Arguments, DeliveryArgument, RacesArgument};
 use base::Target;
-use base::diag::{Diagnostic, Severity};
+use base::diag::Severity;
 use common::Session;
 use common::launch::Call;
 use simulator::hidden::{self, Maps};
 use simulator::program::Program;
 use simulator::{Delivery, Fault, Global, Machine, Options, Races, Sizes, decode};
-use std::io::Write;
 
 /// Runs one kernel of a module.
 pub(crate) fn run(
@@ -53,8 +52,9 @@ pub(crate) fn run(
         Some(blocks) => machine.run_blocks(blocks),
         None => machine.run(),
     };
-    let printed = std::io::stdout().write_all(&machine.printed);
-    printed.map_err(|error| Diagnostic::io("SIM004", format!("cannot print: {error}")))?;
+    if !machine.printed.is_empty() {
+        common::write_file(None, &machine.printed)?;
+    }
     if let Some(path) = &arguments.stats {
         common::write_file(Some(path), machine.report().as_bytes())?;
     }

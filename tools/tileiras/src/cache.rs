@@ -5,7 +5,7 @@
 //! cache and be killed at any moment; each carries a hash of its key and itself and is dropped when that does not match.
 
 use crate::drive::{Compiled, Stop, exit};
-use crate::pipeline::{Step, tools_folder};
+use crate::pipeline::Step;
 use common::cl::Parsed;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -43,19 +43,18 @@ impl Cache {
     }
 
     /// What the output is decided by. None when something of it cannot be read; the stages will say what.
-    pub(crate) fn key(&self, steps: &[Step], input: &str) -> Option<Key> {
+    pub(crate) fn key(&self, steps: &[Step], input: &[u8]) -> Option<Key> {
         let mut hasher = blake3::Hasher::new();
         let mut add = |part: &[u8]| {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         };
         add(env!("SOURCE_HASH").as_bytes());
-        let tools = tools_folder();
         for step in steps {
             add(step.tool.as_bytes());
             add(&(step.arguments.len() as u64).to_le_bytes());
             step.arguments.iter().for_each(|argument| add(argument.as_bytes()));
-            add(self.content_hash(&tools.join(&step.tool))?.as_bytes());
+            add(self.content_hash(&step.program)?.as_bytes());
             match step.tool.as_str() {
                 "tile-ptx" => add(common::toolkit::libdevice()
                     .ok()
@@ -66,7 +65,7 @@ impl Cache {
                 _ => {}
             }
         }
-        add(&fs::read(crate::run::as_file(input)).ok()?);
+        add(input);
         Some(Key(hasher.finalize()))
     }
 

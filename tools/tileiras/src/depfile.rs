@@ -1,6 +1,6 @@
 //! Depfiles for make and ninja: what an output was made from.
 
-use crate::pipeline::{Step, tools_folder};
+use crate::pipeline::Step;
 use base::diag::{Diagnostic, Result};
 use common::cl::Parsed;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> 
         None => return Ok(None),
     };
     let mut text = escape(parsed.get("MT").unwrap_or(output), "")? + ":";
-    let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)].concat();
+    let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)?].concat();
     let mut named = BTreeSet::new();
     sources.retain(|source| named.insert(source.clone()));
     // After a target, make takes a first word with `=` in it for an assignment.
@@ -40,15 +40,19 @@ impl Depfile {
 }
 
 /// Everything an output is made with: the pipeline file, the tools, libdevice, ptxas.
-pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Vec<String> {
-    let folder = tools_folder();
-    let mut files: Vec<String> = parsed.get("pipeline").map(str::to_string).into_iter().collect();
-    files.extend(steps.iter().map(|step| folder.join(&step.tool).display().to_string()));
+pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
     let runs = |tool: &str| steps.iter().any(|step| step.tool == tool);
     let pieces = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
     let found = pieces.into_iter().filter(|(tool, _)| runs(tool)).filter_map(|(_, find)| find().ok());
-    files.extend(found.map(|found| found.path.display().to_string()));
-    files
+    let programs = steps.iter().map(|step| step.program.clone()).chain(found.map(|found| found.path));
+    let pipeline = parsed.get("pipeline").map(|path| Ok(path.to_string()));
+    pipeline.into_iter().chain(programs.map(utf8)).collect()
+}
+
+/// A path as text, for files that are text.
+pub(crate) fn utf8(path: PathBuf) -> Result<String> {
+    let text = path.into_os_string().into_string();
+    text.map_err(|path| Diagnostic::usage("DEP002", format!("the name {path:?} is not UTF-8")))
 }
 
 /// A file name as make and ninja read it in a rule; where they differ, as make does. `|` is special among sources only, and `%` nowhere here.

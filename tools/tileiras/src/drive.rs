@@ -2,12 +2,13 @@
 
 use crate::cache::Cache;
 use crate::depfile;
-use crate::pipeline::{Pipeline, Step, tools_folder};
+use crate::pipeline::{Pipeline, Step};
 use crate::remarks::Wanted;
-use crate::run::{End, Failure, Feed, JSON, Outcome, Said, run};
+use crate::run::{End, Failure, JSON, Outcome, Said, run};
 use base::diag::{Diagnostic, Severity, Style};
 use common::cl::{Parsed, parse_integer};
 use std::fmt::Write as _;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -44,19 +45,19 @@ pub(crate) struct Compiled {
 pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, Stop> {
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
     let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
-    check_input(parsed, input, pipeline.needs_target(&steps))?;
+    let source = Source::read(input)?;
+    check_input(parsed, &source, pipeline.needs_target(&steps))?;
     if parsed.flag("dry-run") {
-        crate::print(&mut std::io::stdout(), &shell_commands(&steps, input, output));
-        return Ok(String::new());
+        return crate::answer_with(&shell_commands(&steps, input, output));
     }
     let depfile = depfile::of(parsed, &steps, input, output).map_err(|error| Stop::new(exit::USAGE, error.message))?;
     let remarks = Wanted::of(parsed)?;
     let cache = if remarks.is_none() { Cache::of(parsed)? } else { None };
-    let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, input)?)));
+    let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, &source.bytes)?)));
     let compiled = match entry.as_ref().and_then(|(cache, key)| cache.get(key)) {
         Some(compiled) => compiled,
         None => {
-            let compiled = run_steps(parsed, &steps, input, output, remarks.as_ref())?;
+            let compiled = run_steps(parsed, &steps, &source, output, remarks.as_ref())?;
             entry.inspect(|(cache, key)| cache.put(key, &compiled));
             compiled
         }
@@ -80,10 +81,9 @@ fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
 }
 
 /// The checks that the reference makes before it compiles, in its order.
-fn check_input(parsed: &Parsed, input: &str, needs_target: bool) -> Result<(), Stop> {
-    let version = bytecode_version(input)?;
+fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), Stop> {
     if needs_target && parsed.get("gpu-name").is_none() {
-        let (major, minor) = version;
+        let (major, minor) = source.version;
         let message = format!(
             "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that supports \
              this architecture (bytecode in file is version {major}.{minor})."
@@ -102,37 +102,46 @@ fn check_input(parsed: &Parsed, input: &str, needs_target: bool) -> Result<(), S
     Ok(())
 }
 
-/// The version in the head of a bytecode file.
-fn bytecode_version(path: &str) -> Result<(u8, u8), Stop> {
-    use std::io::Read;
-    let unreadable = |error: std::io::Error| {
-        let reason = common::plain(&error);
-        Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"))
-    };
-    let mut head = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(10).read_to_end(&mut head)).map_err(unreadable)?;
-    match head.strip_prefix(b"\x7fTileIR\0") {
-        Some([major, minor]) => Ok((*major, *minor)),
-        _ => {
-            let hint = if head.starts_with(b"ML\xefR") { " (it looks like MLIR bytecode instead)" } else { "" };
-            Err(Stop::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")))
-        }
+/// The input, which is read once: what is compiled is what the cache knows it by, whatever becomes of the file meanwhile.
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) bytes: Vec<u8>,
+    /// The version in its head.
+    version: (u8, u8),
+}
+
+impl<'a> Source<'a> {
+    fn read(path: &'a str) -> Result<Source<'a>, Stop> {
+        const HEAD: u64 = 10;
+        let unreadable = |reason: String| Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
+        let cannot = |error: std::io::Error| unreadable(common::plain(&error));
+        let mut file = std::fs::File::open(path).map_err(cannot)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(cannot)?;
+        let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
+            Some([major, minor]) => (*major, *minor),
+            _ => {
+                let hint = if bytes.starts_with(b"ML\xefR") { " (it looks like MLIR bytecode instead)" } else { "" };
+                return Err(Stop::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")));
+            }
+        };
+        bytes.extend(common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64).map_err(|error| unreadable(error.message))?);
+        Ok(Source { path, bytes, version })
     }
 }
 
 /// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
-fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks: Option<&Wanted>) -> Result<Compiled, Stop> {
-    let folder = tools_folder();
+fn run_steps(parsed: &Parsed, steps: &[Step], source: &Source, output: &str, remarks: Option<&Wanted>) -> Result<Compiled, Stop> {
     let start = Instant::now();
     let mut outcome = match (parsed.get("save-temps"), remarks) {
         (Some(kept), _) => {
             if !kept.is_empty() {
                 make_folder(kept)?;
             }
-            run_in_groups(&folder, steps, input, Some(&temporary_stem(parsed, kept, input, output)), remarks)?
+            run_in_groups(steps, source, Some(&temporary_stem(parsed, kept, source.path, output)), remarks)?
         }
-        (None, Some(_)) => run_in_groups(&folder, steps, input, None, remarks)?,
-        (None, None) => run(&folder, steps, &Feed::File(input)),
+        (None, Some(_)) => run_in_groups(steps, source, None, remarks)?,
+        (None, None) => run(steps, &source.bytes, Some(source.path)),
     };
     if parsed.flag("time") {
         let wall = start.elapsed().as_secs_f64() * 1e3;
@@ -141,25 +150,18 @@ fn run_steps(parsed: &Parsed, steps: &[Step], input: &str, output: &str, remarks
     let text = render(parsed, &outcome);
     match outcome.failed {
         None => Ok(Compiled { output: outcome.output, text }),
-        Some(failure) => Err(explain(&failure, steps, input, &outcome.said, text)),
+        Some(failure) => Err(explain(&failure, steps, source, &outcome.said, text)),
     }
 }
 
 /// Runs the stages in groups, so that the files between can be kept where `stem` says. The last file with a log is that before
 /// the cubin, so that is where the remarks are taken from.
-fn run_in_groups(
-    folder: &Path,
-    steps: &[Step],
-    input: &str,
-    stem: Option<&Path>,
-    remarks: Option<&Wanted>,
-) -> Result<Outcome, Stop> {
+fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: Option<&Wanted>) -> Result<Outcome, Stop> {
     let mut all = Outcome::default();
     let mut done = 0;
     let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
     for (index, group) in groups.enumerate() {
-        let feed = if index == 0 { Feed::File(input) } else { Feed::Bytes(&all.output) };
-        let one = run(folder, group, &feed);
+        let one = if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &all.output, None) };
         let failed = one.failed.map(|failure| Failure { index: done + failure.index, ..failure });
         all = Outcome { output: one.output, failed, said: all.said.into_iter().chain(one.said).collect() };
         done += group.len();
@@ -217,13 +219,13 @@ fn render(parsed: &Parsed, outcome: &Outcome) -> String {
 }
 
 /// The end of a failed run: what the first stage refuses is the input's fault, all later failures are one kind.
-fn explain(failure: &Failure, steps: &[Step], input: &str, said: &[Said], mut text: String) -> Stop {
+fn explain(failure: &Failure, steps: &[Step], source: &Source, said: &[Said], mut text: String) -> Stop {
     let explained = said.iter().any(|said| matches!(said, Said::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
     if !explained {
         let _ = writeln!(text, "error: {} failed: {}", failure.tool, failure.status);
     }
-    if failure.end == End::Signal
-        && let Some(folder) = crate::bug::keep(&tools_folder(), steps, failure.index, input, &failure.status)
+    if failure.end == End::Fault
+        && let Some(folder) = crate::bug::keep(steps, failure.index, source, &failure.status)
     {
         let _ = writeln!(text, "note: this is a bug of {}; reproduce it with: sh {}/command", failure.tool, folder.display());
     }
@@ -239,7 +241,7 @@ fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
     for (index, step) in steps.iter().enumerate() {
         let arguments = step.arguments.iter().filter(|argument| *argument != JSON);
-        let words: Vec<String> = std::iter::once(&step.tool).chain(arguments).map(|word| quote(word)).collect();
+        let words: Vec<String> = std::iter::once(&step.word).chain(arguments).map(|word| quote(word)).collect();
         line += if index == 0 { "" } else { " | " };
         line += &words.join(" ");
         if index == 0 {

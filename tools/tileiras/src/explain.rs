@@ -63,6 +63,10 @@ const FAMILIES: &[(&str, &str)] = &[
 const CODES: &[(&str, &str)] = &[
     ("AS900", "The op is right but has no lowering for this target yet. Another target, or another way to write it, may work."),
     ("CLI001", "Standard input is a terminal and no file was named."),
+    (
+        "CLI006",
+        "Every tool has a limit of memory and one of time, so that no input can take the machine with it. --max-memory and --max-time set them.",
+    ),
     ("CLI004", "Stage files are binary unless --format says otherwise, and a terminal is no place for them."),
     ("CLI005", "--stop-after and --print-after take the names of the tool's passes, which its --help lists."),
     (
@@ -86,6 +90,7 @@ const CODES: &[(&str, &str)] = &[
         "The types of the kernel's parameters decide: numbers must fit them, and an array must hold what the pointer points to. PTX does not say what a pointer points to, so tile-sim cannot check that.",
     ),
     ("LNK012", "ptxas could not be run, or its temporary files could not be written. TMPDIR says where they go."),
+    ("LNK012", "ptxas could not be run, or its temporary files, which live in memory, could not be written."),
     ("LNK013", "ptxas refused the PTX. `tileiras --emit=ptx` writes what it was given."),
     (
         "LNK022",
@@ -97,6 +102,15 @@ const CODES: &[(&str, &str)] = &[
     ),
     ("OPT002", "No target was named. The first tool that needs one is tile-lower-as; --gpu-name says which."),
     ("OPT003", "Optimised programs have no full debug information; use --lineinfo, or -O0."),
+    (
+        "LNK014",
+        "ptxas ended as if all were well, but what it wrote is not a whole cubin with code for each kernel. Another program may stand in its place, or a disk or limit was full.",
+    ),
+    ("PX007", "Kernels are looked up by name, so a name that PTX cannot write is refused instead of changed."),
+    (
+        "PX008",
+        "A tile is as many instructions in each thread as it has registers there. A program of a few lines can ask for more code than LLVM and ptxas could compile in hours.",
+    ),
     ("PX902", "The target has no instruction for this type or operation; NVIDIA's tileiras refuses it with the same words."),
     ("TI001", "The file does not start as Tile IR bytecode does, or its sections are cut. The offset says where."),
     ("TI005", "The program uses what came with a later bytecode version than the one asked for."),

@@ -3,6 +3,7 @@
 //! The command line, the exit codes and the messages are those of NVIDIA's tool of this name, so that its clients can use this
 //! one: [`common::cl`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
 
+mod artefact;
 mod bug;
 mod cache;
 mod depfile;
@@ -22,10 +23,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let program = words.next().unwrap_or_else(|| "tileiras".into());
-    let parsed = cl::parse(options::OPTIONS, &program, &words.collect::<Vec<_>>());
-    ExitCode::from(match answer(&program, &parsed) {
+    common::limit_of_file_sizes_is_an_error();
+    let result = cl::words().map_err(|message| Stop::new(exit::USAGE, message));
+    let result = result.and_then(|(program, words)| answer(&program, &cl::parse(options::OPTIONS, &program, &words)));
+    ExitCode::from(match result {
         Ok(text) => {
             print(&mut std::io::stderr(), &text);
             exit::OK
@@ -42,8 +43,7 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
     if let Some(name) = parsed.immediate {
         print(&mut std::io::stderr(), &errors);
-        print(&mut std::io::stdout(), &information(name));
-        return Ok(String::new());
+        return answer_with(&information(name));
     }
     let several = parsed.get("out-dir").is_some() || parsed.get("emit-ninja").is_some();
     if parsed.positional.len() > 1 && !several {
@@ -54,8 +54,7 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     }
     if let Some(code) = parsed.get("explain") {
         let text = explain::explain(code).ok_or_else(|| Stop::new(exit::USAGE, format!("there is no code '{code}'")))?;
-        print(&mut std::io::stdout(), &text);
-        return Ok(String::new());
+        return answer_with(&text);
     }
     if parsed.positional.first().is_none_or(String::is_empty) {
         print(&mut std::io::stderr(), "error: no input file provided\n\n");
@@ -91,6 +90,12 @@ fn toolchain() -> String {
         [_, None] => "no-libdevice".into(),
         all => blake3::hash(format!("{all:?}").as_bytes()).to_hex()[..8].to_string(),
     }
+}
+
+/// Writes what was asked for to standard output; that it cannot be is a failure.
+pub(crate) fn answer_with(text: &str) -> Result<String, Stop> {
+    let written = common::write_file(None, text.as_bytes());
+    written.map(|()| String::new()).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))
 }
 
 /// Writes; that nobody reads is no reason to fail.

@@ -4,6 +4,7 @@
 //! runs where commands are sent to other machines: `launcher` goes before each. Options from response files are written out; the
 //! file is made again when one of them changes.
 
+use crate::depfile::utf8;
 use crate::drive::{Stop, exit, quote};
 use crate::many;
 use crate::options::OPTIONS;
@@ -14,7 +15,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 13] = [
+const FORWARDED: [&str; 15] = [
+    "max-memory",
+    "max-time",
     "check-bounds",
     "lineinfo",
     "device-debug",
@@ -45,7 +48,8 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
     let mut out = String::from("# Written by tileiras --emit-ninja. `launcher` is put before every command.\nlauncher =\n");
     // Ninja has no escape for this character, but takes it from a variable.
     out += "pipe = |\n";
-    let _ = writeln!(out, "tileiras = {}", in_variable(&quote(&driver.to_string_lossy()))?);
+    let _ =
+        writeln!(out, "tileiras = {}", in_variable(&quote(&utf8(driver).map_err(|error| Stop::new(exit::USAGE, error.message))?))?);
     let _ = writeln!(out, "options = {}", in_variable(&options.join(" "))?);
     out += "\nrule tileiras\n  command = $launcher $tileiras $own $options -o $out -- $in\n  restat = 1\n  description = $out\n";
     out += "\nbuild toolchain: phony";
@@ -84,7 +88,7 @@ fn toolchain(parsed: &Parsed) -> Result<Vec<String>, Stop> {
     let bad = |message: String| Stop::new(exit::CONFIGURATION, message);
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(bad)?;
     let steps = pipeline.plan(parsed).map_err(bad)?;
-    Ok(crate::depfile::toolchain(parsed, &steps))
+    crate::depfile::toolchain(parsed, &steps).map_err(|error| Stop::new(exit::USAGE, error.message))
 }
 
 fn inputs(parsed: &Parsed) -> Result<Vec<String>, Stop> {
@@ -96,8 +100,10 @@ fn inputs(parsed: &Parsed) -> Result<Vec<String>, Stop> {
         }
         let entries = std::fs::read_dir(input)
             .map_err(|error| Stop::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::plain(&error))))?;
-        let mut found: Vec<String> = entries.flatten().map(|entry| entry.path().to_string_lossy().into_owned()).collect();
-        found.retain(|path| is_bytecode(path));
+        let mut found = Vec::new();
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_bytecode(path)) {
+            found.push(utf8(path).map_err(|error| Stop::new(exit::USAGE, error.message))?);
+        }
         found.sort();
         if found.is_empty() {
             return Err(Stop::new(exit::USAGE, format!("there is no bytecode file in folder '{input}'")));
@@ -107,7 +113,7 @@ fn inputs(parsed: &Parsed) -> Result<Vec<String>, Stop> {
     Ok(inputs)
 }
 
-fn is_bytecode(path: &str) -> bool {
+fn is_bytecode(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));

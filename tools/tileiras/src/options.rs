@@ -159,6 +159,14 @@ pub(crate) static OPTIONS: &[Spec] = &[
     option("time", Extension, Bool, "", "Print the time of each stage and pass; as JSON with --error-format=json"),
     option("verbose", Extension, Bool, "", "Say what is done"),
     alias("v", "verbose", Extension, "Alias for --verbose"),
+    option(
+        "max-memory",
+        Extension,
+        Integer,
+        "MiB",
+        "Memory that each stage may use, 0 for any [default: three quarters of the machine's]",
+    ),
+    option("max-time", Extension, Integer, "seconds", "Time that each stage may take, with ptxas, 0 for any [default: 1800]"),
     option("dry-run", Extension, Bool, "", "Print the commands instead of running them"),
     option(
         "error-format",

@@ -14,10 +14,18 @@ pub(crate) struct Pipeline {
     stage: Vec<Stage>,
 }
 
+/// Set for every stage, so that one that starts the driver again is known.
+pub(crate) const NESTED: &str = "TILEWORKS_NESTED";
+/// Bytes of a pipeline file.
+const LARGEST: u64 = 1 << 20;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stage {
+    /// The name of a stage of this project, beside the driver; or a path, from the folder of the pipeline file.
     tool: String,
+    #[serde(skip)]
+    program: PathBuf,
     reads: String,
     writes: String,
     #[serde(default)]
@@ -32,9 +40,19 @@ struct Stage {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) tool: String,
+    /// What is run, and what is written for people to run.
+    pub(crate) program: PathBuf,
+    pub(crate) word: String,
     pub(crate) arguments: Vec<String>,
     /// The kind of file it writes.
     pub(crate) writes: String,
+}
+
+impl Step {
+    /// The tool without a path.
+    pub(crate) fn name(&self) -> &str {
+        self.tool.rsplit('/').next().unwrap_or(&self.tool)
+    }
 }
 
 impl Pipeline {
@@ -42,13 +60,19 @@ impl Pipeline {
     pub(crate) fn load(path: Option<&str>) -> Result<(Pipeline, String), String> {
         let (text, name) = match path {
             Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| format!("cannot read pipeline file '{path}': {}", common::plain(&error)))?;
-                (text, path)
+                if std::env::var_os(NESTED).is_some() {
+                    return Err(format!("pipeline file '{path}': a stage of a pipeline cannot start another one"));
+                }
+                let cannot = |reason| format!("cannot read pipeline file '{path}': {reason}");
+                let file = std::fs::File::open(path).map_err(|error| cannot(common::plain(&error)))?;
+                let bytes = common::read_at_most(file, path, LARGEST).map_err(|error| cannot(error.message))?;
+                (String::from_utf8(bytes).map_err(|_| cannot("it is not text".into()))?, path)
             }
             None => (DEFAULT.to_string(), "the pipeline"),
         };
-        let pipeline: Pipeline = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        let mut pipeline: Pipeline = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        let folder = path.and_then(|path| Path::new(path).parent()).unwrap_or(Path::new(""));
+        pipeline.stage.iter_mut().for_each(|stage| stage.find(folder));
         pipeline.check().map_err(|message| format!("{name}: {message}"))?;
         Ok((pipeline, text))
     }
@@ -57,14 +81,9 @@ impl Pipeline {
         let Some(first) = self.stage.first() else { return Err("there is no stage".into()) };
         let mut kind = first.reads.as_str();
         for stage in &self.stage {
-            if stage.tool.is_empty() || Path::new(&stage.tool).file_name() != Some(stage.tool.as_ref()) {
-                return Err(format!("'{}' is not the name of a tool beside the driver", stage.tool));
-            }
+            stage.check()?;
             if stage.reads != kind {
                 return Err(format!("{} reads '{}', but the stage before it writes '{kind}'", stage.tool, stage.reads));
-            }
-            if let Some(unknown) = stage.options.iter().find(|name| OPTIONS.iter().all(|spec| spec.name != **name)) {
-                return Err(format!("{} is to be given '{unknown}', which is not an option of the driver", stage.tool));
             }
             kind = &stage.writes;
         }
@@ -84,16 +103,19 @@ impl Pipeline {
             let mut arguments = vec![crate::run::JSON.to_string()];
             arguments.extend(stage.options.iter().filter_map(|name| forwarded(name, parsed)));
             arguments.extend(stage.arguments.iter().cloned());
+            let limits = ["max-memory", "max-time"].iter().filter(|_| stage.is_own());
+            arguments.extend(limits.filter_map(|name| forwarded(name, parsed)));
             for (option, given) in [("time", "--time"), ("verbose", "--verbose")] {
                 arguments.extend(parsed.flag(option).then(|| given.to_string()));
             }
             for wanted in parsed.all("print-after") {
                 let (tool, pass) = wanted.split_once(':').map_or((None, wanted), |(tool, pass)| (Some(tool), pass));
-                let here = tool
-                    .map_or_else(|| pass == "all" || passes(&stage.tool).iter().any(|own| own == pass), |tool| tool == stage.tool);
+                let here = tool.map_or_else(|| pass == "all" || stage.has_pass(pass), |tool| tool == stage.tool);
                 arguments.extend(here.then(|| format!("--print-after={pass}")));
             }
-            steps.push(Step { tool: stage.tool.clone(), arguments, writes: stage.writes.clone() });
+            let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
+            let word = if stage.is_own() { tool.clone() } else { program.to_string_lossy().into_owned() };
+            steps.push(Step { tool, program, word, arguments, writes });
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
@@ -117,7 +139,7 @@ impl Pipeline {
                 return Ok((index, pass));
             }
             // A pass alone is that of the first tool that has it.
-            let index = self.stage.iter().position(|stage| pass.is_none() && passes(&stage.tool).iter().any(|own| own == stop));
+            let index = self.stage.iter().position(|stage| pass.is_none() && stage.has_pass(stop));
             return index.map(|index| (index, Some(stop))).ok_or_else(|| format!("the pipeline has no tool or pass '{stop}'"));
         }
         let Some(kind) = parsed.get("emit") else { return Ok((self.stage.len() - 1, None)) };
@@ -147,9 +169,58 @@ fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
     }
 }
 
+impl Stage {
+    /// Whether it is one of this project's, beside the driver.
+    fn is_own(&self) -> bool {
+        !self.tool.contains('/')
+    }
+
+    fn find(&mut self, folder: &Path) {
+        self.program = if self.is_own() { tools_folder().join(&self.tool) } else { folder.join(&self.tool) };
+        if self.program.is_relative() {
+            self.program = Path::new(".").join(&self.program);
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let own: Pipeline = toml::from_str(DEFAULT).expect("the pipeline that was compiled in is well formed");
+        let known: Vec<&str> = own.stage.iter().map(|stage| stage.tool.as_str()).collect();
+        if self.is_own() && !known.contains(&self.tool.as_str()) {
+            return Err(format!("'{}' is none of the stages {}; another program is named by a path", self.tool, known.join(", ")));
+        }
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        if let (Some(program), Ok(driver)) = (real(&self.program), std::env::current_exe())
+            && real(&driver) == Some(program)
+        {
+            return Err(format!("'{}' is the driver itself", self.tool));
+        }
+        if let Some(unknown) = self.options.iter().find(|name| OPTIONS.iter().all(|spec| spec.name != **name)) {
+            return Err(format!("{} is to be given '{unknown}', which is not an option of the driver", self.tool));
+        }
+        match self.arguments.iter().find(|argument| !may_be_given(argument)) {
+            Some(argument) => Err(format!(
+                "{} is to be given '{argument}', but arguments are options, with their values joined by '=', and name no output",
+                self.tool
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn has_pass(&self, pass: &str) -> bool {
+        passes(&self.program).iter().any(|own| own == pass)
+    }
+}
+
+/// Whether a pipeline file may give this to a stage: an option, but not one that names files to write, nor an input.
+fn may_be_given(argument: &str) -> bool {
+    let name = argument.split('=').next().unwrap_or(argument);
+    let writes = argument.starts_with("-o") || ["--output", "--out-dir", "--stats", "--input-name"].contains(&name);
+    name.len() > 1 && name.starts_with('-') && name != "--" && !writes
+}
+
 /// The names of a tool's passes, as its help lists them; asked for only when a pass is named without its tool.
-fn passes(tool: &str) -> Vec<String> {
-    let output = std::process::Command::new(tools_folder().join(tool)).arg("--help").output();
+fn passes(program: &Path) -> Vec<String> {
+    let output = common::child::output(std::process::Command::new(program).arg("--help"), None);
     let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     // The list ends at an empty line, and may be broken into lines before.
     let listed = help.split_once("Passes: ").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());

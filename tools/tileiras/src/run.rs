@@ -1,24 +1,22 @@
 //! Runs the commands of a plan as processes connected by pipes, all at once, and collects what they say.
 
-use crate::pipeline::Step;
+use crate::artefact;
+use crate::pipeline::{NESTED, Step};
 use base::Diagnostic;
-use std::io::{self, Read, Write};
+use base::codec::SIZE_LIMIT;
+use common::child::{self, Killed};
+use common::read_at_most;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 const SIGPIPE: i32 = 13;
-/// Hang-up, interrupt, quit, termination: somebody wanted the end.
-const WANTED: [i32; 4] = [1, 2, 3, 15];
+/// What run-time libraries say before they give up for lack of memory, with a signal that faults raise too.
+const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
 /// Said to every stage; for people it is left out of commands.
 pub(crate) const JSON: &str = "--error-format=json";
-
-/// What the first command reads.
-pub(crate) enum Feed<'a> {
-    File(&'a str),
-    Bytes(&'a [u8]),
-}
 
 /// What a run left.
 #[derive(Debug, Default)]
@@ -42,8 +40,13 @@ pub(crate) struct Failure {
 pub(crate) enum End {
     Code(i32),
     /// By a signal that a bug of its own may have raised.
-    Signal,
+    Fault,
+    /// By somebody, or by a limit.
     Stopped,
+    /// Because nobody read its output any more.
+    ReaderGone,
+    /// As if all were well, but its output is none.
+    WrongOutput,
     NotStarted,
 }
 
@@ -61,13 +64,16 @@ struct Times {
     times: Vec<(String, f64)>,
 }
 
-/// Runs the commands in `folder`. All have ended when this returns.
-pub(crate) fn run(folder: &Path, steps: &[Step], feed: &Feed) -> Outcome {
+/// Runs the commands on `input`, which `name` is the name of in messages. All have ended when this returns.
+pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     let mut children: Vec<io::Result<Child>> = Vec::new();
     let mut previous: Option<Stdio> = None;
     for (index, step) in steps.iter().enumerate() {
-        let input = previous.take();
-        let mut child = command(folder, step, (index == 0).then_some(feed), input).spawn();
+        let mut command = command(step, previous.take().unwrap_or_else(Stdio::piped));
+        if let (0, Some(name)) = (index, name) {
+            command.arg(format!("--input-name={}", as_file(name).display()));
+        }
+        let mut child = command.spawn();
         previous =
             child.as_mut().ok().and_then(|child| (index + 1 < steps.len()).then(|| child.stdout.take()).flatten()).map(Stdio::from);
         let stop = child.is_err();
@@ -78,19 +84,19 @@ pub(crate) fn run(folder: &Path, steps: &[Step], feed: &Feed) -> Outcome {
     }
     drop(previous);
     thread::scope(|scope| {
-        if let (Feed::Bytes(bytes), Some(Ok(first))) = (feed, children.first_mut()) {
+        if let Some(Ok(first)) = children.first_mut() {
             let mut stdin = first.stdin.take();
             // A command that ends early needs no more of its input.
-            scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(bytes)));
+            scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         }
         let listeners: Vec<_> = children
             .iter_mut()
             .map(|child| {
-                child.as_mut().ok().and_then(|child| child.stderr.take()).map(|stderr| scope.spawn(move || read_all(stderr)))
+                child.as_mut().ok().and_then(|child| child.stderr.take()).map(|stderr| scope.spawn(move || child::listen(stderr)))
             })
             .collect();
         let last = children.last_mut().and_then(|child| child.as_mut().ok()).and_then(|child| child.stdout.take());
-        let output = last.map(read_all).unwrap_or_default();
+        let output = last.map_or(Ok(Vec::new()), |last| read_at_most(last, "its output", SIZE_LIMIT as u64));
         let heard: Vec<Vec<u8>> =
             listeners.into_iter().map(|l| l.map(|l| l.join().unwrap_or_default()).unwrap_or_default()).collect();
         let statuses: Vec<io::Result<ExitStatus>> =
@@ -99,22 +105,10 @@ pub(crate) fn run(folder: &Path, steps: &[Step], feed: &Feed) -> Outcome {
     })
 }
 
-fn command(folder: &Path, step: &Step, feed: Option<&Feed>, input: Option<Stdio>) -> Command {
-    let mut command = Command::new(folder.join(&step.tool));
-    command.args(&step.arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    match (feed, input) {
-        (Some(Feed::File(path)), _) => {
-            command.arg(as_file(path));
-        }
-        (Some(Feed::Bytes(_)), _) => {
-            command.stdin(Stdio::piped());
-        }
-        (None, Some(input)) => {
-            command.stdin(input);
-        }
-        (None, None) => {}
-    }
+fn command(step: &Step, input: Stdio) -> Command {
+    let mut command = Command::new(&step.program);
+    command.args(&step.arguments).env(NESTED, "1").stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child::tie(&mut command, None);
     command
 }
 
@@ -123,34 +117,47 @@ pub(crate) fn as_file(path: &str) -> PathBuf {
     if path.starts_with('-') { Path::new(".").join(path) } else { PathBuf::from(path) }
 }
 
-fn read_all(mut source: impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let _ = source.read_to_end(&mut bytes);
-    bytes
-}
-
 /// The earliest failure decides, and only what was said up to it counts: later stages got nothing to read.
-fn judge(steps: &[Step], output: Vec<u8>, heard: &[Vec<u8>], statuses: Vec<io::Result<ExitStatus>>) -> Outcome {
-    let mut outcome = Outcome { output, ..Outcome::default() };
+fn judge(steps: &[Step], output: base::diag::Result<Vec<u8>>, heard: &[Vec<u8>], statuses: Vec<io::Result<ExitStatus>>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cut: Option<Failure> = None;
     for (index, ((step, heard), status)) in steps.iter().zip(heard).zip(statuses).enumerate() {
-        outcome.said.extend(String::from_utf8_lossy(heard).lines().map(understand));
+        let heard = String::from_utf8_lossy(heard);
+        outcome.said.extend(heard.lines().map(understand));
         let (status, end) = match status {
-            // Whoever should have read from this one is the one that failed.
-            Ok(status) if status.success() || status.signal() == Some(SIGPIPE) => continue,
-            Ok(status) => (status.to_string(), end_of(status)),
+            Ok(status) if status.success() => continue,
+            Ok(status) => (child::describe(status), end_of(status, &heard)),
             Err(error) => (format!("it cannot be run: {}", common::plain(&error)), End::NotStarted),
         };
-        outcome.failed = Some(Failure { index, tool: step.tool.clone(), status, end });
-        break;
+        let failure = Failure { index, tool: step.tool.clone(), status, end };
+        if failure.end == End::ReaderGone {
+            // Whoever should have read from this one is the one that failed, if there is one.
+            cut.get_or_insert(failure);
+            continue;
+        }
+        outcome.failed = Some(failure);
+        return outcome;
+    }
+    let last = steps.last().expect("a plan has a stage");
+    let wrong = |status| Failure { index: steps.len() - 1, tool: last.tool.clone(), status, end: End::WrongOutput };
+    outcome.failed = cut;
+    match output {
+        Err(error) => outcome.failed = outcome.failed.or(Some(wrong(error.message))),
+        Ok(output) => {
+            let fault = if outcome.failed.is_none() { artefact::fault(&last.writes, &output) } else { None };
+            outcome.failed = outcome.failed.or_else(|| fault.map(wrong));
+            outcome.output = output;
+        }
     }
     outcome
 }
 
-fn end_of(status: ExitStatus) -> End {
-    match (status.code(), status.signal()) {
+fn end_of(status: ExitStatus, heard: &str) -> End {
+    match (status.code(), child::killed(status)) {
         (Some(code), _) => End::Code(code),
-        (None, Some(signal)) if WANTED.contains(&signal) => End::Stopped,
-        _ => End::Signal,
+        _ if status.signal() == Some(SIGPIPE) => End::ReaderGone,
+        (None, Some(Killed::Fault)) if !OUT_OF_MEMORY.iter().any(|words| heard.contains(words)) => End::Fault,
+        _ => End::Stopped,
     }
 }
 

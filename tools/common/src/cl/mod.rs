@@ -38,6 +38,15 @@ impl Parsed {
     }
 }
 
+/// What the program was called as, and the words after it. Gives the message when one of them is not UTF-8, since names of files go
+/// into depfiles, commands and messages as they are.
+pub fn words() -> Result<(String, Vec<String>), String> {
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default().to_string_lossy().into_owned();
+    let text = |word: std::ffi::OsString| word.into_string().map_err(|word| format!("argument {word:?} is not UTF-8"));
+    Ok((program, words.map(text).collect::<Result<_, _>>()?))
+}
+
 /// Parses the words after the program's name. `program` is what it was called as.
 pub fn parse(options: &'static [Spec], program: &str, words: &[String]) -> Parsed {
     let expanded = match response::expand(words) {

@@ -1,8 +1,12 @@
 //! Response files: `@file` stands for the words in a file, as LLVM's `cl` library reads them.
 
 use std::fs;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Bytes of one file.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Words without response files, and the files that were read.
 pub(super) struct Expanded {
@@ -38,17 +42,26 @@ pub(super) fn expand(words: &[String]) -> Result<Expanded, String> {
         if open.contains(&identity) {
             return Err(format!("recursive expansion of: '{}'", path.display()));
         }
-        let bytes = fs::read(&path)
-            .map_err(|error| format!("cannot not open file '{}': {}", path.display(), crate::files::plain(&error)))?;
-        if pending.len() + out.words.len() + out.files.len() > MOST {
+        let bytes =
+            read(&path).map_err(|error| format!("cannot not open file '{}': {}", path.display(), crate::files::plain(&error)))?;
+        let text = decode(&bytes).ok_or_else(|| format!("response file '{}' is neither UTF-8 nor UTF-16", path.display()))?;
+        let words = split(&text);
+        if bytes.len() as u64 > MOST_BYTES || pending.len() + words.len() + out.words.len() + out.files.len() > MOST {
             return Err(format!("too much in response files, in '{}'", path.display()));
         }
         open.push(identity);
         out.files.push(name.to_string());
         pending.push(Pending::End);
-        pending.extend(split(&decode(&bytes)).into_iter().rev().map(Pending::Word));
+        pending.extend(words.into_iter().rev().map(Pending::Word));
     }
     Ok(out)
+}
+
+/// The bytes of a file, and at least one more than are allowed of one that is too long or never ends.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Seen from the current folder, wherever the file that names it lies.
@@ -61,16 +74,16 @@ fn absolute(name: &str) -> PathBuf {
 }
 
 /// UTF-16 with a byte order mark, or UTF-8 with one or without.
-fn decode(bytes: &[u8]) -> String {
+fn decode(bytes: &[u8]) -> Option<String> {
     let wide = |read: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect();
-        String::from_utf16_lossy(&units)
+        String::from_utf16(&units).ok()
     };
     match bytes {
         [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
         [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
+        _ => String::from_utf8(bytes.to_vec()).ok(),
     }
 }
 
@@ -113,9 +126,10 @@ mod tests {
 
     #[test]
     fn byte_order_marks_say_the_encoding() {
-        assert_eq!(decode(b"\xef\xbb\xbfa b"), "a b");
-        assert_eq!(decode(b"\xff\xfea\0 \0"), "a ");
-        assert_eq!(decode(b"\xfe\xff\0a"), "a");
+        assert_eq!(decode(b"\xef\xbb\xbfa b"), Some("a b".into()));
+        assert_eq!(decode(b"\xff\xfea\0 \0"), Some("a ".into()));
+        assert_eq!(decode(b"\xfe\xff\0a"), Some("a".into()));
+        assert_eq!(decode(b"a\xff"), None);
     }
 
     #[test]

@@ -122,6 +122,9 @@ pub struct Call {
     pub launch: Launch,
 }
 
+/// Bytes of a description.
+const DESCRIPTION_LIMIT: u64 = 64 << 20;
+
 fn default_align() -> u64 {
     256
 }
@@ -129,7 +132,10 @@ fn default_align() -> u64 {
 impl Launch {
     /// Reads the description and the buffers beside it.
     pub fn read(path: &Path) -> Result<Launch> {
-        let text = std::fs::read_to_string(path).map_err(|error| io(path, &error))?;
+        let file = std::fs::File::open(path).map_err(|error| io(path, &error))?;
+        let bytes = crate::read_at_most(file, &path.display().to_string(), DESCRIPTION_LIMIT)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Diagnostic::invalid("LCH001", format!("{}: it is not text", path.display())))?;
         let mut launch: Launch =
             serde_json::from_str(&text).map_err(|error| Diagnostic::invalid("LCH001", format!("{}: {error}", path.display())))?;
         launch.check_names()?;
@@ -272,7 +278,8 @@ impl Buffer {
             if std::fs::metadata(&path).map_err(|error| io(&path, &error))?.len() > room {
                 return Err(too_large());
             }
-            let bytes = std::fs::read(&path).map_err(|error| io(&path, &error))?;
+            let opened = std::fs::File::open(&path).map_err(|error| io(&path, &error))?;
+            let bytes = crate::read_at_most(opened, &path.display().to_string(), room)?;
             let size = self.wanted_bytes()?;
             if file.ends_with(".npy") {
                 let (array, data) = npy::parse(bytes, &path.display().to_string())?;

@@ -40,7 +40,7 @@ impl Call {
                 None => ("bin", Vec::new()),
             };
             let path = folder.join(format!("{name}.{extension}"));
-            let written = std::fs::File::create(&path).and_then(|file| contents.write_to(file, &head));
+            let written = crate::files::replace_by(&path, |file| contents.write_to(file, &head));
             written.map_err(|error| io(&path, &error))?;
         }
         Ok(())

@@ -19,6 +19,7 @@ mod pointer;
 mod reduce;
 mod shape;
 mod shared;
+mod size;
 mod small_float;
 mod system;
 mod view;
@@ -34,6 +35,7 @@ use hardware::Feature;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
 use packed::Packing;
 use sched::Op;
+use size::Size;
 use std::collections::BTreeMap;
 use tileas::{Buffer, Layout, Type};
 use vocabulary::core_ops::Core;
@@ -84,6 +86,7 @@ pub(crate) struct Emitter<'c, 'a> {
     deferred: BTreeMap<Value, MatrixRead<'c>>,
     blocks: Vec<Option<Block>>,
     packing: Packing,
+    size: Size,
 }
 
 impl<'c, 'a> Emitter<'c, 'a> {
@@ -121,6 +124,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             uses: function.body.use_counts(function.region),
             blocks: function.body.op_blocks(),
             packing: Packing::of(module, function, envelope.target()?),
+            size: Size::default(),
         })
     }
 
@@ -145,6 +149,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     }
 
     fn op(&mut self, op: OpId) -> Result<()> {
+        self.grow(op)?;
         let node = &self.function.body.ops[op];
         let results = node.results.as_slice();
         match &node.kind {

@@ -1,25 +1,34 @@
-//! Runs one program at every stage, as processes, and compares what it leaves in memory and what it prints.
+//! Runs one program at every stage, as processes, and compares what it leaves in memory and what it prints. `tile-fuzz` asks this of
+//! random programs, `tile-validate` of a user's.
 
-use crate::program::{Output, Program};
 use base::diag::{Diagnostic, Result};
-use base::envelope::Form;
-use base::{Envelope, File};
 use numerics::Scalar;
 use std::path::{Path, PathBuf};
 
+/// Memory that is compared at the end.
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub name: String,
+    pub scalar: Scalar,
+    /// How far an element may be off, relative to its size or to one; zero: not by a bit.
+    pub tolerance: f64,
+}
+
 /// What came of one program on one target.
-pub(crate) enum Outcome {
+pub enum Outcome {
     Same,
     /// A stage or executor says that it does not do this.
     Unsupported(String),
     Wrong(String),
 }
 
-pub(crate) struct Bench {
+/// Where and for what the stages are run.
+#[derive(Clone, Debug)]
+pub struct Bench {
     /// Where the tools are.
-    pub(crate) tools: PathBuf,
-    pub(crate) level: String,
-    pub(crate) target: String,
+    pub tools: PathBuf,
+    pub level: String,
+    pub target: String,
 }
 
 /// Seconds that one process may take.
@@ -44,21 +53,6 @@ struct Step<'a> {
 const EARLY: &[&str] = &["--races=error", "--delivery=early"];
 const LATE: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
 
-impl Program {
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
-        let failed = |error: std::io::Error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        for (name, data) in &self.data {
-            std::fs::write(folder.join(format!("{name}.in")), data).map_err(failed)?;
-        }
-        let launch = serde_json::to_string_pretty(&self.launch).expect("a launch is made of plain values");
-        std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
-        let envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-fuzz", &[]);
-        let file = File { envelope, payload: self.module.clone() };
-        std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
-    }
-}
-
 impl Bench {
     /// Runs a tool; exit code 3 is its way to say that it does not do something.
     fn run(&self, tool: &str, args: &[&str]) -> Result<Ran> {
@@ -76,8 +70,8 @@ impl Bench {
     }
 
     /// Every stage must leave what the program itself does. The program itself is also checked for what would leave freedom.
-    pub(crate) fn compare(&self, program: &Program, folder: &Path) -> Result<Outcome> {
-        program.write(folder)?;
+    /// The folder has it as `k.tile`, and its launch as `launch.json`.
+    pub fn compare(&self, outputs: &[Output], folder: &Path) -> Result<Outcome> {
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
         let placed = path("placed.sched");
@@ -105,7 +99,7 @@ impl Bench {
                 return Ok(outcome);
             }
             for options in runs {
-                if let Some(outcome) = self.agrees(program, &printed, executor, options, file, folder)? {
+                if let Some(outcome) = self.agrees(outputs, &printed, executor, options, file, folder)? {
                     return Ok(outcome);
                 }
             }
@@ -116,7 +110,7 @@ impl Bench {
     /// What goes wrong when a file is executed, if anything does.
     fn agrees(
         &self,
-        program: &Program,
+        outputs: &[Output],
         printed: &str,
         executor: &str,
         options: &[&str],
@@ -129,7 +123,7 @@ impl Bench {
             Ran::Done(got) => got,
             Ran::Failed(outcome) => return Ok(Some(outcome)),
         };
-        if let Some(difference) = difference(&program.outputs, &folder.join("tile"), &folder.join(&out))? {
+        if let Some(difference) = difference(outputs, &folder.join("tile"), &folder.join(&out))? {
             return Ok(Some(Outcome::Wrong(format!("{stage}: {difference}"))));
         }
         let same = sorted(&got) == sorted(printed);

@@ -1,0 +1,73 @@
+//! The same input and options give the same bytes at every stage, whatever the surroundings are: folder, locale, time zone, folder
+//! for temporary files, number of jobs, other work at the same time, descriptors that are open already.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use tests::{finish, root, temporary, tool};
+
+const CASES: [&str; 3] = ["matmul_f16", "softmax", "row_max"];
+
+/// All files of a compilation in `folder`, by name.
+fn compiled(folder: &Path, case: &str, surroundings: impl Fn(&mut Command)) -> Vec<(String, Vec<u8>)> {
+    fs::copy(root().join("tests/run").join(case).join("kernel.tileirbc"), folder.join("k.bc")).unwrap();
+    let mut command = Command::new(tool("tileiras"));
+    command.args(["k.bc", "--gpu-name=sm_90", "--lineinfo", "--save-temps=kept", "-o", "k.cubin"]).current_dir(folder);
+    surroundings(&mut command);
+    finish(command, b"").ok(case);
+    let mut files: Vec<_> = tests::files_below(&folder.join("kept"))
+        .into_iter()
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    assert_eq!(files.len(), 6, "{case}: every stage's file");
+    files
+}
+
+#[test]
+fn surroundings_do_not_show() {
+    for case in CASES {
+        let folder = temporary();
+        let wanted = compiled(folder.path(), case, |_| {});
+        let other = temporary();
+        let deep = other.path().join("a folder/with another name");
+        fs::create_dir_all(&deep).unwrap();
+        let scratch = other.path().join("scratch");
+        fs::create_dir_all(&scratch).unwrap();
+        let variants: [(&str, &dyn Fn(&mut Command)); 3] = [
+            ("locale and zone", &|command| {
+                command.env("LC_ALL", "tr_TR.UTF-8").env("LANG", "ar_EG").env("TZ", "Pacific/Chatham").env("COLUMNS", "7");
+            }),
+            ("folders", &|command| {
+                command.env("TMPDIR", &scratch).env_remove("HOME").env("PWD", "/nowhere");
+            }),
+            ("limits", &|command| {
+                command.args(["--max-memory=3000", "--max-time=500"]).env("RAYON_NUM_THREADS", "1").env("MALLOC_ARENA_MAX", "1");
+            }),
+        ];
+        for (what, surroundings) in variants {
+            let got = compiled(&deep, case, surroundings);
+            for ((name, got), (_, wanted)) in got.iter().zip(&wanted) {
+                assert!(got == wanted, "{case}: {name} depends on {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn neighbours_do_not_show() {
+    let folder = temporary();
+    for case in CASES {
+        fs::copy(root().join("tests/run").join(case).join("kernel.tileirbc"), folder.path().join(format!("{case}.bc"))).unwrap();
+    }
+    let outputs = |jobs: &str| {
+        let mut command = Command::new(tool("tileiras"));
+        command.args(["--gpu-name=sm_80", "--gpu-name=sm_100", "--jobs", jobs, "--out-dir", jobs, "--emit=ptx"]);
+        command.args(CASES.map(|case| format!("{case}.bc"))).current_dir(folder.path());
+        finish(command, b"").ok(jobs);
+        let files = tests::files_below(&folder.path().join(jobs));
+        assert_eq!(files.len(), 2 * CASES.len());
+        files.into_iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>()
+    };
+    assert!(outputs("1") == outputs("7"));
+}

@@ -1,0 +1,125 @@
+//! `tile-reduce`: makes a program smaller as long as a command finds in it what it looks for.
+
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Form, Sniffed, sniff};
+use base::{Envelope, File};
+use common::{About, Session};
+use reduction::Program;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ABOUT: About = About {
+    name: "tile-reduce",
+    summary: "Makes a Tile IR program smaller as long as a command ends in the same way on it",
+    examples: &[
+        ("tile-reduce k.tileirbc -o small.tileirbc -- tileiras {} --gpu-name=sm_90 -o /dev/null", "what the driver fails on"),
+        ("tile-reduce k.tile --says PX900 -o small.tile -- ./compile.sh", "by what is said"),
+        ("tile-reduce k.mlir -- sh -c 'tile-read $0 | tile-lower-aa -o /dev/null' {}", "of several tools"),
+    ],
+    passes: &[],
+};
+
+#[derive(clap::Args)]
+struct Options {
+    /// The command, with the program's file in the place of `{}`, or as its last word
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// The command must say this, on either output
+    #[arg(long, value_name = "TEXT")]
+    says: Option<String>,
+    /// Seconds after which the command is stopped; that it takes so long counts as an end of its own
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u32,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, run)
+}
+
+fn run(session: &mut Session, options: &Options) -> Result<()> {
+    let input = session.input()?;
+    let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
+    let form = Written::of(&input.bytes);
+    let folder = tempfile::Builder::new().prefix("tile-reduce-").tempdir();
+    let folder = folder.map_err(|error| Diagnostic::io("RED001", format!("no folder for programs: {}", common::plain(&error))))?;
+    let path = folder.path().join("program");
+    let start = Program { module: file.payload, debug: file.envelope.debug };
+    let test = |program: &Program| -> Result<Ended> {
+        common::write_file(Some(&path), &form.write(program)?)?;
+        ended(options, &path)
+    };
+    let wanted = test(&start)?;
+    if options.says.is_some() && !wanted.said {
+        return Err(Diagnostic::usage("RED002", "the command does not say that of the program as it is"));
+    }
+    if options.says.is_none() && wanted.code == Some(0) {
+        return Err(Diagnostic::usage("RED002", "the command succeeds on the program as it is, so there is nothing to find"));
+    }
+    let (before, mut tries) = (start.size(), 0);
+    let small = session.timed("reduce", |_| {
+        reduction::reduce(start, &mut |program| {
+            tries += 1;
+            test(program).is_ok_and(|ended| ended == wanted)
+        })
+    });
+    session.say(&format!("{} of {before} bytes of text are left after {tries} runs of the command", small.size()));
+    session.write_bytes(&form.write(&small)?, form != Written::Text)
+}
+
+/// The form of a program's file, which is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Bytecode,
+    Stage,
+    Text,
+}
+
+impl Written {
+    fn of(bytes: &[u8]) -> Written {
+        match sniff(bytes) {
+            Sniffed::Stage { .. } => Written::Stage,
+            Sniffed::Text => Written::Text,
+            _ => Written::Bytecode,
+        }
+    }
+
+    fn write(self, program: &Program) -> Result<Vec<u8>> {
+        let Program { module, debug } = program;
+        match self {
+            Written::Bytecode => tileir::bytecode::write(module, debug, module.version),
+            Written::Text => Ok((tileir::text::header(module) + &tileir::text::print_whole(module, debug)).into_bytes()),
+            Written::Stage => {
+                let mut envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-reduce", &[]);
+                envelope.debug = debug.clone();
+                File { envelope, payload: module.clone() }.write(Form::Binary)
+            }
+        }
+    }
+}
+
+/// What of the end of the command must stay the same.
+#[derive(PartialEq, Eq)]
+struct Ended {
+    /// None when a signal ended it. Free where what is said decides.
+    code: Option<i32>,
+    said: bool,
+}
+
+fn ended(options: &Options, program: &Path) -> Result<Ended> {
+    let path = program.as_os_str();
+    let mut words: Vec<OsString> = options.command.clone();
+    match words.iter_mut().find(|word| *word == "{}") {
+        Some(word) => *word = path.into(),
+        None => words.push(path.into()),
+    }
+    let mut command = Command::new("timeout");
+    command.arg(options.patience.to_string()).args(&words);
+    let output = common::child::output(&mut command, None).map_err(|error| {
+        let name = PathBuf::from(&words[0]);
+        Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::plain(&error)))
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let said = options.says.as_ref().is_some_and(|wanted| text.contains(wanted.as_str()));
+    Ok(Ended { code: output.status.code().filter(|_| options.says.is_none()), said })
+}
