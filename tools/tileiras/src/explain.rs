@@ -40,8 +40,10 @@ const FAMILIES: &[(&str, &str)] = &[
         "OPT",
         "An option that travels in the file: it was given before with another value, is needed and was not given, or does not go with another.",
     ),
+    ("MCH", "The description of a machine for tile-time is wrong, or says too little."),
     ("PTX", "PTX text that cannot be parsed, or that names what is not there."),
     ("PX", "tile-ptx: LLVM refused what was emitted, or (PX9xx) an op, type or target is not handled."),
+    ("RED", "tile-reduce has no folder for programs, cannot run the command, or was given a program that it finds nothing in."),
     (
         "RUN",
         "tile-run executed a program that does what is not defined, such as an access outside every buffer, or that it cannot execute.",
@@ -53,6 +55,7 @@ const FAMILIES: &[(&str, &str)] = &[
         "tile-sim executed PTX that does what is not defined, such as an access outside every buffer or a race, or that it cannot execute.",
     ),
     ("TI", "Tile IR bytecode or its text: the file is not what the format says, or the program breaks a rule of Tile IR."),
+    ("TIM", "tile-time cannot tell the time of a kernel from what it was given."),
     (
         "TKT",
         "A piece of the CUDA toolkit that is needed at run time was not found. scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too.",
@@ -89,7 +92,6 @@ const CODES: &[(&str, &str)] = &[
         "LCH013",
         "The types of the kernel's parameters decide: numbers must fit them, and an array must hold what the pointer points to. PTX does not say what a pointer points to, so tile-sim cannot check that.",
     ),
-    ("LNK012", "ptxas could not be run, or its temporary files could not be written. TMPDIR says where they go."),
     ("LNK012", "ptxas could not be run, or its temporary files, which live in memory, could not be written."),
     ("LNK013", "ptxas refused the PTX. `tileiras --emit=ptx` writes what it was given."),
     (
