@@ -49,12 +49,24 @@ fn residency(sample: &Sample, machine: &Machine) -> (usize, &'static str) {
     ((count as usize).max(1), why)
 }
 
+/// What is taken to be otherwise than it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) perfect_banks: bool,
+    pub(crate) more_resident: usize,
+}
+
 pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Prediction {
+    predict_with(sample, machine, Wish::default(), timeline)
+}
+
+pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timeline: bool) -> Prediction {
     let chip = &machine.chip;
     let size = f64::from(sample.program.cluster.iter().product::<u32>());
     let groups = (chip.multiprocessors / size).floor().max(1.0);
     let clusters = sample.clusters as f64;
     let (fits, limited_by) = residency(sample, machine);
+    let fits = fits + wish.more_resident;
     let resident = fits.min((clusters / groups).ceil() as usize).max(1);
     let active = chip.multiprocessors.min(clusters * size);
     let miss = miss(sample, machine, clusters);
@@ -75,7 +87,7 @@ pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Pre
             memory: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
             timeline,
-            perfect_banks: false,
+            perfect_banks: wish.perfect_banks,
         };
         engine::run(&setup)
     };

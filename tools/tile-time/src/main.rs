@@ -5,6 +5,7 @@
 //! happens on a multiprocessor; `grid` goes from there to the whole launch; `report` says it to people and programs, `timeline` to
 //! a viewer of traces.
 
+mod advice;
 mod code;
 mod cost;
 mod engine;
@@ -56,6 +57,9 @@ struct Arguments {
     /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,
+    /// Leaves out what would help: it takes a run of the model for each thing that might
+    #[arg(long)]
+    no_advice: bool,
     /// Registers of a thread, as the assembler reports them; without it they are estimated
     #[arg(long, value_name = "N")]
     registers: Option<u32>,
@@ -96,7 +100,8 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     if let Some(path) = &arguments.trace {
         common::write_file(Some(path), timeline::trace(&sample, &machine, &prediction.statistics).as_bytes())?;
     }
-    let report = report::Report::new(&sample, &machine, &prediction);
+    let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
+    let report = report::Report::new(&sample, &machine, &prediction, advice);
     match &arguments.json {
         Some(path) => {
             let to = (path.as_os_str() != "-").then_some(path.as_path());

@@ -1,5 +1,6 @@
 //! What is said: to people as text, to programs as JSON.
 
+use crate::advice::Advice;
 use crate::cost::UNITS;
 use crate::engine::{ENGINES, Engine, Spent, WHYS};
 use crate::grid::Prediction;
@@ -37,6 +38,8 @@ pub(crate) struct Report {
     /// Part of the time that each unit is busy.
     busy: Vec<Busy>,
     agents: Vec<Agent>,
+    /// What would help most, with the part of the time that it would save.
+    advice: Vec<Advice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stuck_lines: Vec<u32>,
 }
@@ -78,7 +81,7 @@ struct LoopTime {
 }
 
 impl Report {
-    pub(crate) fn new(sample: &Sample, machine: &Machine, prediction: &Prediction) -> Report {
+    pub(crate) fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, advice: Vec<Advice>) -> Report {
         let seconds = prediction.cycles / (machine.chip.clock * 1e6);
         let work = sample.work.as_ref();
         Report {
@@ -103,6 +106,7 @@ impl Report {
             misses: prediction.miss,
             busy: busy(machine, prediction),
             agents: agents(sample, prediction),
+            advice,
             stuck_lines: prediction.statistics.stuck.clone(),
         }
     }
@@ -163,6 +167,12 @@ impl Report {
                 )?;
                 waits(text, "    ", &l.waits)?;
             }
+        }
+        if !self.advice.is_empty() {
+            writeln!(text, "what would save time")?;
+        }
+        for advice in &self.advice {
+            writeln!(text, "  {:5.1} %  {}: {}", 100.0 * advice.gain, advice.if_, advice.how)?;
         }
         if !self.stuck_lines.is_empty() {
             writeln!(text, "warps that never went on, a fault of the model: lines {:?}", self.stuck_lines)?;

@@ -1,0 +1,134 @@
+//! What would help most: the model run again as if one thing cost nothing, or could be had more of.
+
+use crate::grid::{Prediction, Wish, predict_with};
+use crate::sample::Sample;
+use machine::Machine;
+use serde::Serialize;
+
+/// Gains below this part of the time are not worth a line.
+const LEAST: f64 = 0.02;
+
+#[derive(Serialize)]
+pub(crate) struct Advice {
+    /// What would be different.
+    #[serde(rename = "if")]
+    pub(crate) if_: &'static str,
+    pub(crate) how: &'static str,
+    /// Part of the time that would be saved.
+    pub(crate) gain: f64,
+}
+
+/// The wishes, the one that saves most first.
+pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Vec<Advice> {
+    let mut list: Vec<Advice> = wishes(machine)
+        .into_iter()
+        .map(|(if_, how, wish, machine)| {
+            let then = predict_with(sample, &machine, wish, false);
+            Advice { if_, how, gain: 1.0 - then.cycles / now.cycles }
+        })
+        .filter(|advice| advice.gain >= LEAST)
+        .collect();
+    list.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    list
+}
+
+fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)> {
+    let with = |change: fn(&mut Machine)| {
+        let mut machine = machine.clone();
+        change(&mut machine);
+        machine
+    };
+    let none = Wish::default();
+    vec![
+        (
+            "no bank conflicts",
+            "lay tiles out in shared memory with a swizzle or padding",
+            Wish { perfect_banks: true, ..none },
+            machine.clone(),
+        ),
+        (
+            "no latency of memory",
+            "load further ahead: more stages, or more blocks resident",
+            none,
+            with(|machine| {
+                machine.global.l2_latency = 1.0;
+                machine.global.memory_latency = 1.0;
+                machine.copy.engine_latency = machine.sync.wake;
+            }),
+        ),
+        (
+            "no limit on the bandwidth of memory",
+            "read less: larger tiles, an order of blocks that share more, smaller types",
+            none,
+            with(|machine| {
+                machine.chip.memory *= 1e3;
+                machine.global.l2_bytes *= 1e3;
+                machine.global.l2_chip_bytes *= 1e3;
+            }),
+        ),
+        (
+            "no limit of the copy engine",
+            "wider rows and larger boxes",
+            none,
+            with(|machine| {
+                machine.copy.engine_issue = 0.0;
+                machine.copy.engine_row = 0.0;
+                machine.copy.engine_bytes *= 1e3;
+            }),
+        ),
+        (
+            "no waiting for barriers",
+            "fewer barriers, warps that specialise",
+            none,
+            with(|machine| {
+                machine.sync.barrier = 0.0;
+                machine.sync.barrier_warp = 0.0;
+                machine.sync.arrive = 0.0;
+                machine.sync.wake = 1.0;
+                machine.sync.ready = 1.0;
+            }),
+        ),
+        (
+            "twice the special functions",
+            "fewer exponentials and divisions, or polynomials for some",
+            none,
+            with(|machine| {
+                machine.rate.special *= 2.0;
+                machine.rate.ex2 *= 2.0;
+            }),
+        ),
+        (
+            "twice the arithmetic",
+            "fewer instructions: packed ones, conversions and indices outside of loops",
+            none,
+            with(|machine| {
+                let rate = &mut machine.rate;
+                for rate in [&mut rate.f32, &mut rate.f32x2, &mut rate.half2, &mut rate.add, &mut rate.logic, &mut rate.compare] {
+                    *rate *= 2.0;
+                }
+                for rate in [&mut rate.f32_compare, &mut rate.multiply, &mut rate.select, &mut rate.convert_half] {
+                    *rate *= 2.0;
+                }
+            }),
+        ),
+        (
+            "twice the tensor units",
+            "smaller types, or tiles whose products take the full rate",
+            none,
+            with(|machine| {
+                let mma = &mut machine.mma;
+                for clocks in [&mut mma.f16, &mut mma.f16_small, &mut mma.tf32, &mut mma.i8, &mut mma.f8, &mut mma.scaled] {
+                    *clocks /= 2.0;
+                }
+                machine.wgmma.column /= 2.0;
+                machine.tcgen05.column /= 2.0;
+            }),
+        ),
+        (
+            "one more block resident",
+            "less shared memory or fewer registers for a block",
+            Wish { more_resident: 1, ..none },
+            machine.clone(),
+        ),
+    ]
+}
