@@ -175,6 +175,12 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     assert!(page.contains("1 of 1 cases leave what they should") && page.contains("<svg") && !page.contains("http"), "{page}");
     let calibration: toml::Table = read("calibration.toml").parse().unwrap();
     assert_eq!(calibration["chip"]["multiprocessors"][0].as_integer(), Some(132));
+    assert_eq!(calibration["inherits"].as_str(), Some("h100-sxm"));
+    // It is a machine that tile-time takes.
+    let ptx = folder.path().join("k.ptx").display().to_string();
+    run("tileiras", &[&bytecode(), "--gpu-name", "sm_90", "--emit=ptx", "-o", &ptx], b"").ok("k.ptx");
+    run_in(folder.path(), "tile-time", &["k.ptx", "--launch", "launch.json", "--machine", "report/calibration.toml"], b"")
+        .ok("tile-time");
     // A kernel that leaves something else is told.
     let mut wanted = fs::read(case.join("arg2.expect")).unwrap();
     wanted[4092] ^= 1;
