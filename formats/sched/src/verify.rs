@@ -48,7 +48,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
 fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a place"))?;
-    let most = target.shared_memory;
+    let most = tileas::budget::shared_memory(target);
     require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];

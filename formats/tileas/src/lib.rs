@@ -8,6 +8,7 @@
 //! Written by `tile-lower-as`, read by `tile-sched`; `tile-run` executes it, distributed over the threads.
 
 pub mod atoms;
+pub mod budget;
 pub mod effects;
 pub mod layout;
 pub mod module;

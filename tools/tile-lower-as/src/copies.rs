@@ -54,7 +54,8 @@ struct Reads {
 }
 
 impl Copies {
-    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize) -> Copies {
+    /// Those of which the loops' buffers take at most `room` bytes.
+    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize, room: u32) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
         let mut users = vec![Vec::new(); body.values.len()];
@@ -77,8 +78,23 @@ impl Copies {
                     Err(reason) => found.declined.push((load, reason)),
                 }
             }
+            found.fit(&body.blocks[block].ops, room);
         }
         found
+    }
+
+    /// Takes back the largest copies of a loop until one slot of each has room, beside the largest tile that then passes through
+    /// shared memory on its way to other registers.
+    fn fit(&mut self, ops: &[OpId], room: u32) {
+        let mut passing = 0;
+        loop {
+            let copies = ops.iter().filter_map(|op| Some((self.copies.get(op)?.buffer.bytes(), *op)));
+            let together = copies.clone().map(|(bytes, _)| bytes).fold(passing, u32::saturating_add);
+            let Some((bytes, largest)) = copies.max().filter(|_| together > room) else { return };
+            self.copies.remove(&largest);
+            self.declined.push((largest, "shared memory has no room for it beside the others"));
+            passing = passing.max(bytes);
+        }
     }
 
     pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {

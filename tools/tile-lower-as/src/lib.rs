@@ -93,8 +93,9 @@ impl Lowering {
         if lowered.envelope.options.opt_level() < 2 {
             return Ok(());
         }
+        let room = tileas::budget::shared_memory(lowered.envelope.target()?);
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            plan.copies = copies::Copies::of(function, &plan.accesses, &plan.products, plan.warp_bits);
+            plan.copies = copies::Copies::of(function, &plan.accesses, &plan.products, plan.warp_bits, room);
             remarks::log_copies(function, &plan.copies, &mut lowered.envelope);
         }
         Ok(())

@@ -10,6 +10,7 @@ use numerics::arith::{Binary, Overflow, Signedness};
 use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
+use tileas::budget;
 use tileas::layout::Strides;
 use vocabulary::core_ops::Core;
 use vocabulary::memory::MemoryOrdering;
@@ -75,7 +76,7 @@ impl<'a> Planner<'a> {
             facts: Facts::of(function),
             uses: body.use_counts(function.region),
             blocks: body.op_blocks(),
-            limit: target.shared_memory / SHARES,
+            limit: budget::shared_memory(target) / SHARES,
         }
     }
 

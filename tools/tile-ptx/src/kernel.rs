@@ -99,8 +99,8 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
     attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
     if let Some(occupancy) = program.occupancy {
-        let registers = target.registers / (occupancy * program.warps * 32);
-        attribute("nvvm.maxnreg", &registers.min(target.thread_registers).to_string());
+        let registers = tileas::budget::registers(target, program.warps, occupancy);
+        attribute("nvvm.maxnreg", &registers.to_string());
     }
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
     kernel.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(nounwind, 0));

@@ -9,7 +9,7 @@ use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region};
 use sched::{Function, LoopSchedule, Module, Placement, Slot};
 use std::collections::BTreeSet;
-use tileas::Buffer;
+use tileas::{Buffer, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
@@ -20,9 +20,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let end = placements.iter().map(|(buffer, place)| place.offset + buffers[buffer].bytes() * place.depth).max();
         function.attrs.shared_bytes = end.unwrap_or(0);
         function.attrs.placements = placements;
-        if function.attrs.shared_bytes > target.shared_memory {
+        if function.attrs.shared_bytes > budget::shared_memory(target) {
             // ptxas words it so, and tuners look for these words.
-            let (used, most) = (function.attrs.shared_bytes, target.shared_memory);
+            let (used, most) = (function.attrs.shared_bytes, budget::shared_memory(target));
             let message = format!("'{}' uses too much shared data (0x{used:x} bytes, 0x{most:x} max)", function.name);
             let error = Diagnostic::unsupported("SC100", message);
             return Err(error.at_loc(&file.envelope.debug, where_the_largest_is_used(function)));

@@ -40,7 +40,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
                 Err(reason) => log(envelope, function, loc, Outcome::Declined, format!("the loop is not pipelined: {reason}")),
             }
         }
-        let schedules = fit(&module.functions[index], planned, target.shared_memory, envelope);
+        let schedules = fit(&module.functions[index], planned, tileas::budget::shared_memory(target), envelope);
         module.schedules.extend(schedules);
     }
     Ok(())

@@ -6,6 +6,7 @@ use crate::homes::cat_result;
 use crate::{banks, slices};
 use base::{Loc, Value};
 use numerics::Scalar;
+use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Type};
 use vocabulary::core_ops::Core;
@@ -57,7 +58,7 @@ impl Rewriter<'_> {
     /// both layouts.
     fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
-        let most = self.envelope.target().map_or(u32::MAX, |target| target.shared_memory) / MOST_OF_SHARED_MEMORY;
+        let most = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / MOST_OF_SHARED_MEMORY;
         let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
         (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }

@@ -1,0 +1,27 @@
+//! What a function may take of a multiprocessor. Every stage that decides about memory or registers asks here, so that what one
+//! stage hands on fits what the next one gives.
+
+use base::Target;
+
+/// Bytes of shared memory that the buffers of a block may take together.
+pub fn shared_memory(target: Target) -> u32 {
+    target.shared_memory
+}
+
+/// Registers that a thread may have when so many blocks of so many warps run at a time.
+pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
+    let threads = warps.saturating_mul(32).saturating_mul(occupancy).max(1);
+    (target.registers / threads).min(target.thread_registers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_blocks_leave_each_thread_fewer_registers() {
+        let target = Target::parse("sm_90").unwrap();
+        assert_eq!([1, 2, 4, 8].map(|blocks| registers(target, 4, blocks)), [255, 255, 128, 64]);
+        assert_eq!(registers(target, u32::MAX, 2), 0);
+    }
+}
