@@ -9,7 +9,7 @@ use crate::banks;
 use crate::products::{self, MOST_BETWEEN, Product, Products};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, group};
@@ -78,19 +78,35 @@ impl Copies {
                     Err(reason) => found.declined.push((load, reason)),
                 }
             }
-            found.fit(&body.blocks[block].ops, room);
+            found.fit(&planner, &body.blocks[block].ops, room);
         }
         found
     }
 
-    /// Takes back the largest copies of a loop until one slot of each has room, beside the largest tile that then passes through
-    /// shared memory on its way to other registers.
-    fn fit(&mut self, ops: &[OpId], room: u32) {
+    /// Takes back copies of a loop until one slot of each has room, beside the largest tile that then passes through shared memory
+    /// on its way to other registers: where most is needed, the largest.
+    fn fit(&mut self, planner: &Planner<'_>, ops: &[OpId], room: u32) {
+        let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
+        let last_use = |op: OpId| {
+            let users = planner.users_behind(planner.function.body.result(op));
+            users.into_iter().filter_map(|user| place.get(&user)).max().copied()
+        };
+        let lives: Vec<(OpId, usize, usize)> = ops
+            .iter()
+            .enumerate()
+            .filter(|(_, op)| self.copies.contains_key(*op))
+            .map(|(at, op)| (*op, at, last_use(*op).unwrap_or(ops.len())))
+            .collect();
         let mut passing = 0;
         loop {
-            let copies = ops.iter().filter_map(|op| Some((self.copies.get(op)?.buffer.bytes(), *op)));
-            let together = copies.clone().map(|(bytes, _)| bytes).fold(passing, u32::saturating_add);
-            let Some((bytes, largest)) = copies.max().filter(|_| together > room) else { return };
+            let alive = |at: usize| {
+                let here = lives.iter().filter(move |(_, first, last)| (*first..=*last).contains(&at));
+                here.filter_map(|(op, ..)| Some((self.copies.get(op)?.buffer.bytes(), *op))).collect::<Vec<_>>()
+            };
+            let together = |alive: &Vec<(u32, OpId)>| alive.iter().fold(passing, |sum: u32, (bytes, _)| sum.saturating_add(*bytes));
+            let fullest = lives.iter().map(|(_, first, _)| alive(*first)).max_by_key(together);
+            let largest = fullest.filter(|alive| together(alive) > room).and_then(|alive| alive.into_iter().max());
+            let Some((bytes, largest)) = largest else { return };
             self.copies.remove(&largest);
             self.declined.push((largest, "shared memory has no room for it beside the others"));
             passing = passing.max(bytes);
@@ -261,6 +277,20 @@ impl Planner<'_> {
         users.any(|user| {
             self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.reaches_product(next, between + 1))
         })
+    }
+
+    /// The products that a value is an operand of, perhaps through a few ops, and what else uses it.
+    fn users_behind(&self, value: Value) -> Vec<OpId> {
+        let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), vec![(value, 0)]);
+        while let Some((value, between)) = work.pop() {
+            for &user in self.users[value.0 as usize].iter().filter(|user| seen.insert(**user)) {
+                match self.through(user, between) {
+                    Some(next) => work.push((next, between + 1)),
+                    None => found.push(user),
+                }
+            }
+        }
+        found
     }
 
     /// Whether it is nothing else.
