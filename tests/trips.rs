@@ -215,7 +215,7 @@ fn and_where_products_stay_in_flight() {
     let cases = [
         ("async_fence", "without a fence before the barrier"),
         ("group_wait(pending: 1", "overwritten while a product in flight reads it"),
-        ("group_wait(pending: 0", "nothing waits for the product"),
+        ("group_wait(pending: 0", "is used while the product that makes it is in flight"),
     ];
     for (op, complaint) in cases {
         let without: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with(op)).collect();

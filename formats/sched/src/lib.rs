@@ -7,6 +7,7 @@
 //!
 //! Written by `tile-sched`, read by `tile-ptx`; `tile-run` executes it.
 
+mod judge;
 pub mod module;
 pub mod ops;
 mod verify;

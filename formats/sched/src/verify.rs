@@ -7,9 +7,12 @@
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
 //! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; slots are those of rings |
 //!
-//! Whether a schedule, its waits and its barriers are right is judged by the checker of `tile-sched`.
+//! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a ring has slots |
+//! | SC13… | its waits, barriers and placements are what the program needs ([`crate::judge`]) |
+//!
+//! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
 
-use crate::module::{Function, Module, Phase};
+use crate::module::{Function, LoopSchedule, Module, Phase};
 use crate::{FunctionAttrs, Op};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::OpNode;
@@ -24,6 +27,8 @@ use vocabulary::tile::Elem;
 const BARRIERS: u32 = 16;
 /// Groups of copies that a thread can have under way.
 const MOST_GROUPS: u32 = 1 << 16;
+/// Stages of a schedule: each takes a slot of a ring, and of shared memory.
+const MOST_STAGES: u32 = 64;
 
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     let target = envelope.target()?;
@@ -41,7 +46,33 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
             let rule = synchronisation(function, phase, op);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
         })
-    })
+    })?;
+    module.schedules.iter().try_for_each(|schedule| table(module, phase, schedule))?;
+    crate::judge::module(module, phase, envelope)
+}
+
+/// A schedule as a table. Once it is carried out, its loop is no more.
+fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
+    let rule = || -> Rule {
+        let function = module.functions.iter().find(|function| function.name == schedule.function);
+        let function = function.ok_or("there is no such function")?;
+        require(schedule.interval > 0, || "an iteration starts every 0 cycles".into())?;
+        for (at, slot) in schedule.slots.iter().enumerate() {
+            let op = slot.op;
+            require(op as usize == at, || format!("the table lists op {op} where op {at} belongs; each is listed once, in order"))?;
+            require(slot.stage < MOST_STAGES, || format!("op {op} is in stage {}; there are at most {MOST_STAGES}", slot.stage))?;
+            let interval = schedule.interval;
+            require(slot.cycle < interval, || format!("op {op} starts in cycle {} of {interval}", slot.cycle))?;
+        }
+        if phase == Phase::Materialize {
+            return Ok(());
+        }
+        let block = crate::loop_body(function, schedule.index).ok_or("there is no such loop")?;
+        let (listed, ops) = (schedule.slots.len(), function.body.blocks[block].ops.len() - 1);
+        require(listed == ops, || format!("the table lists {listed} of {ops} ops"))
+    };
+    let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
+    rule().map_err(|message| Diagnostic::invalid("SC008", message).at(place))
 }
 
 /// Every buffer lies inside the function's memory and is aligned.

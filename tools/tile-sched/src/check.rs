@@ -1,18 +1,15 @@
-//! The checker: whether a schedule, ours or a person's, can be carried out, and whether the program that was made of it keeps
-//! what it needs. It shares the dependence graph with the scheduler, and nothing else.
+//! Whether a schedule, ours or a person's, can be carried out: its stages, the dependences of its loop, and the machine's resources.
+//! It shares the dependence graph with the scheduler, and nothing else. That its table is whole, and that placements, waits and
+//! barriers are right, every reader of `.sched` asks for (`sched::judge`).
 
 use crate::graph::{Graph, loops};
-use crate::hazards::{Touch, touches};
 use crate::machine::Machine;
 use base::File;
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::Operation;
 use sched::{Function, LoopSchedule, Module, Phase, Slot};
 
-mod tokens;
-pub(crate) use tokens::tokens;
-
-/// Every schedule: each op once, dependences kept, no resource needed twice at a time, and depths that fit.
+/// Every schedule: only copies run ahead, dependences are kept, and no resource is needed twice at a time.
 pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
     let machine = Machine::of(file.envelope.target()?);
     let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
@@ -24,9 +21,9 @@ pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
         let graph = Graph::of(&file.payload, function, for_op, &machine);
         let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
         let check = Check { function, schedule, graph: &graph };
-        check.every_op_once().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
-        if placed {
-            check.depths()?;
+        check.stages().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
+        if placed && schedule.in_flight && !crate::in_flight::is_possible(function, schedule) {
+            check.refuse("a product stays in flight while a copy of the same iteration fills what it reads".into())?;
         }
     }
     Ok(())
@@ -57,20 +54,10 @@ impl Check<'_> {
         Err(refuse(self.schedule, message))
     }
 
-    fn every_op_once(&self) -> Result<()> {
+    fn stages(&self) -> Result<()> {
         let (slots, nodes) = (&self.schedule.slots, &self.graph.nodes);
-        if let Some(at) = slots.iter().enumerate().position(|(i, slot)| slot.op as usize != i) {
-            return self
-                .refuse(format!("the table lists op {} where op {at} belongs; each is listed once, in order", slots[at].op));
-        }
-        if slots.len() != nodes.len() {
-            return self.refuse(format!("the table lists {} of {} ops", slots.len(), nodes.len()));
-        }
         let last = self.schedule.last_stage();
         for (node, slot) in slots.iter().enumerate() {
-            if slot.cycle >= self.schedule.interval {
-                return self.refuse(format!("{} starts in cycle {} of {}", self.name(node), slot.cycle, self.schedule.interval));
-            }
             if !nodes[node].ahead && slot.stage != last {
                 return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.name(node), slot.stage));
             }
@@ -112,29 +99,6 @@ impl Check<'_> {
                 if start < end {
                     let (first, second) = (self.name(first), self.name(second));
                     return self.refuse(format!("{first} and {second} both need {} in cycle {start}", resource.name()));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn depths(&self) -> Result<()> {
-        if self.schedule.in_flight && !crate::in_flight::is_possible(self.function, self.schedule) {
-            return self.refuse("a product stays in flight while a copy of the same iteration fills what it reads".into());
-        }
-        let last = self.schedule.last_stage();
-        let block = sched::loop_body(self.function, self.schedule.index).filter(|_| self.schedule.in_flight);
-        let kept = block.map(|block| crate::in_flight::read(self.function, block)).unwrap_or_default();
-        for (i, node) in self.graph.nodes.iter().enumerate() {
-            for touch in touches(&self.function.body.ops[node.op].kind) {
-                let Touch::Copy(buffer) = touch else { continue };
-                let (slot, depth) = (self.slot(i), self.function.attrs.placements[buffer].depth);
-                if depth != crate::alloc::depth(self.schedule, slot, buffer, &kept) {
-                    return self.refuse(format!(
-                        "{buffer} has {depth} slots, but {} runs {} iterations ahead",
-                        self.name(i),
-                        last - slot.stage
-                    ));
                 }
             }
         }

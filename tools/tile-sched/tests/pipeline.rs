@@ -3,7 +3,7 @@
 use base::ir::Operation;
 use base::{File, Payload};
 use sched::{Module, Op, Phase};
-use tile_sched::{PASSES, check, start};
+use tile_sched::{PASSES, start};
 
 /// 32 x 32 x 32 tiles of f16, for sm_80.
 fn program() -> File<tileas::Module> {
@@ -58,13 +58,14 @@ fn a_copy_may_be_moved_nearer_by_hand() {
     go_on(&mut file, Phase::Materialize).unwrap();
     let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
     assert_eq!(depths, [2, 4, 1]);
-    check(&file).unwrap();
+    judged(&file).unwrap();
 }
 
 fn refused(edit: impl FnOnce(&mut Module)) -> String {
     let mut file = until(Phase::Analysis);
     edit(&mut file.payload);
-    go_on(&mut file, Phase::Materialize).unwrap_err().message
+    let read = judged(&file);
+    read.and_then(|()| go_on(&mut file, Phase::Materialize)).unwrap_err().message
 }
 
 #[test]
@@ -89,17 +90,52 @@ fn without(drop: impl Fn(&Op) -> bool) -> String {
     let dropped: Vec<_> = body.ops.iter().filter(|(_, node)| drop(&node.kind)).map(|(op, _)| op).collect();
     assert!(!dropped.is_empty());
     body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !dropped.contains(op)));
-    check(&file).unwrap_err().message
+    judged(&file).unwrap_err().message
+}
+
+/// What every reader of the file says.
+fn judged(file: &File<Module>) -> base::diag::Result<()> {
+    let mut envelope = file.envelope.clone();
+    let payload = Module::parse(&file.payload.print(&file.envelope), "edited", 1, &mut envelope)?;
+    payload.verify(&envelope)
 }
 
 #[test]
-fn the_token_game_misses_waits_barriers_and_slots() {
+fn the_judge_misses_waits_barriers_and_slots() {
     let message = without(|op| matches!(op, Op::CopyWait { .. }));
     assert!(message.contains("before its copy was waited for"), "{message}");
     let message = without(|op| matches!(op, Op::Barrier { .. }));
-    assert!(message.contains("before a barrier after the wait"), "{message}");
+    assert!(message.contains("before a barrier after"), "{message}");
     let message = without(|op| matches!(op, Op::SelectSlot { .. }));
     assert!(message.contains("copy"), "{message}");
+}
+
+/// A slot number or cycle near the end of its range would have the judge play, and the scheduler unroll, for ever.
+#[test]
+fn stages_and_cycles_have_limits() {
+    let message = refused(|module| module.schedules[0].slots[4].stage = u32::MAX);
+    assert!(message.contains("op 4 is in stage 4294967295; there are at most 64"), "{message}");
+    let message = refused(|module| module.schedules[0].slots.iter_mut().for_each(|slot| slot.stage += 3_000_000));
+    assert!(message.contains("op 0 is in stage 3000000"), "{message}");
+    let message = refused(|module| module.schedules[0].slots[4].cycle = u32::MAX - 1);
+    assert!(message.contains("op 4 starts in cycle 4294967294 of"), "{message}");
+}
+
+/// Rings that are filled ahead of their iteration have their memory to themselves, and slots enough.
+#[test]
+fn rings_over_each_other_or_too_short_are_refused_at_phase_alloc() {
+    let edited = |edit: fn(&mut Module)| {
+        let mut file = until(Phase::Alloc);
+        edit(&mut file.payload);
+        judged(&file).unwrap_err().message
+    };
+    let message = edited(|module| {
+        let places = &mut module.functions[0].attrs.placements;
+        places[tileas::Buffer(1)].offset = places[tileas::Buffer(0)].offset;
+    });
+    assert!(message.contains("its memory is used for something else meanwhile"), "{message}");
+    let message = edited(|module| module.functions[0].attrs.placements[tileas::Buffer(0)].depth -= 1);
+    assert!(message.contains("buffer0 has 3 slots, but is filled 3 iterations ahead and needs 4"), "{message}");
 }
 
 #[test]

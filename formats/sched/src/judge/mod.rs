@@ -1,0 +1,170 @@
+//! The judge: whether a file's placements, waits, barriers and fences are what its program needs. Every reader and writer of
+//! `.sched` asks it, so that no tool takes what another refuses; it shares no decision with the stage that makes them.
+//!
+//! It plays every function: executes what synchronises, counts loops, and follows what lies in shared memory ([`memory`]). Both
+//! sides of a condition are played where it is not about a loop's counter, and a loop whose bounds are not known goes round twice,
+//! or not at all. Where a loop ends groups of copies, as pipelined ones do, its bounds are set to each number of iterations up to
+//! twice as many as the stages, and some more. Scalars are computed as far as they depend on loop counters only; what tiles hold
+//! plays no part.
+//!
+//! | code | rule |
+//! |---|---|
+//! | SC130 | accesses that meet have a barrier between them, and waits where they are asynchronous; what is read is there |
+//! | SC131 | the program can be judged: it does not branch and nest so that playing it takes too long |
+//! | SC132 | a ring has a slot for every iteration that is under way, and to itself while copies run ahead to it |
+
+mod memory;
+mod play;
+
+use crate::Op;
+use crate::module::{Function, LoopSchedule, Module, Phase};
+use base::diag::{Diagnostic, Place, Result};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Envelope, Value};
+use memory::Memory;
+use play::{Fault, Play};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Buffer;
+use tileas::effects::Way;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
+
+/// Judges every function of a file from phase alloc on; before, there is nothing to judge that an op does.
+pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
+    if phase < Phase::Alloc {
+        return Ok(());
+    }
+    module.functions.iter().try_for_each(|function| {
+        let own: Vec<&LoopSchedule> = module.schedules.iter().filter(|schedule| schedule.function == function.name).collect();
+        let refuse = |code: &str, op: Option<OpId>, message: String, what: String| {
+            let loc = op.map_or(function.loc, |op| function.body.ops[op].loc);
+            Diagnostic::invalid(code, message).at(Place::Entity(what)).at_loc(&envelope.debug, loc)
+        };
+        let ahead = if phase == Phase::Alloc { rings(function, &own) } else { Ok(BTreeMap::new()) };
+        let ahead = ahead.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
+        judge(function, &own, &ahead, phase == Phase::Materialize).map_err(|(fault, trips)| match fault {
+            Fault::Broken { op, message } => {
+                let kind = function.body.ops[op].kind.mnemonic();
+                let what = trips.map_or(String::new(), |trips| format!(", {trips} iterations"));
+                refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{what}", function.name))
+            }
+            Fault::TooLong => Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be judged", function.name)),
+        })
+    })
+}
+
+/// The faults of a function, with the number of iterations that showed it.
+fn judge(
+    function: &Function,
+    schedules: &[&LoopSchedule],
+    ahead: &BTreeMap<OpId, BTreeSet<Buffer>>,
+    synchronised: bool,
+) -> std::result::Result<(), (Fault, Option<u64>)> {
+    let relevant = play::relevant(function);
+    if relevant.is_empty() {
+        return Ok(());
+    }
+    let play = |forced: BTreeMap<Value, u64>| {
+        let memory = Memory::new(&function.attrs, synchronised, !schedules.is_empty());
+        Play::new(function, &relevant, ahead, forced, memory).whole()
+    };
+    let Some(bounds) = pipelined_bounds(function).filter(|bounds| !bounds.is_empty()) else {
+        return play(BTreeMap::new()).map_err(|fault| (fault, None));
+    };
+    let stages = schedules.iter().map(|schedule| schedule.last_stage() + 1).max().unwrap_or(1);
+    (0..=2 * u64::from(stages)).chain([17]).try_for_each(|trips| {
+        let forced = bounds.iter().flat_map(|bounds| bounds.for_trips(trips)).collect();
+        play(forced).map_err(|fault| (fault, Some(trips)))
+    })
+}
+
+/// The bounds of a pipelined loop, as far as they are not known.
+struct Bounds {
+    lower: (Value, Option<u64>),
+    step: (Value, Option<u64>),
+    upper: Value,
+}
+
+impl Bounds {
+    fn for_trips(&self, trips: u64) -> Vec<(Value, u64)> {
+        let (start, step) = (self.lower.1.unwrap_or(0), self.step.1.unwrap_or(1).max(1));
+        let unknown = [self.lower, self.step].into_iter().zip([start, step]).filter(|((_, known), _)| known.is_none());
+        unknown.map(|((value, _), at)| (value, at)).chain([(self.upper, start.wrapping_add(trips.wrapping_mul(step)))]).collect()
+    }
+}
+
+/// Whether a loop's rounds end groups of copies.
+fn is_pipelined(function: &Function, op: OpId) -> bool {
+    let body = &function.body;
+    let Some(Core::For { body: region, .. }) = body.ops[op].kind.core() else { return false };
+    body.blocks[body.block_of(*region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
+}
+
+/// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended
+/// does the rest of the same iterations. None without pipelined loops.
+fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
+    /// Constant iterations that are played as they are.
+    const FEW: u64 = 64;
+    let body = &function.body;
+    let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core() {
+        Some(Core::Constant { value: Dense::Splat(bits) }) => Some(*bits),
+        _ => None,
+    };
+    let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
+    let bounds = |op: OpId| match body.ops[op].kind.core() {
+        Some(Core::For { lower, upper, step, .. }) => [*lower, *upper, *step],
+        _ => unreachable!("only `for` loops are pipelined"),
+    };
+    let first_part = |op: OpId| body.defining_op(bounds(op)[0]).filter(|before| pipelined.contains(before));
+    let has_rest: BTreeSet<OpId> = pipelined.iter().filter_map(|op| first_part(*op)).collect();
+    let of = |&op: &OpId| {
+        let [_, upper, step] = bounds(op);
+        let lower = bounds(first_part(op).unwrap_or(op))[0];
+        let (from, by) = (constant(lower), constant(step));
+        if let (Some(from), Some(to), Some(by)) = (from, constant(upper), by)
+            && to.saturating_sub(from) <= by.saturating_mul(FEW)
+        {
+            return None;
+        }
+        Some(Bounds { lower: (lower, from), step: (step, by), upper })
+    };
+    let ends = pipelined.iter().filter(|op| !has_rest.contains(op));
+    (!pipelined.is_empty()).then(|| ends.filter_map(of).collect())
+}
+
+/// For each scheduled loop the buffers to which copies run ahead; each has a slot for every iteration that is under way.
+fn rings(function: &Function, schedules: &[&LoopSchedule]) -> std::result::Result<BTreeMap<OpId, BTreeSet<Buffer>>, String> {
+    let body = &function.body;
+    let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }));
+    let loops: Vec<OpId> = body.walk(function.region).into_iter().filter(is_loop).collect();
+    let mut rings = BTreeMap::new();
+    for schedule in schedules {
+        let Some(&at) = loops.get(schedule.index as usize) else { continue };
+        let Some(block): Option<Block> = crate::loop_body(function, schedule.index) else { continue };
+        let ops = &body.blocks[block].ops;
+        let mut own = BTreeSet::new();
+        for slot in &schedule.slots {
+            let copied = ops.get(slot.op as usize).and_then(|op| body.ops[*op].kind.effects().copied_to());
+            let ahead = schedule.last_stage() - slot.stage;
+            let Some(buffer) = copied.filter(|_| ahead > 0) else { continue };
+            // A product in flight reads on while the next iteration computes.
+            let late = schedule.in_flight && read_by_products(function, block, buffer);
+            let under_way = u64::from(ahead) + 1 + u64::from(late);
+            let depth = function.attrs.placements[buffer].depth;
+            if u64::from(depth) < under_way {
+                return Err(format!("{buffer} has {depth} slots, but is filled {ahead} iterations ahead and needs {under_way}"));
+            }
+            own.insert(buffer);
+        }
+        rings.insert(at, own);
+    }
+    Ok(rings)
+}
+
+fn read_by_products(function: &Function, block: Block, buffer: Buffer) -> bool {
+    let body = &function.body;
+    let reads = |op: &OpId| {
+        body.ops[*op].kind.effects().buffers.iter().any(|access| access.buffer == buffer && access.way == Way::Products)
+    };
+    body.blocks[block].ops.iter().any(reads)
+}

@@ -1,0 +1,280 @@
+//! Plays a function: follows its control flow, computes what loops count, and tells [`super::memory`] what happens.
+
+use super::memory::Memory;
+use crate::{Function, Op};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Region, Value};
+use numerics::Scalar;
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::effects::{Completes, Synchronises};
+use tileas::{Buffer, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
+
+/// Ops that are played at most.
+const MOST_STEPS: u64 = 1 << 22;
+/// Rounds of a loop whose bounds are known.
+const MOST_ROUNDS: u64 = 1 << 16;
+
+pub(super) enum Fault {
+    Broken { op: OpId, message: String },
+    TooLong,
+}
+
+type Outcome<T> = Result<T, Fault>;
+
+/// The ops of each block that matter to memory or to what loops count; empty where none matters to memory.
+pub(super) fn relevant(function: &Function) -> BTreeMap<Block, Vec<OpId>> {
+    let body = &function.body;
+    let sums = sums(function);
+    let mut any = false;
+    let mut matters = |op: OpId| {
+        let node = &body.ops[op];
+        let effects = node.kind.effects();
+        let memory = !effects.buffers.is_empty() || effects.synchronises.is_some();
+        any |= memory;
+        let counts = node.results.iter().any(|result| matches!(body.ty(*result), Type::Scalar(_)));
+        let regions = !node.kind.regions().is_empty() || node.kind.is_terminator();
+        memory || counts || regions || node.kind.operands().iter().any(|value| sums.contains_key(value))
+    };
+    let mut blocks = BTreeMap::new();
+    let mut regions = vec![function.region];
+    while let Some(region) = regions.pop() {
+        let block = body.block_of(region);
+        let ops: Vec<OpId> = body.blocks[block].ops.iter().copied().filter(|op| matters(*op)).collect();
+        regions.extend(ops.iter().flat_map(|op| body.ops[*op].kind.regions()));
+        blocks.insert(block, ops);
+    }
+    if any { blocks } else { BTreeMap::new() }
+}
+
+/// The values that are, or become in a loop, the sums of products that may be in flight, and which products'.
+fn sums(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let mut sums: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
+    for &op in all.iter().filter(|op| body.ops[**op].kind.effects().completes == Completes::WithItsProducts) {
+        sums.entry(body.result(op)).or_default().insert(op);
+    }
+    let mut before = 0;
+    // Until nothing new comes around a loop.
+    while before != sums.values().map(BTreeSet::len).sum::<usize>() {
+        before = sums.values().map(BTreeSet::len).sum();
+        for &op in &all {
+            for (from, to) in handed_on(function, op) {
+                if let Some(products) = sums.get(&from).cloned() {
+                    sums.entry(to).or_default().extend(products);
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// Which values an op with regions hands on as which others, unchanged.
+fn handed_on(function: &Function, op: OpId) -> Vec<(Value, Value)> {
+    let body = &function.body;
+    let results = &body.ops[op].results;
+    let ends =
+        |region: Region| body.terminator(body.block_of(region)).map_or(Vec::new(), |end| body.ops[end].kind.operands().to_vec());
+    let pairs = |from: Vec<Value>, to: &[Value]| from.into_iter().zip(to.iter().copied()).collect::<Vec<_>>();
+    match body.ops[op].kind.core() {
+        Some(Core::If { then, otherwise, .. }) => [pairs(ends(*then), results), pairs(ends(*otherwise), results)].concat(),
+        Some(Core::For { init, body: inner, .. }) => {
+            let args = &body.blocks[body.block_of(*inner)].args[1..];
+            [pairs(init.to_vec(), args), pairs(ends(*inner), args), pairs(ends(*inner), results), pairs(init.to_vec(), results)]
+                .concat()
+        }
+        Some(Core::Loop { init, body: inner }) => {
+            let args = &body.blocks[body.block_of(*inner)].args;
+            [pairs(init.to_vec(), args), pairs(ends(*inner), args), pairs(ends(*inner), results)].concat()
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(super) struct Play<'a> {
+    function: &'a Function,
+    relevant: &'a BTreeMap<Block, Vec<OpId>>,
+    /// For each loop the buffers to which copies will run ahead in it.
+    ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
+    /// Bounds of pipelined loops, so that they run as often as is played.
+    forced: BTreeMap<Value, u64>,
+    sums: BTreeMap<Value, BTreeSet<OpId>>,
+    /// The scalars that are known.
+    values: BTreeMap<Value, u64>,
+    memory: Memory<'a>,
+    steps: u64,
+}
+
+impl<'a> Play<'a> {
+    pub(super) fn new(
+        function: &'a Function,
+        relevant: &'a BTreeMap<Block, Vec<OpId>>,
+        ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
+        forced: BTreeMap<Value, u64>,
+        memory: Memory<'a>,
+    ) -> Play<'a> {
+        Play { function, relevant, ahead, forced, sums: sums(function), values: BTreeMap::new(), memory, steps: 0 }
+    }
+
+    pub(super) fn whole(mut self) -> Outcome<()> {
+        self.define(self.function.params(), &[]);
+        self.region(self.function.region)?;
+        match self.memory.left_in_flight() {
+            Some(op) => Err(Fault::Broken { op, message: "nothing waits for the product".into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Executes a region; gives the operands of the op that leaves it.
+    fn region(&mut self, region: Region) -> Outcome<Vec<Option<u64>>> {
+        let body = &self.function.body;
+        for &op in &self.relevant[&body.block_of(region)] {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return Err(Fault::TooLong);
+            }
+            let node = &body.ops[op];
+            self.effects(op).map_err(|message| Fault::Broken { op, message })?;
+            match node.kind.core() {
+                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => self.construct(op, core)?,
+                _ if node.kind.is_terminator() => {
+                    return Ok(node.kind.operands().iter().map(|value| self.values.get(value).copied()).collect());
+                }
+                Some(core) => self.compute(core, &node.results),
+                None => {}
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn effects(&mut self, op: OpId) -> Result<(), String> {
+        let kind = &self.function.body.ops[op].kind;
+        let effects = kind.effects();
+        self.sums_are_complete(op)?;
+        match effects.synchronises {
+            Some(Synchronises::Barrier) => {
+                // Others may still be anywhere.
+                if matches!(kind, Op::Barrier { threads, .. } if *threads == self.function.attrs.program.warps * 32) {
+                    self.memory.barrier();
+                }
+            }
+            Some(Synchronises::EndsCopies) => self.memory.end_copies(),
+            Some(Synchronises::WaitsForCopies | Synchronises::WaitsForProducts) => match kind {
+                Op::CopyWait { pending } => self.memory.wait_for_copies(u64::from(*pending)),
+                Op::GroupWait { pending, .. } => self.memory.wait_for_products(u64::from(*pending)),
+                _ => unreachable!("no other op waits"),
+            },
+            Some(Synchronises::Fence) => self.memory.fence(),
+            Some(Synchronises::SelectsSlot) => {
+                let Op::SelectSlot { buffer, slot } = kind else { unreachable!("no other op selects slots") };
+                self.memory.select(*buffer, self.values.get(slot).copied())?;
+            }
+            None => {}
+        }
+        let runs_ahead = |buffer: &Buffer| self.ahead.values().any(|rings| rings.contains(buffer));
+        if let Some(buffer) = effects.copied_to().filter(runs_ahead) {
+            return self.memory.is_alone(buffer);
+        }
+        self.memory.accesses(op, &effects.buffers, effects.completes)
+    }
+
+    /// Nothing but the next product takes the sums of one in flight; what hands them on does not touch them.
+    fn sums_are_complete(&self, op: OpId) -> Result<(), String> {
+        let kind = &self.function.body.ops[op].kind;
+        let next = kind.effects().completes == Completes::WithItsProducts;
+        let hands_on = !kind.regions().is_empty() || kind.is_terminator();
+        if self.sums.is_empty() || next || hands_on || kind.effects().synchronises.is_some() {
+            return Ok(());
+        }
+        let under_way =
+            |value: &&Value| self.sums.get(value).is_some_and(|products| products.iter().any(|op| self.memory.is_in_flight(*op)));
+        match kind.operands().iter().find(under_way) {
+            Some(value) => Err(format!("{value} is used while the product that makes it is in flight")),
+            None => Ok(()),
+        }
+    }
+
+    fn construct(&mut self, op: OpId, core: &Core) -> Outcome<()> {
+        let body = &self.function.body;
+        let results = &body.ops[op].results;
+        match core {
+            Core::If { cond, then, otherwise } => {
+                let left = match self.values.get(cond) {
+                    Some(0) => self.region(*otherwise)?,
+                    Some(_) => self.region(*then)?,
+                    None => {
+                        let from = self.memory.clone();
+                        self.region(*then)?;
+                        let then = std::mem::replace(&mut self.memory, from.clone());
+                        self.region(*otherwise)?;
+                        self.memory.merge(then, &from);
+                        Vec::new()
+                    }
+                };
+                self.define(results, &left);
+            }
+            Core::For { lower, upper, step, init, body: inner, .. } => {
+                self.ahead.get(&op).into_iter().flatten().for_each(|buffer| self.memory.run_ahead(*buffer));
+                let args = &body.blocks[body.block_of(*inner)].args;
+                let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.values.get(value).copied()).collect();
+                let [from, to, step] = [lower, upper, step].map(|value| self.values.get(value).copied());
+                // In two rounds everything that can happen between the rounds of other loops has happened.
+                let known = from.is_some() && to.is_some();
+                let most = if known && super::is_pipelined(self.function, op) { MOST_ROUNDS } else { 2 };
+                let before = (!known).then(|| self.memory.clone());
+                let (mut at, step) = (from, step.unwrap_or(1).max(1));
+                let mut rounds = 0;
+                while rounds < most && at.zip(to).is_none_or(|(at, to)| at < to) {
+                    let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
+                    self.define(args, &entry);
+                    carried = self.region(*inner)?;
+                    at = at.map(|at| at.wrapping_add(step));
+                    rounds += 1;
+                }
+                if let Some(before) = before {
+                    self.memory.merge(before.clone(), &before);
+                }
+                self.define(results, &carried);
+            }
+            Core::Loop { body: inner, .. } => {
+                for _ in 0..2 {
+                    self.define(&body.blocks[body.block_of(*inner)].args, &[]);
+                    self.region(*inner)?;
+                }
+                self.define(results, &[]);
+            }
+            _ => unreachable!("only ops with regions come here"),
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, values: &[Value], known: &[Option<u64>]) {
+        for (i, value) in values.iter().enumerate() {
+            match self.forced.get(value).copied().or(known.get(i).copied().flatten()) {
+                Some(known) => _ = self.values.insert(*value, known),
+                None => _ = self.values.remove(value),
+            }
+        }
+    }
+
+    fn compute(&mut self, core: &Core, results: &[Value]) {
+        let known = if let [result] = results { self.eval(core, *result) } else { None };
+        self.define(results, &[known]);
+    }
+
+    fn eval(&self, core: &Core, result: Value) -> Option<u64> {
+        let Type::Scalar(elem) = self.function.body.ty(result) else { return None };
+        let scalar = elem.scalar()?;
+        let get = |value: &Value| self.values.get(value).copied();
+        let of = |value: &Value| self.function.body.ty(*value).elem().map_or(Scalar::I32, |elem| elem.carrier());
+        match core {
+            Core::Constant { value: Dense::Splat(bits) } => Some(*bits),
+            Core::Binary { kind, lhs, rhs } => kind.eval(scalar, get(lhs)?, get(rhs)?).into(),
+            Core::Compare { kind, lhs, rhs } => Some(kind.eval(of(lhs), get(lhs)?, get(rhs)?)),
+            Core::Select { cond, yes, no } => get(if get(cond)? != 0 { yes } else { no }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The judge of `.sched`, asked as every reader asks it: functions without a pipelined loop, where each wait, barrier and fence in
+//! turn is taken out, and ones whose placements or products are wrong.
+
+use base::File;
+use sched::Module;
+
+/// A product loop at O1, by copies and `mma.sync`; and one by stores and a warp group.
+const SERIAL: &str = include_str!("serial.sched");
+const GROUP: &str = include_str!("group.sched");
+
+fn judged(text: &str) -> Result<(), String> {
+    File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
+}
+
+/// The text without one of the lines that begin with an op.
+fn without(text: &str, op: &str, number: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim_start().starts_with(op)).collect();
+    let gone = places.get(number).unwrap_or_else(|| panic!("there are {} of {op}", places.len()));
+    lines.iter().enumerate().filter(|(at, _)| at != gone).map(|(_, line)| format!("{line}\n")).collect()
+}
+
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in\n{text}");
+    text.replacen(from, to, 1)
+}
+
+#[test]
+fn every_wait_barrier_and_fence_of_a_serial_program_is_needed() {
+    judged(SERIAL).expect("the program is sound");
+    judged(GROUP).expect("the program is sound");
+    let cases = [
+        // Around the loop: what one round reads the next one copies over.
+        (SERIAL, "barrier", 0, "overwritten before a barrier after its last read"),
+        (SERIAL, "copy_commit", 1, "is read before its copy was waited for"),
+        (SERIAL, "copy_wait", 1, "is read before its copy was waited for"),
+        (SERIAL, "barrier", 1, "is read before a barrier after the wait"),
+        (SERIAL, "barrier", 2, "overwritten before a barrier after its last read"),
+        (SERIAL, "barrier", 3, "is read before a barrier after it was written"),
+        (GROUP, "barrier", 0, "overwritten before a barrier after its last read"),
+        (GROUP, "async_fence", 1, "is read in place without a fence before the barrier"),
+        (GROUP, "barrier", 1, "is read before a barrier after it was written"),
+        (GROUP, "barrier", 2, "overwritten before a barrier after its last read"),
+        (GROUP, "barrier", 3, "is read before a barrier after it was written"),
+    ];
+    for (text, op, number, wanted) in cases {
+        let message = judged(&without(text, op, number)).expect_err(&format!("without {op} {number}"));
+        assert!(message.starts_with("SC130") && message.contains(wanted), "without {op} {number}: {message}");
+    }
+    // A wait that leaves a group, and a barrier that not all warps come to.
+    let message = judged(&SERIAL.replace("copy_wait(pending: 0)", "copy_wait(pending: 1)")).unwrap_err();
+    assert!(message.contains("is read before its copy was waited for"), "{message}");
+    let message = judged(&SERIAL.replace("barrier(id: 0, threads: 128)", "barrier(id: 1, threads: 64)")).unwrap_err();
+    assert!(message.contains("before a barrier after"), "{message}");
+}
+
+#[test]
+fn products_in_flight_are_waited_for_before_their_sums_are_used() {
+    let message = judged(&edited(GROUP, "mma_group(", "mma_group(in_flight: true, ")).unwrap_err();
+    assert!(message.contains("is overwritten while a product in flight reads it"), "{message}");
+    // The wait comes, but too late for who uses the sums, or for who writes what the product reads.
+    let line = GROUP.lines().find(|line| line.contains("mma_group(")).expect("there is a product");
+    let (sum, _) = line.trim_start().split_once(" = ").expect("it has a result");
+    let waited =
+        format!("{}\n    group_wait(pending: 0, sums: [{sum}]) @0", line.replace("mma_group(", "mma_group(in_flight: true, "));
+    judged(&GROUP.replace(line, &waited)).expect("a wait behind the product is enough");
+    let used = waited.replace(
+        "\n",
+        &format!(
+            "\n    %99 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: {sum}, rhs: {sum}) : tile<64x64xf32, #0> @0\n"
+        ),
+    );
+    let message = judged(&GROUP.replace(line, &used)).unwrap_err();
+    assert!(message.contains("is used while the product that makes it is in flight"), "{message}");
+}
+
+#[test]
+fn buffers_that_are_needed_at_a_time_do_not_share_memory() {
+    let placements = SERIAL.split_once("placements: [").and_then(|(_, rest)| rest.split_once(']')).expect("it has placements").0;
+    let first = placements.split_once(')').expect("it has several").0.to_string() + ")";
+    let over = format!("{first}, {first}, {first}");
+    let message = judged(&SERIAL.replace(placements, &over)).unwrap_err();
+    assert!(message.contains("while a copy to slot 0 of buffer0 is under way"), "{message}");
+}
