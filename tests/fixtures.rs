@@ -64,3 +64,13 @@ fn check(path: &Path) -> Result<(), String> {
 fn fixtures_print_what_they_should() {
     for_each(&fixtures(), |path| check(path));
 }
+
+/// A stage whose decisions nobody wrote down is not tested at the level where they are made.
+#[test]
+fn stages_have_fixtures() {
+    let fixtures = fixtures();
+    for stage in ["read", "lower-aa", "lower-as", "sched", "ptx"] {
+        let count = fixtures.iter().filter(|path| path.starts_with(root().join("tests").join(stage))).count();
+        assert!(count >= 10, "tests/{stage} has {count} fixtures");
+    }
+}

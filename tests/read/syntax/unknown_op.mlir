@@ -1,0 +1,5 @@
+// RUN: tile-read %
+entry @k(%p: tile<ptr<i32>>, %n: tile<i32>) {
+%x = frobnicate %n : tile<i32>
+return
+}
