@@ -5,7 +5,7 @@ use std::path::Path;
 use tests::{for_each, run, temporary};
 
 /// Each block multiplies some rows of a matrix with one of as many columns, over as many steps as it is told, of 17.
-const KERNEL: &str = "//!tile tileir 1 read
+const KERNEL: &str = "//!tile tileir 2 read
 //!tile producer test
 //!tile input 0
 entry @product(%a: tile<ptr<ELEM>>, %b: tile<ptr<ELEM>>, %c: tile<ptr<SUM>>, %steps: tile<i32>) {

@@ -33,6 +33,19 @@ def versions():
     assert re.search(r'Cuda compilation tools,\s*release\s*([^,\n]+),\s*V([^\s\n]+)', text), text
 
 
+def newest():
+    """Bytecode 13.5, which this client writes when its extension is built for development: it asks for that version then, and a
+    kernel compiles."""
+    found = _compile._get_max_supported_bytecode_version(None, allow_dev=True)
+    assert 'V_13_5' in repr(found), found
+    published, _compile.dev_features_enabled = _compile.dev_features_enabled, lambda: True
+    try:
+        case = next(iter(kernels.cases()))
+        assert export(case, 'sm_90', '13.5').startswith(b'\x7fELF')
+    finally:
+        _compile.dev_features_enabled = published
+
+
 @ct.kernel
 def add_to(a, c, T: ct.Constant[int]):
     x = ct.astype(ct.load(a, index=(0,), shape=(T,)), ct.bfloat16)
@@ -65,6 +78,7 @@ def failures():
 def main():
     assert os.path.realpath(os.path.dirname(shutil.which('tileiras'))) == os.path.realpath(sys.argv[2]), shutil.which('tileiras')
     versions()
+    newest()
     cases = list(kernels.cases())
     assert len(cases) >= 20, len(cases)
     jobs = [(case, target) for case in cases for target in TARGETS if (case.name, target) not in REFUSED]

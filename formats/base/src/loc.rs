@@ -41,7 +41,7 @@ pub enum LocData {
 pub enum ScopeData {
     File { name: Name, directory: Name },
     CompileUnit { file: Scope },
-    Subprogram { file: Scope, line: u32, name: Name, linkage_name: Name, compile_unit: Scope, scope_line: u32 },
+    Subprogram { file: Scope, line: u32, name: Name, linkage_name: Name, compile_unit: Scope, scope_line: u32, declaration: bool },
     LexicalBlock { scope: Scope, file: Scope, line: u32, column: u32 },
 }
 

@@ -83,7 +83,7 @@ impl Writer<'_> {
                 self.push(&["file = "]);
                 self.scope(*file, false, depth + 1)?;
             }
-            ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line } => {
+            ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration } => {
                 self.push(&["file = "]);
                 self.scope(*file, false, depth + 1)?;
                 self.push(&[&format!(", line = {line}, name = ")]);
@@ -93,6 +93,7 @@ impl Writer<'_> {
                 self.push(&[", compileUnit = "]);
                 self.scope(*compile_unit, false, depth + 1)?;
                 self.unless_zero("scopeLine", *scope_line);
+                self.push(if *declaration { &[", flags = declaration"] } else { &[] });
             }
             ScopeData::LexicalBlock { scope, file, line, column } => {
                 self.push(&["scope = "]);
@@ -152,8 +153,15 @@ mod tests {
         let (path, file, folder, short, linkage) = (name("/d/f.py"), name("f.py"), name("/d"), name("k"), name("k@1"));
         let file = debug.scopes.push(ScopeData::File { name: file, directory: folder });
         let unit = debug.scopes.push(ScopeData::CompileUnit { file });
-        let function =
-            ScopeData::Subprogram { file, line: 3, name: short, linkage_name: linkage, compile_unit: unit, scope_line: 4 };
+        let function = ScopeData::Subprogram {
+            file,
+            line: 3,
+            name: short,
+            linkage_name: linkage,
+            compile_unit: unit,
+            scope_line: 4,
+            declaration: false,
+        };
         let function = debug.scopes.push(function);
         let plain = debug.locs.push(LocData::Source { file: path, line: 1, column: 2, scope: None });
         let scoped = debug.locs.push(LocData::Source { file: path, line: 5, column: 6, scope: Some(function) });

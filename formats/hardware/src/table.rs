@@ -27,6 +27,8 @@ pub enum Feature {
     ConvertFp4,
     /// Conversion to tf32 that rounds to nearest even or to zero; all targets have ties away from zero.
     ConvertTf32,
+    /// Pointers that a program calls unicast or multicast, and `multimem` instructions on what the latter lead to.
+    SharedPointers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +157,7 @@ const HOPPER: Capabilities = Capabilities {
 
 const BLACKWELL: Capabilities = Capabilities {
     generation: Generation::Blackwell,
-    features: &[Clusters, ReduxF32, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
+    features: &[Clusters, ReduxF32, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32, SharedPointers],
     shared_memory: 227 * KIB,
     parameters_at: 0x380,
     rates: Rates { tensor_products: &[(4, 16384), (8, 8192), (16, 4096)], multiply_add: 128, ..AMPERE.rates },

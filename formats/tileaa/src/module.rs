@@ -6,6 +6,7 @@ use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::{Envelope, Payload};
 use serde::{Deserialize, Serialize};
+pub use vocabulary::memory::Sharing;
 pub use vocabulary::tile::Global;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
@@ -16,6 +17,9 @@ pub struct FunctionAttrs {
     /// Hints of the author per target name or `default`, in source order; resolved by `tile-lower-as`.
     pub hints: Vec<Hint>,
     pub private: bool,
+    /// The kinds of shared memory that the program has pointers to, in order; a target may lack them.
+    #[serde(default)]
+    pub shares: Vec<Sharing>,
     /// What is known of the values; lines of their own in the text form.
     pub facts: Vec<Known>,
 }
@@ -56,7 +60,7 @@ pub fn in_order(mut function: Function) -> Function {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileaa";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

@@ -3,8 +3,8 @@
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 use vocabulary::core_ops::Core;
-use vocabulary::memory::AtomicMode;
 pub use vocabulary::memory::Order;
+use vocabulary::memory::{AtomicMode, MulticastReduction, MulticastWrite};
 use vocabulary::rules::MiddleOp;
 
 /// What the author hinted at for one access, per target name or `default`; never binding.
@@ -30,7 +30,12 @@ base::ops! {
         /// Elements outside are not written. Result: token.
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
         /// Combines the tile into memory atomically, element by element. Result: token.
-        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
+        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode },
+        /// Combines, element by element, what the devices hold behind multicast pointers; elements outside are the view's padding.
+        /// Results: tile, token.
+        MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction },
+        /// Writes the tile to the memory of each device, or combines it there. Result: token.
+        MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite },
         /// Element by element; where the mask is false the element is `other`, or unspecified. Results: tile, token.
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, hints: Vec<AccessHint> },
         /// Result: token.

@@ -6,8 +6,8 @@ use crate::layout::LayoutId;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 use vocabulary::core_ops::Core;
-use vocabulary::memory::AtomicMode;
 pub use vocabulary::memory::Order;
+use vocabulary::memory::{AtomicMode, MulticastReduction, MulticastWrite};
 use vocabulary::rules::MiddleOp;
 
 base::entity! {
@@ -73,7 +73,12 @@ base::ops! {
         /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, atom: CopyAtom }
             = at_pointers(Does::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, Way::Copies)).done(Completes::WithItsCopies),
-        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, mode: AtomicMode }
+        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode }
+            = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
+        /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
+        MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
+            = at_view(Does::Reads, view, index, Moved::Result, token, order),
+        MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
             = at_pointers(Does::Reads, ptr, Moved::Result, token, order),

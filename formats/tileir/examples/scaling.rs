@@ -5,6 +5,7 @@
 use base::{DebugInfo, Envelope, File, envelope::Form};
 use std::fmt::Write as _;
 use std::time::Instant;
+use tileir::bytecode::Features;
 use tileir::{Module, Version, bytecode, text};
 
 fn main() {
@@ -12,7 +13,7 @@ fn main() {
     for megabytes in [1, 4, 16] {
         let bytes = generate(megabytes << 20);
         let started = Instant::now();
-        let read = bytecode::read(&bytes).expect("the generated program is valid");
+        let read = bytecode::read(&bytes, Features::default()).expect("the generated program is valid");
         let decoded = started.elapsed();
         let started = Instant::now();
         tileir::verify::verify(&read.module, &read.debug).expect("the generated program is valid");

@@ -26,13 +26,18 @@ pub fn tile_element(ty: &Type) -> Check<Element> {
     match ty {
         Type::Scalar(scalar) => Ok(Element::Scalar(*scalar)),
         Type::Ptr(pointer) => Ok(Element::Ptr(*pointer)),
-        _ => Err(format!("failed to verify 'elementType': {NUMBERS} or Pointer type or i4")),
+        _ => Err(format!(
+            "failed to verify 'elementType': {NUMBERS} or Pointer type or i4 or A not-yet-resolved (parametric) dtype usable as an element type"
+        )),
     }
 }
 
 pub fn tile(element: Element, shape: &[i64]) -> Check {
     if element == Element::Scalar(Scalar::F4E2M1FN) && shape.iter().all(|dim| dim % 2 != 0) {
         return Err("F4E2M1FN tiles must have an even number of elements".into());
+    }
+    if matches!(element, Element::Ptr(pointer) if pointer.pointee == Scalar::F4E2M1FN) && !shape.is_empty() {
+        return Err("tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses".into());
     }
     let mut elements: i64 = 1;
     for &dim in shape {

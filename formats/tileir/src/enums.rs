@@ -1,8 +1,10 @@
 //! The enumerations of the bytecode: how each variant is numbered and spelled. The types themselves are shared by all formats.
 
+use crate::preview::{Access, ExprOp, MemorySpace, Synchronization};
+use crate::types::PointerSpace;
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, Padding};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Padding};
 
 /// An enumeration whose variants are numbered from zero in the bytecode.
 pub trait WireEnum: Copy + 'static {
@@ -66,8 +68,30 @@ wire_enum! {
         And = "and", Or = "or", Xor = "xor", Add = "add", AddF = "addf", Max = "max", Min = "min", UMax = "umax",
         UMin = "umin", Xchg = "xchg",
     }
+    MulticastReduction {
+        Add = "add", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor", UMin = "umin", UMax = "umax",
+    }
     Padding { Zero = "zero", NegZero = "neg_zero", Nan = "nan", PosInf = "pos_inf", NegInf = "neg_inf" }
     ComparisonOrdering { Unordered = "unordered", Ordered = "ordered" }
     Direction { Forward = "false", Reverse = "true" }
     Visibility { Public = "public", Private = "private" }
+    ExprOp { Mul = "mul", Div = "div", Add = "add", Sub = "sub", FloorDiv = "floor_div", CeilDiv = "ceil_div" }
+    MemorySpace { Local = "local", Smem = "smem" }
+    Synchronization { None = "none", Warp = "warp", Warpgroup = "warpgroup", Cta = "cta" }
+    Access { In = "in", Out = "out", InOut = "inout" }
+}
+
+/// Only those that are written have a number.
+impl PointerSpace {
+    pub const SPELLINGS: &'static [&'static str] = &["none", "unicast", "multicast"];
+
+    pub fn number(self) -> Option<u8> {
+        (self as u8).checked_sub(1)
+    }
+    pub fn from_number(number: u32) -> Option<PointerSpace> {
+        [PointerSpace::None, PointerSpace::Unicast, PointerSpace::Multicast].get(number as usize).copied()
+    }
+    pub fn spelling(self) -> &'static str {
+        self.number().map_or("none", |number| Self::SPELLINGS[number as usize])
+    }
 }

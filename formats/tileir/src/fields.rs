@@ -7,7 +7,7 @@ use crate::enums::{ComparisonOrdering, Direction, WireEnum};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
 use base::ir::{Region, Value};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 
 /// What a field is, whichever op it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub enum Shape {
     Attribute,
     Attributes,
     OptionalDictionary,
+    OptionalAttributes,
     Bools,
     Ints,
     Region,
@@ -39,7 +40,10 @@ pub enum Shape {
 impl Shape {
     /// Whether the field has a bit in the flags word; operands of ops with an operand count have none.
     pub fn has_flag(self) -> bool {
-        matches!(self, Shape::Flag | Shape::OptionalOperand | Shape::OptionalEnum(_) | Shape::OptionalDictionary)
+        matches!(
+            self,
+            Shape::Flag | Shape::OptionalOperand | Shape::OptionalEnum(_) | Shape::OptionalDictionary | Shape::OptionalAttributes
+        )
     }
     pub fn is_operand(self) -> bool {
         matches!(self, Shape::Operand | Shape::OptionalOperand | Shape::Operands)
@@ -63,6 +67,7 @@ pub enum FieldRef<'a> {
     Attribute(&'a Attribute),
     Attributes(&'a [Attribute]),
     OptionalDictionary(Option<&'a Dictionary>),
+    OptionalAttributes(Option<&'a [Attribute]>),
     Bools(&'a [bool]),
     Ints(&'a [i32]),
     Region(Region),
@@ -82,6 +87,7 @@ pub enum FieldValue {
     Attribute(Attribute),
     Attributes(Box<[Attribute]>),
     OptionalDictionary(Option<Box<Dictionary>>),
+    OptionalAttributes(Option<Box<[Attribute]>>),
     Bools(Box<[bool]>),
     Ints(Box<[i32]>),
     Region(Region),
@@ -204,6 +210,7 @@ plain_field! {
     Attribute: Shape::Attribute, Attribute, |x| x, |v| Some(v);
     Box<[Attribute]>: Shape::Attributes, Attributes, |x| x, |v| Some(v);
     Option<Box<Dictionary>>: Shape::OptionalDictionary, OptionalDictionary, |x| x.as_deref(), |v| Some(v);
+    Option<Box<[Attribute]>>: Shape::OptionalAttributes, OptionalAttributes, |x| x.as_deref(), |v| Some(v);
     Box<[bool]>: Shape::Bools, Bools, |x| x, |v| Some(v);
     Box<[i32]>: Shape::Ints, Ints, |x| x, |v| Some(v);
     Direction: Shape::Byte(Self::SPELLINGS), Enum, |x| x.number(), |v| Self::from_number(v);
@@ -217,4 +224,14 @@ macro_rules! enum_fields {
     };
 }
 
-enum_fields!(Rounding, Signedness, Overflow, Predicate, ComparisonOrdering, MemoryOrdering, MemoryScope, AtomicMode);
+enum_fields!(
+    Rounding,
+    Signedness,
+    Overflow,
+    Predicate,
+    ComparisonOrdering,
+    MemoryOrdering,
+    MemoryScope,
+    AtomicMode,
+    MulticastReduction
+);

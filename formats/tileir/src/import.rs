@@ -1,6 +1,6 @@
 //! Opening a program in whichever form it comes: bytecode, disassembly text, or a `.tile` file.
 
-use crate::bytecode;
+use crate::bytecode::{self, Features};
 use crate::framed;
 use crate::module::Module;
 use crate::text;
@@ -13,6 +13,11 @@ pub const PHASE: &str = "read";
 
 /// Reads and verifies a program. `name` is the file's name for messages and `producer` the tool that reads it.
 pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
+    open_with(bytes, name, producer, Features::default())
+}
+
+/// The same, where bytecode may have the preview content of these features.
+pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
         _ if bytes.starts_with(&framed::MAGIC) => {
@@ -20,12 +25,12 @@ pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
             Ok(wrap(read, bytes, producer))
         }
         Sniffed::Text if bytes[0] != bytecode::MAGIC[0] => open_text(bytes, name, producer),
-        _ => open_bytecode(bytes, name, producer),
+        _ => open_bytecode(bytes, name, producer, features),
     }
 }
 
-fn open_bytecode(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
-    let read = bytecode::read(bytes).map_err(|error| {
+fn open_bytecode(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
+    let read = bytecode::read(bytes, features).map_err(|error| {
         let diagnostic = error.into_diagnostic();
         match looks_like(bytes) {
             // What the file looks like is no line of the reference's, so it goes where the reference's style does not look.

@@ -2,6 +2,7 @@
 
 use crate::enums::Visibility;
 use crate::ops::Op;
+use crate::preview::Extern;
 use crate::types::{Attribute, ConstantId, Dictionary, Element, StringId, Type, TypeId};
 use crate::version::Version;
 use base::ir::{Region, Value};
@@ -11,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Module {
-    /// The bytecode version the program came from, with the tag that follows it in the header.
+    /// The bytecode version the program came from, and whether its header announces preview content.
     pub version: Version,
-    pub version_tag: u16,
+    pub preview: bool,
     /// What the producer says about itself.
     pub producer: Option<StringId>,
     pub strings: Arena<StringId, String>,
@@ -21,6 +22,8 @@ pub struct Module {
     pub constants: Arena<ConstantId, Constant>,
     pub globals: Vec<Global>,
     pub functions: Vec<Function>,
+    /// Functions that are only declared, or implemented elsewhere; preview content.
+    pub externs: Vec<Extern>,
 }
 
 /// The elements of a constant, little-endian, or one element that stands for all of them.
@@ -48,6 +51,8 @@ pub struct Function {
     pub visibility: Visibility,
     /// By architecture, as written; nothing is resolved before the target is known.
     pub hints: Option<Dictionary>,
+    /// Attributes of each parameter; nothing when none has any.
+    pub arg_attrs: Box<[Dictionary]>,
     pub body: Body<Op, TypeId>,
     pub region: Region,
     pub loc: Loc,

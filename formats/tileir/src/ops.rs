@@ -16,7 +16,7 @@ use crate::version::Version::{self, *};
 use base::ir::{Operation, Region, Value};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 
 /// Any number of operands.
 pub type Values = Box<[Value]>;
@@ -99,7 +99,7 @@ pub enum RuleKind {
 
 #[derive(Debug)]
 pub struct OpInfo {
-    pub opcode: u8,
+    pub opcode: u16,
     pub mnemonic: &'static str,
     /// The reference's name of the op, for its messages.
     pub class: &'static str,
@@ -520,7 +520,7 @@ ops! {
     } [SameType(result lhs rhs), SameShape(result lhs rhs)] " {lhs}, {rhs} {signedness} : {result:type}"
     Reshape 0x5B "reshape" V13_1 Pure Fixed (result: TILE) { source: Value where TILE; } [OperandsAndResultElement]
         " {source} : {source:type} -> {result:type}"
-    Return 0x5C "return" V13_1 Leave Counted () { operands: Values where ANY; } [Parent(Entry If Loop)]
+    Return 0x5C "return" V13_1 Leave Counted () { operands: Values where ANY; } [Parent(Entry PreviewFunc If Loop)]
         "(operands? {operands} : {operands:type})"
     Rsqrt 0x5D "rsqrt" V13_1 Pure Fixed (result: FLOAT) {
         flush_to_zero: bool; source: Value where FLOAT;
@@ -601,10 +601,11 @@ ops! {
         " {tensor_view} : {result:type}"
     AtomicRedViewTko 0x75 "atomic_red_view_tko" V13_3 Memory Segments (result_token: TOKEN) {
         memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: MemoryScope; mode: AtomicMode;
-        view: Value where TILE_VIEW; index: Values where INT; value: Value where TILE; token: Option<Value> where TOKEN;
+        inbounds: Box<[bool]> => V13_5 Box::default(); view: Value where TILE_VIEW; index: Values where INT;
+        value: Value where TILE; token: Option<Value> where TOKEN;
     } []
-        " {memory_ordering} {memory_scope} {view}[{index}], {mode}, {value}(token? token = {token}) : {value:type}, \
-        {view:type}(index?, {index:splat}) -> {result_token:type}"
+        " {memory_ordering} {memory_scope} {view}[{index}], {mode}, {value}(token? token = {token})(inbounds? inbounds = \
+        {inbounds}) : {value:type}, {view:type}(index?, {index:splat}) -> {result_token:type}"
     Insert 0x76 "insert" V13_4 Pure Counted (result: TILE) {
         source: Value where TILE; destination: Value where TILE; indices: Values where SCALAR_I32;
     } [SameType(destination result)] " {source}, {destination}[{indices}] : {source:type}, {destination:type}"
@@ -618,4 +619,61 @@ ops! {
     } [SameType(source result), SameShape(source exponent result)] " {source}, {exponent} : {source:type}, {exponent:type}"
     MemoryFenceAliasTko 0x7A "memory_fence_alias_tko" V13_4 Memory Fixed (result_token: TOKEN) { token: Value where TOKEN; } []
         " {token}"
+    MultimemLoadReduceViewTko 0x7B "multimem_load_reduce_view_tko" V13_5 Memory Segments
+        (reduced_values: TILE, result_token: TOKEN)
+    {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: Option<MemoryScope>;
+        reduction: MulticastReduction; inbounds: Box<[bool]>; view: Value where TILE_VIEW; index: Values where INT;
+        token: Option<Value> where TOKEN;
+    } []
+        " {memory_ordering}(memory_scope? {memory_scope}) {view}[{index}](token? token = {token})(inbounds? inbounds = \
+        {inbounds})(!inbounds? ){reduction:attributes} : {view:type}(index?, {index:splat})(token?, {token:type}) -> \
+        {reduced_values:type}, {result_token:type}"
+    MultimemReduceViewTko 0x7C "multimem_reduce_view_tko" V13_5 Memory Segments (result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: MemoryScope;
+        reduction: MulticastReduction; inbounds: Box<[bool]>; view: Value where TILE_VIEW; tile: Value where TILE;
+        index: Values where INT; token: Option<Value> where TOKEN;
+    } []
+        " {memory_ordering} {memory_scope} {view}, {tile}[{index}](token? token = {token})(inbounds? inbounds = \
+        {inbounds})(!inbounds? ){reduction:attributes} : {view:type}, {tile:type}(index?, {index:splat})(token?, {token:type}) \
+        -> {result_token:type}"
+    MultimemStoreViewTko 0x7D "multimem_store_view_tko" V13_5 Memory Segments (result_token: TOKEN) {
+        memory_ordering as "memory_ordering_semantics": MemoryOrdering; memory_scope: Option<MemoryScope>;
+        inbounds: Box<[bool]>; view: Value where TILE_VIEW; tile: Value where TILE; index: Values where INT;
+        token: Option<Value> where TOKEN;
+    } []
+        " {memory_ordering}(memory_scope? {memory_scope}) {view}, {tile}[{index}](token? token = {token})(inbounds? inbounds = \
+        {inbounds})(!inbounds? ) : {view:type}, {tile:type}(index?, {index:splat})(token?, {token:type}) -> {result_token:type}"
+    /// Preview content: calls a function that the program does not have.
+    PreviewCall 0x4002 "preview$call" V13_5 Memory Counted (results: ANY variadic) {
+        callee: Symbol; const_args: Box<[Attribute]>; arg_attrs: Option<Box<[Attribute]>>; res_attrs: Option<Box<[Attribute]>>;
+        operands: Values where ANY;
+    } [] " {call}"
+}
+
+impl Op {
+    /// The promises of an access through a view, and the dimensions they are about.
+    pub fn inbounds_mut(&mut self) -> Option<(&mut Box<[bool]>, usize)> {
+        match self {
+            Op::LoadViewTko { inbounds, index, .. }
+            | Op::StoreViewTko { inbounds, index, .. }
+            | Op::AtomicRedViewTko { inbounds, index, .. }
+            | Op::MultimemLoadReduceViewTko { inbounds, index, .. }
+            | Op::MultimemReduceViewTko { inbounds, index, .. }
+            | Op::MultimemStoreViewTko { inbounds, index, .. } => Some((inbounds, index.len())),
+            _ => None,
+        }
+    }
+    /// How many dimensions an access through a view has an index for.
+    pub fn view_rank(&self) -> Option<usize> {
+        match self {
+            Op::LoadViewTko { index, .. }
+            | Op::StoreViewTko { index, .. }
+            | Op::AtomicRedViewTko { index, .. }
+            | Op::MultimemLoadReduceViewTko { index, .. }
+            | Op::MultimemReduceViewTko { index, .. }
+            | Op::MultimemStoreViewTko { index, .. } => Some(index.len()),
+            _ => None,
+        }
+    }
 }

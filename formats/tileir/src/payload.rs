@@ -7,11 +7,12 @@ use base::{Envelope, Payload};
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileir";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         verify::references(self, &envelope.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
         verify::verify(self, &envelope.debug)
+            .and_then(|()| verify::expressible(self))
             .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&envelope.debug, failure.loc))
     }
 

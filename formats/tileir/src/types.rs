@@ -1,8 +1,9 @@
 //! The types of Tile IR, and the attributes that ops and hints carry. Both are interned or referenced by id in the module.
 
+use crate::preview::{Preview, PreviewType};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
-use vocabulary::memory::Padding;
+use vocabulary::memory::{MulticastReduction, Padding};
 
 base::entity! {
     /// A type of the module; equal types have equal ids.
@@ -74,6 +75,7 @@ pub enum Type {
         results: Box<[TypeId]>,
     },
     Token,
+    Preview(PreviewType),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -82,12 +84,16 @@ pub struct Pointer {
     pub space: PointerSpace,
 }
 
-/// The pointer attribute of 13.4: absent, or `none`, the only one there is.
+/// The pointer attribute: what the memory behind a pointer is among several devices. Absent and `none` say nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PointerSpace {
     #[default]
     Absent,
     None,
+    /// Memory of one device that others can reach.
+    Unicast,
+    /// One address for memory of several devices; only multimem ops may access it.
+    Multicast,
 }
 
 impl Element {
@@ -170,6 +176,8 @@ pub enum Attribute {
         lower: Option<i64>,
         upper: Option<i64>,
     },
+    MulticastReduction(MulticastReduction),
+    Preview(Preview),
 }
 
 /// Names with values, in the order of the file.

@@ -1,30 +1,47 @@
-//! The versions of the bytecode.
+//! The versions of the bytecode. What each of them brought is in [`crate::gates`] and in the op table.
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Version {
-    V13_1,
-    V13_2,
-    V13_3,
-    V13_4,
+macro_rules! versions {
+    ($($variant:ident $major:literal $minor:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Version {
+            $($variant,)*
+        }
+
+        impl Version {
+            pub const ALL: &'static [Version] = &[$(Version::$variant),*];
+            pub const FIRST: Version = Version::ALL[0];
+            pub const LATEST: Version = Version::ALL[Version::ALL.len() - 1];
+
+            pub fn major(self) -> u8 {
+                match self {
+                    $(Version::$variant => $major,)*
+                }
+            }
+            pub fn minor(self) -> u8 {
+                match self {
+                    $(Version::$variant => $minor,)*
+                }
+            }
+        }
+    };
+}
+
+versions! {
+    V13_1 13 1;
+    V13_2 13 2;
+    V13_3 13 3;
+    V13_4 13 4;
+    V13_5 13 5;
 }
 
 impl Version {
-    pub const ALL: [Version; 4] = [Version::V13_1, Version::V13_2, Version::V13_3, Version::V13_4];
-    pub const LATEST: Version = Version::V13_4;
-
     pub fn new(major: u8, minor: u8) -> Option<Version> {
-        Self::ALL.into_iter().find(|version| (version.major(), version.minor()) == (major, minor))
+        Self::ALL.iter().copied().find(|version| (version.major(), version.minor()) == (major, minor))
     }
     pub fn parse(text: &str) -> Option<Version> {
-        Self::ALL.into_iter().find(|version| version.to_string() == text)
-    }
-    pub fn major(self) -> u8 {
-        13
-    }
-    pub fn minor(self) -> u8 {
-        self as u8 + 1
+        Self::ALL.iter().copied().find(|version| version.to_string() == text)
     }
 }
 

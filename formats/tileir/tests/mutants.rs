@@ -11,6 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use tileir::bytecode::Features;
 
 const MUTANTS: usize = 200_000;
 /// Live memory that reading a file of `size` bytes may take.
@@ -134,7 +135,7 @@ fn mutants_end_quickly_and_in_little_memory() {
         let before = LIVE.load(Relaxed);
         PEAK.store(before, Relaxed);
         let started = Instant::now();
-        let outcome = tileir::bytecode::read(&bytes);
+        let outcome = tileir::bytecode::read(&bytes, Features::ALL);
         assert!(started.elapsed() < Duration::from_secs(1), "mutant {number} took {:?}", started.elapsed());
         let used = PEAK.load(Relaxed) - before;
         assert!(used <= heap_limit(bytes.len()), "mutant {number} of {} bytes took {used} bytes of memory", bytes.len());
@@ -151,7 +152,7 @@ fn mutants_end_quickly_and_in_little_memory() {
 fn survives(read: &tileir::bytecode::Read, number: usize) {
     let text = tileir::text::print(&read.module, Some(&read.debug));
     let Ok(bytes) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) else { return };
-    let again = tileir::bytecode::read(&bytes).unwrap_or_else(|error| panic!("mutant {number} written: {error:?}"));
+    let again = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("mutant {number} written: {error:?}"));
     assert_eq!(tileir::text::print(&again.module, Some(&again.debug)), text, "mutant {number}");
 }
 
@@ -167,7 +168,7 @@ fn deep_nesting_takes_no_stack() {
     let (module, debug) = common::parse("deep", &text);
     tileir::verify::references(&module, &debug).expect("the program is a tree");
     let bytes = tileir::bytecode::write(&module, &debug, tileir::Version::V13_1).expect("nesting has no limit");
-    let read = tileir::bytecode::read(&bytes).expect("it was just written");
+    let read = tileir::bytecode::read(&bytes, Features::ALL).expect("it was just written");
     // The text is not made: its indentation grows with the square of the depth.
     assert_eq!(read.module.functions[0].body.ops.len(), 2 * DEPTH + 1);
 }

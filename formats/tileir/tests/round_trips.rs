@@ -5,6 +5,7 @@ mod common;
 use base::envelope::Form;
 use base::{Envelope, File, Payload};
 use common::{PROGRAMS, bytecode, parse};
+use tileir::bytecode::Features;
 use tileir::{Module, Version, text};
 
 #[test]
@@ -31,7 +32,7 @@ fn text_reads_back_to_the_same_text() {
 #[test]
 fn bytecode_of_every_version_reads_back_to_the_same_text() {
     for (name, bytes) in bytecode() {
-        let read = tileir::bytecode::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let read = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let (program, _) = name.split_once(' ').expect("a program and a version");
         let (_, text, _) = PROGRAMS.iter().find(|(known, ..)| *known == program).expect("a known program");
         let (module, debug) = parse(program, text);
@@ -42,7 +43,7 @@ fn bytecode_of_every_version_reads_back_to_the_same_text() {
 #[test]
 fn what_bytecode_says_survives_text_and_stage_files() {
     for (name, bytes) in bytecode() {
-        let read = tileir::bytecode::read(&bytes).expect("it was just written");
+        let read = tileir::bytecode::read(&bytes, Features::ALL).expect("it was just written");
         let mut envelope = Envelope::new::<Module>("read", "a test", &bytes);
         envelope.debug = read.debug;
         let file = File { envelope, payload: read.module };
@@ -51,7 +52,7 @@ fn what_bytecode_says_survives_text_and_stage_files() {
             let again = File::<Module>::read(&written, &name).unwrap_or_else(|error| panic!("{name} {form:?}: {error:?}"));
             let version = file.payload.version;
             let bytes_again = tileir::bytecode::write(&again.payload, &again.envelope.debug, version).expect("the same version");
-            let read_again = tileir::bytecode::read(&bytes_again).expect("it was just written");
+            let read_again = tileir::bytecode::read(&bytes_again, Features::ALL).expect("it was just written");
             let whole = |module: &Module, debug| text::header(module) + &text::print_whole(module, debug);
             assert_eq!(whole(&read_again.module, &read_again.debug), whole(&file.payload, &file.envelope.debug), "{name} {form:?}");
             assert_eq!(again.write(form).expect("it was just read"), written, "{name} {form:?}");
@@ -107,4 +108,43 @@ fn a_stage_file_with_a_wrong_reference_is_refused() {
     let mut broken = module;
     broken.constants = base::Arena::new();
     assert!(broken.verify(&envelope).is_err());
+}
+
+#[test]
+fn preview_content_needs_its_feature() {
+    let (name, text, since) = PROGRAMS[6];
+    let (module, debug) = parse(name, text);
+    let bytes = tileir::bytecode::write(&module, &debug, since).expect("the version has preview content");
+    let error = tileir::bytecode::read(&bytes, Features::default()).expect_err("no feature is enabled");
+    assert!(error.lines[0].ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
+    let error = tileir::bytecode::write(&module, &debug, Version::V13_4).expect_err("13.4 has no preview content");
+    assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was asked for"), "{}", error.message);
+    // Without the bit in the header that announces it.
+    let mut bytes = bytes;
+    bytes[10] = 0;
+    let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not announce it");
+    assert!(error.lines[0].contains("the header does not advertise preview content"), "{error:?}");
+}
+
+#[test]
+fn wrong_preview_content_is_refused() {
+    let access = "{cuda_tile.preview$access = #cuda_tile<preview$access<in>>}";
+    let inout = "{cuda_tile.preview$access = #cuda_tile<preview$access<inout>>}";
+    let fragment = "preview$fragment<8xf32, local, mem_layout = <(8):(1)>, fragmap = <(1, 8):(0, 1)>>";
+    let cases = [
+        (format!("preview$func extern @e(%a: tile<[n]xf32> {access})"), "references undeclared symbolic variable 'n'"),
+        ("preview$func extern @e(%a: tile<8xf32>)".into(), "extern function argument 0 must have a 'cuda_tile.preview$access'"),
+        (format!("preview$func extern @e(%a: tile<8xf32> {inout})"), "number of bound inouts exceeded the number of results"),
+        ("preview$func extern @e() -> tile<8xf32>".into(), "extern functions must declare at least one input"),
+        (format!("preview$func extern @e(%a: token {access})"), "input type 0 must be a cuda_tile.tile, got '!cuda_tile.token'"),
+        (format!("preview$extern_impl @i implements @e (%a: {fragment} {access})"), "fragmap must have 3 shape modes"),
+        (format!("preview$extern_impl @i implements @e (%a: tile<8xf32> {access})"), "all inputs must be fragment types"),
+    ];
+    for (text, expected) in cases {
+        let mut debug = base::DebugInfo::default();
+        let module = tileir::text::parse(&text, "k", 1, &mut debug).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        tileir::verify::references(&module, &debug).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let failure = tileir::verify::verify(&module, &debug).expect_err(&text);
+        assert!(failure.message.contains(expected), "{text}: {}", failure.message);
+    }
 }

@@ -7,7 +7,8 @@ use crate::tile::{Dense, ViewKind};
 use base::ir::{Region, Value};
 use numerics::arith;
 
-base::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MemoryScope, crate::memory::Order }
+base::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
+crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
 /// What an `assume` op promises of its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

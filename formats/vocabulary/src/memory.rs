@@ -39,6 +39,56 @@ pub enum AtomicMode {
     Xchg,
 }
 
+/// How a multicast access combines the copies of an element that the devices hold, or what is stored with what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MulticastReduction {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    UMin,
+    UMax,
+}
+
+/// What a store to multicast memory does to each copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MulticastWrite {
+    Replace,
+    Combine(MulticastReduction),
+}
+
+impl MulticastWrite {
+    pub fn reduction(self) -> Option<MulticastReduction> {
+        match self {
+            MulticastWrite::Replace => None,
+            MulticastWrite::Combine(reduction) => Some(reduction),
+        }
+    }
+}
+
+/// What the memory behind a pointer is among several devices, where the program says so. Not every target has such pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Memory of one device that others can reach.
+    Unicast,
+    /// One address for memory of several devices.
+    Multicast,
+}
+
+impl Sharing {
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::Unicast => "unicast",
+            Sharing::Multicast => "multicast",
+        }
+    }
+}
+
 /// What a load gives for elements outside the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -35,7 +35,7 @@ fn allows(program: &Program) -> bool {
         let name = &program.names[instr.name as usize];
         match (&instr.op, first) {
             (Op::Clock { .. } | Op::Call { .. }, _) => false,
-            (_, "atom" | "red") => shared(name),
+            (_, "atom" | "red" | "multimem") => shared(name),
             (_, "ld" | "st" | "ldu") => shared(name) || !words.any(|word| WORDS.contains(&word)),
             (_, "cp" | "clusterlaunchcontrol") => !name.contains("reduce") && first == "cp",
             _ => true,

@@ -202,6 +202,16 @@ pub enum Op {
         src: [Slot; 2],
         address: Address,
     },
+    /// Elements combined with those in memory, each atomically.
+    Combine {
+        space: Space,
+        op: AtomOp,
+        ty: ptx::Type,
+        src: Box<[Slot]>,
+        /// Where old values go that nobody asks for.
+        unused: Slot,
+        address: Address,
+    },
     /// Nothing to do but to count it: prefetches, fences without a model, hints.
     Nothing,
     /// The warp's writes so far are visible to the async proxy.

@@ -55,6 +55,11 @@ impl Op {
                 reads(src);
                 reads(&at(address));
             }
+            Op::Combine { src, unused, address, .. } => {
+                writes(&[*unused]);
+                reads(src);
+                reads(&at(address));
+            }
             Op::Call { args, result, .. } => {
                 reads(args);
                 writes(result.as_slice());

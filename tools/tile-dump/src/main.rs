@@ -4,6 +4,7 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
 use base::{File, Payload};
 use common::{About, Format, Input, Session};
+use tileir::bytecode::Features;
 
 const ABOUT: About = About {
     name: "tile-dump",
@@ -23,6 +24,9 @@ struct Options {
     /// Print source locations too, for bytecode and .tile
     #[arg(short = 'g', long)]
     print_debug_info: bool,
+    /// Preview features whose content bytecode may have: simt
+    #[arg(long, value_name = "FEATURE", value_parser = ["simt"], value_delimiter = ',')]
+    preview: Vec<String>,
 }
 
 fn main() -> std::process::ExitCode {
@@ -63,7 +67,8 @@ fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
 /// The program as its author wrote it: without the envelope, as the reference prints it, unless a form is asked for.
 fn program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let producer = session.producer();
-    let file = session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer))?;
+    let features = Features { simt: !options.preview.is_empty() };
+    let file = session.timed("decode", |_| tileir::import::open_with(&input.bytes, &input.name, &producer, features))?;
     if session.format().is_some_and(|format| format != Format::Text) {
         return write_file(session, &file);
     }

@@ -5,6 +5,7 @@ use common::cl::{self, Help, Parsed, Section, Spec, Value, alias, immediate, opt
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use tileir::bytecode::Features;
 
 static OPTIONS: &[Spec] = &[
     alias("g", "print-debug-info", Section::Tool, "Alias for --print-debug-info"),
@@ -19,7 +20,13 @@ static OPTIONS: &[Spec] = &[
         "Display list of available options (--help-list-hidden for more)",
     )),
     immediate(option("help-list-hidden", Section::Hidden, Value::None, "", "Display list of all available options")),
-    option("preview", Section::Extension, Value::Text, "feature", "Accepted for clients of later versions; nothing depends on it"),
+    option(
+        "preview",
+        Section::Tool,
+        Value::Features(Features::NAMES),
+        "feature[,feature...]",
+        "Enable one or more named preview features",
+    ),
     option("print-all-options", Section::Hidden, Value::Bool, "", "Print all option values after command line parsing"),
     option("print-debug-info", Section::Tool, Value::Bool, "", "Annotate disassembly with debugging information, if present."),
     option("print-options", Section::Hidden, Value::Bool, "", "Print non-default options after command line parsing"),
@@ -81,7 +88,8 @@ fn answer(program: &str, parsed: &Parsed) -> (String, String, u8) {
             return (String::new(), format!("error: error: unable to read input file '{path}': {reason}\n\n"), NO_INPUT);
         }
     };
-    match tileir::import::open(&bytes, path, "tileirdisasm") {
+    let features = parsed.get("preview").and_then(|list| Features::parse(list).ok()).unwrap_or_default();
+    match tileir::import::open_with(&bytes, path, "tileirdisasm", features) {
         Ok(file) => {
             let debug = parsed.flag("print-debug-info").then_some(&file.envelope.debug);
             (tileir::text::print(&file.payload, debug), String::new(), 0)
@@ -101,7 +109,7 @@ fn version() -> String {
         "tileirdisasm: Tileworks, a CUDA Tile IR disassembler\n\
          This is not NVIDIA's tileirdisasm; it takes the same options and bytecode.\n\
          Tileworks {}\n\
-         Cuda compilation tools, release 13.4, V13.4.92\n",
+         Cuda compilation tools, release 13.5, V13.5.37\n",
         env!("CARGO_PKG_VERSION")
     )
 }

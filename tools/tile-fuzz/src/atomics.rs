@@ -74,7 +74,8 @@ impl Generator {
         let index = vec![self.index_constant(0); kind.shape.len()].into();
         let value = self.amount(kind);
         let (memory_ordering, memory_scope, ty) = (MemoryOrdering::Relaxed, MemoryScope::Device, self.build.token());
-        let op = Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, view, index, value, token: None };
+        let op =
+            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds: Box::default(), view, index, value, token: None };
         self.build.op(op, ty);
     }
 

@@ -60,13 +60,14 @@ impl Builder {
     pub(crate) fn new() -> Builder {
         let module = Module {
             version: Version::LATEST,
-            version_tag: 0,
+            preview: false,
             producer: None,
             strings: Arena::new(),
             types: Arena::new(),
             constants: Arena::new(),
             globals: Vec::new(),
             functions: Vec::new(),
+            externs: Vec::new(),
         };
         let mut body = Body::default();
         let region = body.new_region();
@@ -176,7 +177,16 @@ impl Builder {
         let name = self.string("fuzz");
         let ty = self.ty(Type::Function { inputs: self.params.clone().into(), results: Box::default() });
         let Builder { mut module, body, region, hints, .. } = self;
-        module.functions.push(Function { name, ty, visibility: Visibility::Public, hints, body, region, loc: Loc::UNKNOWN });
+        module.functions.push(Function {
+            name,
+            ty,
+            visibility: Visibility::Public,
+            hints,
+            arg_attrs: Box::default(),
+            body,
+            region,
+            loc: Loc::UNKNOWN,
+        });
         module
     }
 }

@@ -43,13 +43,14 @@ impl Builder {
         }
         let module = Module {
             version: Version::LATEST,
-            version_tag: 0,
+            preview: false,
             producer: None,
             strings: ["k".to_string()].into_iter().collect(),
             types: types.into_iter().collect(),
             constants: Arena::new(),
             globals: Vec::new(),
             functions: Vec::new(),
+            externs: Vec::new(),
         };
         Builder { module, body }
     }
@@ -70,6 +71,7 @@ impl Builder {
             ty: SIGNATURE,
             visibility: tileir::enums::Visibility::Public,
             hints: None,
+            arg_attrs: Box::default(),
             body: self.body,
             region: base::Region(0),
             loc: Loc::UNKNOWN,

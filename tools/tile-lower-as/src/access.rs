@@ -48,6 +48,7 @@ impl Accesses {
                 Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask, u32::MAX)?,
                 // Atomic operations take one element at a time: neighbours are in neighbouring lanes, which touch whole sectors.
                 Op::ReduceView { view, .. } => planner.view(*view, 0),
+                Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
                 // Of pointers that are no neighbours, no layout is better than the one they are in.
                 Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => {
                     planner.pointers(*ptr, None, 0)?
@@ -97,6 +98,22 @@ impl Planner<'_> {
         let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
         let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece });
         Access { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
+    }
+
+    /// Multimem instructions take whole words: pairs of 16-bit elements. That the memory begins at a word is up to the caller, as
+    /// is that extents and strides known only when the kernel runs keep pairs at words; strides known here must.
+    fn multicast(&self, value: Value) -> Option<Access> {
+        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
+        let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
+        let contiguous = (0..view.tile.len()).find(|&t| stride(t) == Some(1));
+        if view.memref.elem.bits() != 16 {
+            return Some(self.ordered(&view.tile, contiguous, 0));
+        }
+        let first = contiguous.filter(|&t| view.tile[t] > 1)?;
+        let at_words = (0..view.tile.len()).all(|t| t == first || stride(t).is_none_or(|stride| stride % 2 == 0));
+        let Access { order, .. } = self.ordered(&view.tile, Some(first), 1);
+        let layout = Layout::blocked(&order, 1, self.warp_bits);
+        at_words.then_some(Access { vector_bits: 1, layout, order, copy: None })
     }
 
     /// The layout in which neighbours along one dimension are in one thread, then in neighbouring lanes.

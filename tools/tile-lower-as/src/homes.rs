@@ -146,7 +146,7 @@ impl Homes {
         match kind {
             // Its uses read it from a buffer, each in the layout it wants.
             Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::Products) => None,
-            Op::LoadView { .. } => accesses.get(op).map(|access| access.layout.clone()),
+            Op::LoadView { .. } | Op::MulticastLoad { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
                 // Where nothing is gained by a layout, pointers that have a home are not moved.
                 let access = accesses.get(op)?;

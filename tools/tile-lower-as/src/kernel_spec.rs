@@ -1,6 +1,7 @@
 //! Resolves the author's hints for the target: warps, occupancy.
 
-use base::{Arena, Target};
+use base::envelope::{Category, LogEntry, Outcome};
+use base::{Arena, Envelope, Target};
 use tileas::FunctionAttrs;
 
 /// Warps of a kernel that its tiles keep busy.
@@ -10,18 +11,58 @@ const ELEMENTS: usize = 2;
 /// Elements of one tile that a thread should have at most.
 const MOST_ELEMENTS: usize = 64;
 
-pub(crate) fn resolve(function: &tileaa::Function, target: Target) -> FunctionAttrs {
+/// Warps that an author may ask for at most: those of a block of 1024 threads.
+const MOST_WARPS: u32 = 32;
+
+pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mut Envelope) -> FunctionAttrs {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, as the reference does.
     let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
-    FunctionAttrs { private: function.attrs.private, warps: warps(function), occupancy, buffers: Arena::new() }
+    let warps = match spec.worker_warps {
+        None => chosen_warps(function),
+        Some(wish) => {
+            let (warps, outcome, message) = wished_warps(function, wish);
+            envelope.log.push(LogEntry {
+                pass: "kernel-spec".into(),
+                outcome,
+                name: "WorkerWarps".into(),
+                category: Category::Other,
+                message,
+                function: function.name.clone(),
+                loc: function.loc,
+            });
+            warps
+        }
+    };
+    FunctionAttrs { private: function.attrs.private, warps, occupancy, buffers: Arena::new() }
+}
+
+/// What becomes of the author's wish, and what is said of it.
+fn wished_warps(function: &tileaa::Function, wish: u32) -> (u32, Outcome, String) {
+    let chosen = chosen_warps(function);
+    let declined = |why: &str| (chosen, Outcome::Missed, format!("num_worker_warps_per_cta = {wish} is not used: {why}"));
+    if !wish.is_power_of_two() {
+        return declined("it is not a power of two");
+    }
+    if largest_tile(function) == 1 {
+        return declined("there is no tile for warps to share");
+    }
+    let warps = wish.min(MOST_WARPS);
+    match warps == wish {
+        true => (warps, Outcome::Passed, format!("{warps} warps, as num_worker_warps_per_cta says")),
+        false => (warps, Outcome::Missed, format!("num_worker_warps_per_cta = {wish} is more than a block has: {warps} warps")),
+    }
+}
+
+fn largest_tile(function: &tileaa::Function) -> usize {
+    let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
+    tiles.map(|(_, shape)| vocabulary::tile::element_count(shape)).max().unwrap_or(1)
 }
 
 /// More warps where products or the largest tiles need their registers, fewer where no tile is large enough to share.
-fn warps(function: &tileaa::Function) -> u32 {
-    let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
-    let largest = tiles.map(|(_, shape)| vocabulary::tile::element_count(shape)).max().unwrap_or(1);
+fn chosen_warps(function: &tileaa::Function) -> u32 {
+    let largest = largest_tile(function);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let multiplies =
         function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));

@@ -27,14 +27,15 @@ mod slices;
 mod split;
 mod widths;
 
-use base::diag::Result;
-use base::{File, Target};
+use base::diag::{Diagnostic, Result};
+use base::{Envelope, File, Target};
 use common::{Pass, Show};
+use hardware::Feature;
 use plan::Plan;
 use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
-    Pass { name: "legalise", run: |lowering| lowering.rewrite(legalize::run) },
+    Pass { name: "legalise", run: Lowering::legalise },
     Pass { name: "split", run: |lowering| lowering.rewrite(split::run) },
     Pass { name: "accesses", run: Lowering::accesses },
     Pass { name: "products", run: Lowering::products },
@@ -66,6 +67,11 @@ impl Lowering {
         self.done
     }
 
+    fn legalise(&mut self) -> Result<()> {
+        self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
+        self.rewrite(legalize::run)
+    }
+
     fn rewrite(&mut self, pass: fn(&Function, Target) -> Function) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         self.program.payload.functions.iter_mut().for_each(|function| *function = pass(function, target));
@@ -73,8 +79,10 @@ impl Lowering {
     }
 
     fn accesses(&mut self) -> Result<()> {
-        let target = self.lowered.envelope.target()?;
-        self.plans = self.program.payload.functions.iter().map(|function| Plan::new(function, target)).collect();
+        let Lowering { program, plans, lowered, .. } = self;
+        let target = lowered.envelope.target()?;
+        let functions = program.payload.functions.iter();
+        *plans = functions.map(|function| Plan::new(function, target, &mut lowered.envelope)).collect();
         Ok(())
     }
 
@@ -117,6 +125,16 @@ impl Lowering {
         }
         Ok(())
     }
+}
+
+/// That the target has the pointers that a function uses, in the reference's words.
+fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
+    let target = envelope.target()?;
+    let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::SharedPointers)) else { return Ok(()) };
+    let with_them: Vec<&str> = Target::all().filter(|other| other.has(Feature::SharedPointers)).map(|other| other.name).collect();
+    let (kind, targets) = (sharing.name(), with_them.join(" or "));
+    let message = format!("Incompatibility with architecture '{target}': {kind} pointers require {targets}");
+    Err(Diagnostic::unsupported("AS903", message).at_loc(&envelope.debug, function.loc))
 }
 
 /// The program, and what was decided about it.

@@ -5,10 +5,10 @@ use crate::copies::{Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
 use crate::products::{Product, Products};
-use base::Target;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
 use base::text::to_text;
+use base::{Envelope, Target};
 use std::fmt::Write;
 use tileaa::Function;
 use tileas::FunctionAttrs;
@@ -25,8 +25,8 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Only warps and accesses are decided.
-    pub(crate) fn new(function: &Function, target: Target) -> Plan {
-        let attrs = kernel_spec::resolve(function, target);
+    pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Plan {
+        let attrs = kernel_spec::resolve(function, target, envelope);
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
         let homes = Homes::none(function, warp_bits);

@@ -342,7 +342,7 @@ mod tests {
         let view = |tile: &str| format!("view<(memref: {memory}, tile: {tile}, dim_map: [0, 1], kind: partition)>");
         let (a, b) = (view("[16, 2048]"), view("[2048, 16]"));
         let text = format!(
-            "//!tile tileaa 1 lowered
+            "//!tile tileaa 2 lowered
 func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
   %m = make_memref(base: %p, sizes: [%n, %n], strides: [%n]) : memref<{memory}>
   %a = make_view(memref: %m) : {a}

@@ -41,7 +41,11 @@ pub(crate) fn agree(function: &Function, accesses: &mut BTreeMap<OpId, Access>, 
     let depths = depths(function);
     // Only accesses that walk through the tile in the same order can have the same layout.
     let mut members: BTreeMap<(Value, Vec<u32>), Vec<Member>> = BTreeMap::new();
-    for (&op, access) in accesses.iter() {
+    let any_width = |op: &OpId| {
+        // Words of multicast memory are as wide as they are.
+        !matches!(function.body.ops[*op].kind, Op::MulticastLoad { .. } | Op::MulticastStore { .. })
+    };
+    for (&op, access) in accesses.iter().filter(|(op, _)| any_width(op)) {
         let (tile, guarded) = moved(function, op);
         let (registers, each) = (access.layout.registers() as u32, if guarded { 4 } else { 1 });
         let member = Member { op, widest: access.vector_bits, registers, each, times: 1 << (2 * depths[op.0 as usize].min(4)) };

@@ -1,10 +1,11 @@
 //! `tile-read`: Tile IR bytecode, or its text, to `.tile`.
 
 use common::About;
+use tileir::bytecode::Features;
 
 const ABOUT: About = About {
     name: "tile-read",
-    summary: "Reads Tile IR bytecode 13.1 to 13.4, or its text, verifies it and writes a .tile file",
+    summary: "Reads Tile IR bytecode 13.1 to 13.5, or its text, verifies it and writes a .tile file",
     examples: &[
         ("tile-read k.tileirbc -o k.tile", "bytecode to .tile"),
         ("tile-read k.mlir | tile-lower-aa", "the text that tile-dump prints, on to the next stage"),
@@ -14,14 +15,19 @@ const ABOUT: About = About {
 };
 
 #[derive(clap::Args)]
-struct Options {}
+struct Options {
+    /// Preview features whose content the bytecode may have: simt
+    #[arg(long, value_name = "FEATURE", value_parser = ["simt"], value_delimiter = ',')]
+    preview: Vec<String>,
+}
 
 fn main() -> std::process::ExitCode {
-    common::filter::<Options>(&ABOUT, |session, _| {
+    common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
         input.refuse_cut()?;
+        let features = Features { simt: !options.preview.is_empty() };
         let producer = session.producer();
-        let file = session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer))?;
+        let file = session.timed("decode", |_| tileir::import::open_with(&input.bytes, &input.name, &producer, features))?;
         session.write(&file)
     })
 }

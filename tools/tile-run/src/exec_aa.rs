@@ -40,6 +40,7 @@ impl AaProgram<'_> {
     pub(crate) fn synchronises(&self) -> bool {
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
+            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => true,
             Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
                 order.semantics != MemoryOrdering::Weak
             }
@@ -79,10 +80,18 @@ impl AaProgram<'_> {
             Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
                 (Request::StoreView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
             }
-            Op::ReduceView { tile, view, index, token, order, mode } => (
-                Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), mode: *mode },
+            Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => (
+                Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds, mode: *mode },
                 manner(token, order),
             ),
+            // Of the only copy there is, every reduction is the copy itself.
+            Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
+                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
+            }
+            Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => {
+                let (tile, view, index) = (get(tile), env.view(*view), all(index));
+                (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, manner(token, order))
+            }
             Op::Load { ptr, mask, other, token, order, .. } => {
                 let (elem, _) = self.types(op)[0].tile().expect("the verifier holds that a load gives a tile");
                 (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, manner(token, order))

@@ -146,6 +146,8 @@ impl Machine {
                 | Program::Coordinate { .. }
                 | Program::ConvertLayout { .. }
                 | Program::ReduceView { .. }
+                | Program::MulticastLoad { .. }
+                | Program::MulticastStore { .. }
                 | Program::AtomicRmw { .. }
                 | Program::AtomicCas { .. }
                 | Program::SharedGather { .. }

@@ -16,7 +16,7 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Bytecode version, 13.1 to 13.4; by default the one the program came from
+    /// Bytecode version, 13.1 to 13.5; by default the one the program came from
     #[arg(long, value_name = "VERSION")]
     bytecode_version: Option<String>,
     /// Container: the one in use, or the framed one of early descriptions, which holds version 13.1
@@ -39,7 +39,7 @@ fn main() -> std::process::ExitCode {
         let version = match &options.bytecode_version {
             None => file.payload.version,
             Some(text) => Version::parse(text).ok_or_else(|| {
-                let known = Version::ALL.map(|version| version.to_string()).join(", ");
+                let known = Version::ALL.iter().map(Version::to_string).collect::<Vec<_>>().join(", ");
                 Diagnostic::usage("CLI006", format!("there is no bytecode version {text}; the versions are {known}"))
             })?,
         };

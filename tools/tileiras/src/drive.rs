@@ -47,6 +47,12 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
     let source = Source::read(input)?;
     check_input(parsed, &source, pipeline.needs_target(&steps))?;
+    if parsed.get("apply-controls").is_some_and(|path| !path.is_empty()) {
+        return Err(Stop::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
+    }
+    if let Some(library) = parsed.get("l") {
+        return Err(refuse_library(parsed, &steps, &source, library));
+    }
     if parsed.flag("dry-run") {
         return crate::answer_with(&shell_commands(&steps, input, output));
     }
@@ -68,6 +74,23 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
         Ok(()) => Ok(compiled.text),
         Err(error) => Err(Stop { code: exit::CONFIGURATION, text: format!("{}error: {}\n", compiled.text, error.message) }),
     }
+}
+
+/// Tile libraries are not linked. What is wrong with the input is said first, then what is wrong with the library.
+fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> Stop {
+    let outcome = run(&steps[..1], &source.bytes, Some(source.path));
+    if let Some(failure) = &outcome.failed {
+        return explain(failure, steps, source, &outcome.said, render(parsed, &outcome));
+    }
+    let why = match std::fs::read(library) {
+        _ if parsed.get("preview").is_none() => "libraries require the 'simt' preview feature".into(),
+        Err(_) => "failed to open tile library: No such file or directory".into(),
+        Ok(bytes) if !bytes.starts_with(b"\x7fELF") => {
+            "failed to open tile library: The file was not recognized as a valid object file".into()
+        }
+        Ok(_) => format!("linking with tile libraries is not supported: {library}"),
+    };
+    Stop::new(exit::COMPILE, why)
 }
 
 /// Makes a folder that an option names, and those it lies in.

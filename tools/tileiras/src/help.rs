@@ -34,7 +34,7 @@ Environment:
 };
 
 /// Bytecode versions that tile-read reads.
-pub(crate) const VERSIONS: &str = "13.1\n13.2\n13.3\n13.4\n";
+pub(crate) const VERSIONS: &str = "13.1\n13.2\n13.3\n13.4\n13.5\n";
 
 /// The version, in the reference's shape, since clients look for the release and keep caches by the whole text. The build's name
 /// is a hash of this project's sources and of what is known of ptxas, so it changes whenever generated code can change.
@@ -43,7 +43,7 @@ pub(crate) fn version(toolchain: &str) -> String {
         "tileiras: Tileworks, an open CUDA Tile IR assembler\n\
          This is not NVIDIA's tileiras; it takes the same options and bytecode.\n\
          Tileworks {}\n\
-         Cuda compilation tools, release 13.4, V13.4.92\n\
+         Cuda compilation tools, release 13.5, V13.5.37\n\
          Build tileworks.{}.{toolchain}\n",
         env!("CARGO_PKG_VERSION"),
         env!("SOURCE_HASH")

@@ -56,6 +56,15 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
         let text = explain::explain(code).ok_or_else(|| Stop::new(exit::USAGE, format!("there is no code '{code}'")))?;
         return answer_with(&text);
     }
+    if parsed.flag("preview-create-tile-lib") {
+        return Err(match parsed.get("preview-interface").map(std::fs::read) {
+            Some(Ok(_)) => Stop::new(exit::CONFIGURATION, "making tile libraries is not supported"),
+            _ => {
+                let path = parsed.get("preview-interface").unwrap_or_default();
+                Stop::new(exit::CONFIGURATION, format!("unable to read interface file '{path}': No such file or directory"))
+            }
+        });
+    }
     if parsed.positional.first().is_none_or(String::is_empty) {
         print(&mut std::io::stderr(), "error: no input file provided\n\n");
         print(&mut std::io::stdout(), &help::HELP.list(false));

@@ -2,6 +2,9 @@
 
 use common::cl::{Section, Spec, Value, alias, immediate, option};
 
+/// What `--preview` takes.
+pub(crate) const PREVIEW: &[&str] = &["simt"];
+
 macro_rules! categories {
     ($disable:literal, $all:literal, $memory:literal, $tensor:literal) => {
         Value::Choice(&[("none", $disable), ("all", $all), ("memory", $memory), ("tensorcore", $tensor)])
@@ -11,8 +14,9 @@ macro_rules! categories {
 use Section::{Extension, Generic, Hidden, Remarks, Tool};
 use Value::{Bool, Choice, Integer, None as Nothing, OptionalText, Text};
 
-/// All options. The order decides between suggestions that are equally near, so `g` comes first, as observed.
+/// All options. The order decides between suggestions that are equally near, so `l` and `g` come first, as observed.
 pub(crate) static OPTIONS: &[Spec] = &[
+    option("l", Tool, Text, "path", "Tile libraries to load. Requires the SIMT preview."),
     alias("g", "device-debug", Tool, "Alias for --device-debug"),
     alias("o", "output-file", Tool, "Alias for --output-file"),
     alias("O", "opt-level", Tool, "Alias for --opt-level"),
@@ -25,6 +29,14 @@ pub(crate) static OPTIONS: &[Spec] = &[
     option("print-options", Hidden, Bool, "", "Print non-default options after command line parsing"),
     immediate(option("version", Generic, Nothing, "", "Display the version of this program")),
     alias("arch", "gpu-name", Tool, "Alias for --gpu-name"),
+    option(
+        "apply-controls",
+        Tool,
+        Text,
+        "path",
+        "Composite ACF file forwarded to libNVVM and, when used, direct PTXAS. Paths requiring quoting, including paths with \
+         whitespace, are unsupported.",
+    ),
     option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
     option("gpu-name", Tool, Choice(&hardware::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
     option(
@@ -45,6 +57,10 @@ pub(crate) static OPTIONS: &[Spec] = &[
     immediate(option("list-versions", Tool, Bool, "", "List all supported bytecode versions and exit")),
     option("opt-level", Tool, Integer, "N", "Specify optimization level. Default Value: 3."),
     option("output-file", Tool, Text, "file", "Specify name of output file."),
+    option("preview", Tool, Value::Features(PREVIEW), "feature[,feature...]", "Enable one or more named preview features"),
+    option("preview-create-tile-lib", Section::Secret, Bool, "", ""),
+    option("preview-interface", Section::Secret, Text, "path", ""),
+    option("preview-implementation", Section::Secret, Text, "path", ""),
     option(
         "sanitize",
         Tool,

@@ -20,7 +20,15 @@ pub(super) fn rule(uses: &Uses<'_>) -> Rule {
             uses.ordered(*order, *token, &STORED)?;
             uses.results(&[Seen::Token])
         }
-        Op::ReduceView { tile, view, index, token, order, mode } => uses.reduce_view(*mode, *tile, *view, index, *order, *token),
+        Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
+            uses.reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
+        }
+        Op::MulticastLoad { view, index, token, order, in_bounds, reduction } => {
+            uses.multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)
+        }
+        Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => {
+            uses.multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)
+        }
         Op::Load { ptr, mask, other, token, order, .. } => uses.load(*ptr, *mask, *other, *order, *token),
         Op::Store { ptr, value, mask, token, order, .. } => uses.store(*ptr, *value, *mask, *order, *token),
         Op::AtomicRmw { ptr, value, mask, token, order, mode } => uses.atomic(Some(*mode), *ptr, &[*value], *mask, *order, *token),

@@ -34,8 +34,16 @@ impl Check<'_> {
                 self.all_together(uses, &[Some(*ptr), *mask])?;
                 self.copied(copied, &self.layout(uses, *ptr), *buffer, *atom).map(drop)
             }
-            Op::ReduceView { tile, view, index, token, order, mode } => {
-                uses.reduce_view(*mode, *tile, *view, index, *order, *token)
+            Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
+                uses.reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
+            }
+            Op::MulticastLoad { view, index, token, order, in_bounds, reduction, atom } => {
+                uses.multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)?;
+                self.words(uses, *view, index, uses.op.results[0], *atom)
+            }
+            Op::MulticastStore { tile, view, index, token, order, in_bounds, write, atom } => {
+                uses.multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)?;
+                self.words(uses, *view, index, *tile, *atom)
             }
             Op::Load { ptr, mask, other, token, order, atom } => {
                 uses.load(*ptr, *mask, *other, *order, *token)?;
@@ -71,6 +79,14 @@ impl Check<'_> {
         require(vector_bits as usize <= registers && width(elem, vector_bits) <= u64::from(WIDEST), || {
             format!("a thread has no vectors of {} elements", 1u64 << vector_bits.min(63))
         })
+    }
+
+    /// An access to multicast memory moves one word at a time: an element, or two of 16 bits.
+    fn words<O: Program>(&self, uses: &Uses<'_, O, Type>, view: Value, index: &[Value], tile: Value, atom: CopyAtom) -> Rule {
+        let ty = uses.view(view, index, &[])?;
+        let vector_bits = u32::from(ty.memref.elem.bits() == 16);
+        require(atom == CopyAtom::Vector { vector_bits }, || "multicast memory is accessed by words".into())?;
+        self.view_atom(uses, ty, index, &self.layout(uses, tile), atom)
     }
 
     fn view_atom<O: Program>(

@@ -163,6 +163,8 @@ impl Check<'_> {
             | Op::CopyView { .. }
             | Op::Copy { .. }
             | Op::ReduceView { .. }
+            | Op::MulticastLoad { .. }
+            | Op::MulticastStore { .. }
             | Op::Load { .. }
             | Op::Store { .. }
             | Op::AtomicRmw { .. }

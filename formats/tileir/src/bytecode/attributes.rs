@@ -3,9 +3,13 @@
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
-use super::{MAX_DEPTH, attribute_tag as tag};
+use super::types::preview_unannounced;
+use super::{MAX_DEPTH, preview};
+use crate::enums::WireEnum;
+use crate::gates::{ATTRIBUTES, AttributeKind};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Type, TypeId};
 use numerics::Scalar;
+use vocabulary::memory::MulticastReduction;
 
 impl Tables<'_> {
     pub(super) fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
@@ -17,16 +21,26 @@ impl Tables<'_> {
             return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
         let number = cursor.varint().says(cursor, "failed to read AttributeTag for self-contained attribute.")?;
-        Ok(match u64::from(number as u8) {
-            tag::INTEGER => self.integer(cursor)?,
-            tag::FLOAT => self.float(cursor)?,
-            tag::BOOL => Attribute::Bool(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0),
-            tag::TYPE => Attribute::Type(self.types.read(cursor).says(cursor, "failed to get referenced type for TypeAttr")?),
-            tag::STRING => Attribute::String(self.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
-            tag::ARRAY => Attribute::Array(self.array(cursor, depth)?),
-            tag::DENSE => self.dense(cursor)?,
-            tag::DIV_BY => div_by(cursor)?,
-            tag::SAME_ELEMENTS => Attribute::SameElements(
+        let unsupported = || format!("unsupported AttributeTag {number} for self-contained attribute");
+        let Some(row) = ATTRIBUTES.iter().find(|row| row.tag == number as u8) else { return Err(cursor.error(unsupported())) };
+        if row.preview && !self.preview {
+            return Err(cursor.error(preview_unannounced(format_args!("attribute tag {}", row.tag))));
+        }
+        if self.version < row.since {
+            return Err(cursor.error(unsupported()));
+        }
+        Ok(match row.kind {
+            AttributeKind::Integer => self.integer(cursor)?,
+            AttributeKind::Float => self.float(cursor)?,
+            AttributeKind::Bool => Attribute::Bool(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0),
+            AttributeKind::Type => Attribute::Type(
+                self.types.read(cursor, &mut self.strings).says(cursor, "failed to get referenced type for TypeAttr")?,
+            ),
+            AttributeKind::String => Attribute::String(self.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
+            AttributeKind::Array => Attribute::Array(self.array(cursor, depth)?),
+            AttributeKind::Dense => self.dense(cursor)?,
+            AttributeKind::DivBy => div_by(cursor)?,
+            AttributeKind::SameElements => Attribute::SameElements(
                 checked_array(
                     cursor.array(i64::from_le_bytes).says(cursor, "failed to read DenseI64ArrayAttr values."),
                     cursor,
@@ -34,11 +48,41 @@ impl Tables<'_> {
                 )
                 .says(cursor, "failed to read DenseI64ArrayAttr for SameElementsAttr")?,
             ),
-            tag::DICTIONARY => Attribute::Dictionary(self.nested_dictionary(cursor, depth)?),
-            tag::OPTIMIZATION_HINTS => Attribute::OptimizationHints(self.hints_at(cursor, depth)?),
-            tag::BOUNDED => bounded(cursor)?,
-            _ => return Err(cursor.error(format!("unsupported AttributeTag {number} for self-contained attribute"))),
+            AttributeKind::Dictionary => Attribute::Dictionary(self.nested_dictionary(cursor, depth)?),
+            AttributeKind::OptimizationHints => Attribute::OptimizationHints(self.hints_at(cursor, depth)?),
+            AttributeKind::Bounded => bounded(cursor)?,
+            AttributeKind::MulticastReduction => {
+                let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")?;
+                let kind = u8::try_from(number).ok().and_then(MulticastReduction::from_number);
+                Attribute::MulticastReduction(kind.ok_or_else(|| cursor.error(format!("invalid enum value for value: {number}")))?)
+            }
+            kind => Attribute::Preview(preview::attribute(kind, &mut self.types, &mut self.strings, cursor, depth)?),
         })
+    }
+
+    /// A counted list of attributes of any kind.
+    pub(super) fn attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
+        let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
+        let mut all = Vec::new();
+        for i in 0..count {
+            all.push(self.attribute(cursor).context(cursor, || format!("failed to parse ArrayAttr element {i}"))?);
+        }
+        Ok(all.into())
+    }
+
+    /// A counted list of dictionaries, each with its tag.
+    pub(super) fn dictionaries(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
+        let all = self.attributes(cursor)?;
+        let each = all.into_iter().map(|attribute| match attribute {
+            Attribute::Dictionary(entries) => Ok(entries),
+            _ => Err(cursor.error("the attributes of an argument are not a dictionary")),
+        });
+        each.collect()
+    }
+
+    /// A dictionary without its tag.
+    pub(super) fn dictionary(&mut self, cursor: &mut Cursor<'_>) -> Result<Dictionary> {
+        self.nested_dictionary(cursor, 0)
     }
 
     pub(super) fn array(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Attribute]>> {
@@ -104,7 +148,7 @@ impl Tables<'_> {
 
     fn integer(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
         const MESSAGE: &str = "failed to read valid IntegerType for IntegerAttr";
-        let ty = self.types.read(cursor).says(cursor, MESSAGE)?;
+        let ty = self.types.read(cursor, &mut self.strings).says(cursor, MESSAGE)?;
         let Type::Scalar(scalar) = self.types.arena[ty] else { return Err(cursor.error(MESSAGE)) };
         if !scalar.is_int() {
             return Err(cursor.error(MESSAGE));
@@ -118,7 +162,7 @@ impl Tables<'_> {
 
     fn float(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
         const MESSAGE: &str = "failed to read valid FloatType for FloatAttr";
-        let ty = self.types.read(cursor).says(cursor, MESSAGE)?;
+        let ty = self.types.read(cursor, &mut self.strings).says(cursor, MESSAGE)?;
         let Type::Scalar(scalar) = self.types.arena[ty] else { return Err(cursor.error(MESSAGE)) };
         if !scalar.is_float() {
             return Err(cursor.error(MESSAGE));
@@ -139,7 +183,7 @@ impl Tables<'_> {
 
     fn dense(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {
         const MESSAGE: &str = "failed to read valid MLIR Type for self-contained DenseElementsAttr";
-        let ty = self.types.read(cursor).says(cursor, MESSAGE)?;
+        let ty = self.types.read(cursor, &mut self.strings).says(cursor, MESSAGE)?;
         if !matches!(self.types.arena[ty], Type::Tile { .. }) {
             return Err(cursor.error(MESSAGE));
         }
@@ -198,14 +242,23 @@ pub(super) fn checked_array<T: std::fmt::Display>(
 
 fn div_by(cursor: &mut Cursor<'_>) -> Result<Attribute> {
     let divisor = cursor.varint().says(cursor, "failed to read divisor for DivByAttr")?;
-    let flags = cursor.byte().says(cursor, "failed to read flags byte for DivByAttr")?;
+    let flags = flags(cursor, "failed to read flags byte for DivByAttr")?;
     let every = optional(cursor, flags & 1 != 0, "failed to read value for 'every' in DivByAttr")?;
     let along = optional(cursor, flags & 2 != 0, "failed to read value for 'along' in DivByAttr")?;
     Ok(Attribute::DivBy { divisor, every, along })
 }
 
+/// A byte that says which of two values follow.
+fn flags(cursor: &mut Cursor<'_>, message: &str) -> Result<u8> {
+    let flags = cursor.byte().says(cursor, message)?;
+    if flags > 3 {
+        return Err(cursor.error("unused bits set in optional parameter flags"));
+    }
+    Ok(flags)
+}
+
 fn bounded(cursor: &mut Cursor<'_>) -> Result<Attribute> {
-    let flags = cursor.byte().says(cursor, "failed to read flags byte for BoundedAttr")?;
+    let flags = flags(cursor, "failed to read flags byte for BoundedAttr")?;
     let lower = optional(cursor, flags & 1 != 0, "failed to read lower bound for BoundedAttr")?;
     let upper = optional(cursor, flags & 2 != 0, "failed to read upper bound for BoundedAttr")?;
     Ok(Attribute::Bounded { lower, upper })

@@ -1,7 +1,9 @@
 //! Attributes as bytes.
 
-use super::attribute_tag as tag;
+use super::preview_out::write_preview;
 use super::writer::{signed_varint, string, varint};
+use crate::enums::WireEnum;
+use crate::gates::AttributeKind;
 use crate::module::Module;
 use crate::types::{Attribute, StringId, Type};
 use base::entity::Entity;
@@ -11,12 +13,12 @@ use numerics::Scalar;
 pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &Attribute) {
     match attribute {
         Attribute::Integer { ty, bits } => {
-            varint(out, tag::INTEGER);
+            tag(out, AttributeKind::Integer);
             varint(out, ty.index() as u64);
             varint(out, *bits);
         }
         Attribute::Float { ty, bits } => {
-            varint(out, tag::FLOAT);
+            tag(out, AttributeKind::Float);
             varint(out, ty.index() as u64);
             match module.ty(*ty) {
                 Type::Scalar(scalar) if scalar.bits() <= 8 => out.push(*bits as u8),
@@ -25,49 +27,58 @@ pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &At
             }
         }
         Attribute::Bool(value) => {
-            varint(out, tag::BOOL);
+            tag(out, AttributeKind::Bool);
             out.push(u8::from(*value));
         }
         Attribute::Type(ty) => {
-            varint(out, tag::TYPE);
+            tag(out, AttributeKind::Type);
             varint(out, ty.index() as u64);
         }
         Attribute::String(text) => {
-            varint(out, tag::STRING);
+            tag(out, AttributeKind::String);
             string(out, *text);
         }
         Attribute::Array(elements) => {
-            varint(out, tag::ARRAY);
+            tag(out, AttributeKind::Array);
             write_array(out, module, elements);
         }
         Attribute::Dense { ty, data } => {
-            varint(out, tag::DENSE);
+            tag(out, AttributeKind::Dense);
             varint(out, ty.index() as u64);
             varint(out, data.index() as u64);
         }
         Attribute::DivBy { divisor, every, along } => {
-            varint(out, tag::DIV_BY);
+            tag(out, AttributeKind::DivBy);
             varint(out, *divisor);
             optional_pair(out, *every, *along);
         }
         Attribute::SameElements(values) => {
-            varint(out, tag::SAME_ELEMENTS);
+            tag(out, AttributeKind::SameElements);
             varint(out, values.len() as u64);
             out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Attribute::Dictionary(entries) => {
-            varint(out, tag::DICTIONARY);
+            tag(out, AttributeKind::Dictionary);
             write_dictionary(out, module, entries);
         }
         Attribute::OptimizationHints(entries) => {
-            varint(out, tag::OPTIMIZATION_HINTS);
+            tag(out, AttributeKind::OptimizationHints);
             write_dictionary(out, module, entries);
         }
         Attribute::Bounded { lower, upper } => {
-            varint(out, tag::BOUNDED);
+            tag(out, AttributeKind::Bounded);
             optional_pair(out, *lower, *upper);
         }
+        Attribute::Preview(preview) => write_preview(out, preview),
+        Attribute::MulticastReduction(kind) => {
+            tag(out, AttributeKind::MulticastReduction);
+            varint(out, kind.number().into());
+        }
     }
+}
+
+fn tag(out: &mut Vec<u8>, kind: AttributeKind) {
+    varint(out, kind.row().tag.into());
 }
 
 pub(super) fn write_array(out: &mut Vec<u8>, module: &Module, elements: &[Attribute]) {

@@ -2,7 +2,9 @@
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
 use super::writer::{lacks, string, varint};
+use crate::enums::WireEnum;
 use crate::fields::{FieldRef, FieldValue, Shape};
+use crate::gates::{self, Feature};
 use crate::module::{Function, Module};
 use crate::ops::{FieldInfo, Layout, Op, OpInfo, Opcode};
 use crate::types::TypeId;
@@ -11,6 +13,7 @@ use base::diag::{Diagnostic, Result};
 use base::entity::Entity;
 use base::ir::{self, Block, Operation, Region, Value};
 use base::{Body, Loc};
+use numerics::arith::Rounding;
 
 /// The bytes of a body, and the locations of the function and of its ops in order.
 pub(super) fn write_body(module: &Module, function: &Function, version: Version) -> Result<(Vec<u8>, Vec<Loc>)> {
@@ -104,7 +107,7 @@ impl BodyWriter<'_> {
 
     /// Prints before 13.2 have no token.
     fn hides_result(&self, opcode: Opcode) -> bool {
-        opcode == Opcode::PrintTko && self.version < Version::V13_2
+        opcode == Opcode::PrintTko && !self.version.has(Feature::PrintToken)
     }
 
     fn op(&mut self, op: ir::Op, stack: &mut Vec<Step>) -> Result<()> {
@@ -159,10 +162,13 @@ impl BodyWriter<'_> {
                 let what = format!("{} of {}", field_info.wire_name, info.mnemonic);
                 return Err(lacks(what, field_info.since, self.version));
             }
-            let nearest_away = numerics::arith::Rounding::NearestAway as u8;
-            let rounds = matches!(field_info.shape, Shape::Enum(names) if names.contains(&"nearest_away"));
-            if rounds && *field == FieldRef::Enum(nearest_away) && self.version < Version::V13_4 {
-                return Err(lacks(format!("rounding nearest_away of {}", info.mnemonic), Version::V13_4, self.version));
+            if let (Shape::Enum(names), FieldRef::Enum(number)) = (field_info.shape, field)
+                && names == Rounding::SPELLINGS
+                && let Some(since) = Rounding::from_number(*number).map(gates::rounding_since)
+                && self.version < since
+            {
+                let name = names[*number as usize];
+                return Err(lacks(format!("rounding {name} of {}", info.mnemonic), since, self.version));
             }
         }
         Ok(())
@@ -180,11 +186,9 @@ impl BodyWriter<'_> {
             FieldRef::Attribute(attribute) => write_attribute(out, module, attribute),
             FieldRef::Attributes(elements) => write_array(out, module, elements),
             FieldRef::OptionalDictionary(Some(entries)) => write_dictionary(out, module, entries),
+            FieldRef::OptionalAttributes(Some(elements)) => write_array(out, module, elements),
             FieldRef::Bools(values) => {
-                let dims = match op {
-                    Op::LoadViewTko { index, .. } | Op::StoreViewTko { index, .. } => index.len(),
-                    _ => values.len(),
-                };
+                let dims = op.view_rank().unwrap_or(values.len());
                 let absent = vec![false; dims];
                 let values = if values.is_empty() { &absent } else { values };
                 varint(out, values.len() as u64);
@@ -194,7 +198,10 @@ impl BodyWriter<'_> {
                 varint(out, values.len() as u64);
                 out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             }
-            FieldRef::OptionalEnum(None) | FieldRef::OptionalDictionary(None) | FieldRef::Flag(_) => {}
+            FieldRef::OptionalEnum(None)
+            | FieldRef::OptionalDictionary(None)
+            | FieldRef::OptionalAttributes(None)
+            | FieldRef::Flag(_) => {}
             FieldRef::Operand(_) | FieldRef::OptionalOperand(_) | FieldRef::Operands(_) | FieldRef::Region(_) => {}
         }
     }
@@ -224,7 +231,7 @@ impl BodyWriter<'_> {
 
     fn hidden(&self, info: &OpInfo, value: Value) -> Box<Diagnostic> {
         let made_by = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
-        lacks(format!("result of {made_by} used by {}", info.mnemonic), Version::V13_2, self.version)
+        lacks(format!("result of {made_by} used by {}", info.mnemonic), Feature::PrintToken.since(), self.version)
     }
 }
 
@@ -242,6 +249,7 @@ fn is_set(field: FieldRef<'_>) -> bool {
         FieldRef::OptionalOperand(value) => value.is_some(),
         FieldRef::OptionalEnum(number) => number.is_some(),
         FieldRef::OptionalDictionary(entries) => entries.is_some(),
+        FieldRef::OptionalAttributes(elements) => elements.is_some(),
         _ => false,
     }
 }

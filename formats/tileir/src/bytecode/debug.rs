@@ -4,7 +4,9 @@ use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::tables::{Offsets, Strings, check_fits};
 use super::{MAX_DEBUG_DEPTH, debug_tag as tag};
+use crate::gates::Feature;
 use crate::types::StringId;
+use crate::version::Version;
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
 
@@ -17,6 +19,7 @@ enum Record {
 
 #[derive(Default)]
 pub(super) struct Debug<'a> {
+    has_subprogram_flags: bool,
     functions: Offsets<'a>,
     indices: &'a [u8],
     offsets: Offsets<'a>,
@@ -37,7 +40,7 @@ pub(super) enum Locations {
 }
 
 impl<'a> Debug<'a> {
-    pub(super) fn new(payload: &'a [u8]) -> Result<Self> {
+    pub(super) fn new(payload: &'a [u8], version: Version) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
         let c = &mut cursor;
         let functions = c.varint().says(c, "failed to read total number of operations with debug info")?;
@@ -51,7 +54,15 @@ impl<'a> Debug<'a> {
         c.align(4).says(c, "failed to skip padding for debug info offset pointer")?;
         let offsets = table(c, count, 4, "read debug info offset pointer", "skip debug info offsets")?;
         let records = vec![None; count as usize];
-        Ok(Debug { functions: Offsets(functions), indices, offsets: Offsets(offsets), data: c.rest(), records, ..Debug::default() })
+        Ok(Debug {
+            has_subprogram_flags: version.has(Feature::SubprogramFlags),
+            functions: Offsets(functions),
+            indices,
+            offsets: Offsets(offsets),
+            data: c.rest(),
+            records,
+            ..Debug::default()
+        })
     }
 
     /// The locations of a function that names entry `index`; 0 means it has none.
@@ -168,7 +179,15 @@ impl<'a> Debug<'a> {
             .scope(c, strings, |scope| matches!(scope, ScopeData::CompileUnit { .. }))
             .says(c, "failed to read compile unit attribute when parsing DISubprogramAttr")?;
         let scope_line = c.varint().says(c, "failed to read scope line number when parsing DISubprogramAttr")? as u32;
-        Ok(self.push_scope(ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line }))
+        let declaration = self.has_subprogram_flags && {
+            let flags = c.varint().says(c, "failed to read flags when parsing DISubprogramAttr")?;
+            if flags > 1 {
+                let other = flags & !1;
+                return Err(c.error(format!("unrecognized flag bits (0x{other:X}) when parsing DISubprogramAttr")));
+            }
+            flags == 1
+        };
+        Ok(self.push_scope(ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration }))
     }
 
     fn call_site(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {

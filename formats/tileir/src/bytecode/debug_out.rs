@@ -2,6 +2,8 @@
 
 use super::debug_tag as tag;
 use super::writer::{StringTable, pad, varint};
+use crate::gates::Feature;
+use crate::version::Version;
 use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 use std::collections::HashMap;
 
@@ -14,6 +16,7 @@ enum Item {
 /// Collects what functions refer to; records are numbered when first needed, what they refer to before them.
 pub(super) struct DebugWriter<'a> {
     debug: &'a DebugInfo,
+    version: Version,
     order: Vec<Item>,
     numbers: HashMap<Item, u64>,
     starts: Vec<u32>,
@@ -21,8 +24,8 @@ pub(super) struct DebugWriter<'a> {
 }
 
 impl<'a> DebugWriter<'a> {
-    pub(super) fn new(debug: &'a DebugInfo) -> Self {
-        DebugWriter { debug, order: Vec::new(), numbers: HashMap::new(), starts: Vec::new(), indices: Vec::new() }
+    pub(super) fn new(debug: &'a DebugInfo, version: Version) -> Self {
+        DebugWriter { debug, version, order: Vec::new(), numbers: HashMap::new(), starts: Vec::new(), indices: Vec::new() }
     }
 
     /// Notes the locations of a function and its ops. The entry of the function, or 0 when all are unknown.
@@ -126,12 +129,14 @@ impl<'a> DebugWriter<'a> {
                     let fields = [tag::LEXICAL_BLOCK, scope(outer), scope(file), (*line).into(), (*column).into()];
                     fields.into_iter().for_each(put);
                 }
-                ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line } => {
+                ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration } => {
                     let name = strings.index(&self.debug.names[*name]);
                     let linkage_name = strings.index(&self.debug.names[*linkage_name]);
                     let unit = scope(compile_unit);
                     let (line, scope_line) = ((*line).into(), (*scope_line).into());
-                    [tag::SUBPROGRAM, scope(file), line, name, linkage_name, unit, scope_line].into_iter().for_each(put);
+                    let flags = self.version.has(Feature::SubprogramFlags).then_some(u64::from(*declaration));
+                    let fields = [tag::SUBPROGRAM, scope(file), line, name, linkage_name, unit, scope_line];
+                    fields.into_iter().chain(flags).for_each(put);
                 }
             },
         }

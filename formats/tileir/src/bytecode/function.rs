@@ -6,13 +6,17 @@ use super::attributes::checked_array;
 use super::cursor::{Context, Cursor};
 use super::debug::Locations;
 use super::error::{ReadError, Result};
+use super::flag;
+use super::preview::ExternRecord;
 use super::reader::Tables;
+use super::types::preview_unannounced;
 use crate::enums::Visibility;
 use crate::fields::{FieldValue, Shape};
+use crate::gates::{AttributeKind, Feature};
 use crate::module::Function;
 use crate::ops::{FieldInfo, Layout, Op, Opcode};
+use crate::preview::Extern;
 use crate::types::{Attribute, Dictionary, Type, TypeId};
-use crate::version::Version;
 use base::ir::{self, Block, Operation, Region, Value};
 use base::{Body, Loc};
 use smallvec::SmallVec;
@@ -22,13 +26,30 @@ pub(super) struct FunctionRecord<'a> {
     signature: u64,
     flags: u8,
     loc: u64,
+    form: Form,
     hints: Option<Attribute>,
+    arg_attrs: Box<[Dictionary]>,
     body: &'a [u8],
+    /// What it says when there is no body.
+    external: Option<ExternRecord>,
 }
 
-const PRIVATE: u8 = 1;
-const KERNEL: u8 = 2;
-const HINTS: u8 = 4;
+/// What a record becomes.
+pub(super) enum Decoded {
+    Entry(Function),
+    Extern(Extern),
+    /// A function with a body that is no entry, which no program may have.
+    Device,
+}
+
+/// What the record of a function is one of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Not called from outside the program.
+    Device,
+    Entry,
+    ExternImplementation,
+}
 
 impl<'a> Tables<'a> {
     pub(super) fn function_table(&mut self, payload: &'a [u8]) -> Result<Vec<FunctionRecord<'a>>> {
@@ -45,20 +66,67 @@ impl<'a> Tables<'a> {
         let signature = cursor.varint()?;
         let flags = cursor.byte()?;
         let loc = cursor.varint()?;
-        // Files of earlier versions may have anything in the other bits.
-        if flags & !(PRIVATE | KERNEL | HINTS) != 0 && self.version >= Version::V13_4 {
-            return Err(cursor.error(format!("function entry has unrecognized flag bits (0x{:X});", flags & !7)));
+        let form = self.form(flags, cursor)?;
+        let has_hints = self.version.has(Feature::EntryHints) || flags & flag::HINTS != 0;
+        let hints = (form == Form::Entry && has_hints).then(|| self.attribute(cursor)).transpose()?;
+        if form == Form::ExternImplementation {
+            let external = Some(self.implementation(cursor)?);
+            let length = cursor.varint()?;
+            if length != 0 {
+                return Err(cursor.error(format!(
+                    "extern implementation entry has non-zero body length ({length}); bodiless extern implementations must have \
+                     body length 0"
+                )));
+            }
+            return Ok(FunctionRecord { name, signature, flags, loc, form, hints, arg_attrs: Box::default(), body: &[], external });
         }
-        let hints = (flags & KERNEL != 0 && flags & HINTS != 0).then(|| self.attribute(cursor)).transpose()?;
+        let arg_attrs = match self.version.has(Feature::ArgumentAttributes) {
+            true => self.argument_attributes(cursor)?,
+            false => Box::default(),
+        };
         let length = cursor.varint()?;
         let rest = cursor.remaining();
         let body = cursor
             .bytes(length)
             .context(cursor, || format!("function body length {length} exceeds remaining bytecode data ({rest} bytes)"))?;
-        Ok(FunctionRecord { name, signature, flags, loc, hints, body })
+        let declares = form == Form::Device && length == 0 && self.version.has(Feature::FunctionForm);
+        let external = if declares { Some(self.declaration(cursor)?) } else { None };
+        Ok(FunctionRecord { name, signature, flags, loc, form, hints, arg_attrs, body, external })
     }
 
-    pub(super) fn function(&mut self, record: FunctionRecord<'a>, file: &Cursor<'_>) -> Result<Function> {
+    fn form(&self, flags: u8, cursor: &Cursor<'_>) -> Result<Form> {
+        let unrecognized = |bits: u8| cursor.error(format!("function entry has unrecognized flag bits (0x{bits:X});"));
+        if !self.version.has(Feature::FunctionForm) {
+            let others = flags & !(flag::PRIVATE | flag::KERNEL | flag::HINTS);
+            // Files of earlier versions may have anything in the other bits.
+            if others != 0 && self.version.has(Feature::FunctionBits) {
+                return Err(unrecognized(others));
+            }
+            return Ok(if flags & flag::KERNEL != 0 { Form::Entry } else { Form::Device });
+        }
+        if flags & 0xF0 != 0 {
+            return Err(unrecognized(flags & 0xF0));
+        }
+        match flags >> 1 {
+            0 => Ok(Form::Device),
+            1 => Ok(Form::Entry),
+            2 => Ok(Form::ExternImplementation),
+            3 => Err(cursor.error("function entry cannot be both kernel and extern impl")),
+            4 | 5 => Err(cursor.error("function entry has testing form in non-test build")),
+            _ => Err(cursor.error("function entry has reserved form value")),
+        }
+    }
+
+    /// An array with a dictionary for each parameter, or an empty one.
+    fn argument_attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
+        let tag = cursor.varint().says(cursor, "failed to read the attributes of the arguments")?;
+        if tag != u64::from(AttributeKind::Array.row().tag) {
+            return Err(cursor.error("the attributes of the arguments are not an array"));
+        }
+        self.dictionaries(cursor)
+    }
+
+    pub(super) fn function(&mut self, record: &FunctionRecord<'a>, file: &Cursor<'_>) -> Result<Decoded> {
         let index = record.name;
         let name = self.strings.get(index).context(file, || format!("failed to get function name string at index {index}"))?;
         let label = self.strings.text(name).to_string();
@@ -71,10 +139,10 @@ impl<'a> Tables<'a> {
         }
         let ty = self
             .types
-            .get(signature)
+            .get(signature, &mut self.strings)
             .context(file, || format!("failed to parse type at index {signature} for function '{label}"))?;
         let Type::Function { inputs, .. } = &self.types.arena[ty] else {
-            let got = self.types.text(ty);
+            let got = self.types.text(ty, &self.strings);
             return Err(file.error(format!(
                 "function signature index {signature} does not refer to a function type for function '{label}', got type: '{got}'"
             )));
@@ -85,12 +153,13 @@ impl<'a> Tables<'a> {
             .debug
             .next(&mut locations, &mut self.strings)
             .context(file, || format!("failed to read function location for '{label}'"))?;
-        let hints = self.entry_hints(&record).ok_or_else(|| {
-            file.error(match record.flags & KERNEL {
-                0 => format!("un-expected non-entry function '{label}'"),
-                _ => format!("invalid optimization hints attribute for function '{label}'"),
-            })
-        })?;
+        let visibility = if record.flags & flag::PRIVATE != 0 { Visibility::Private } else { Visibility::Public };
+        if let Some(external) = &record.external {
+            return Ok(Decoded::Extern(external.function(name, ty, visibility, &record.arg_attrs, loc)?));
+        }
+        let hints = self
+            .entry_hints(record)
+            .ok_or_else(|| file.error(format!("invalid optimization hints attribute for function '{label}'")))?;
         self.parameters = self
             .parameters
             .checked_sub(inputs.len())
@@ -101,22 +170,31 @@ impl<'a> Tables<'a> {
         let values = inputs.iter().map(|ty| body.add_argument(block, *ty)).collect();
         let reader = BodyReader { tables: self, cursor: Cursor::new(record.body), body, locations, values };
         let body = reader.run(block).context(file, || format!("failed to parse function body for function '{label}'"))?;
-        let visibility = if record.flags & PRIVATE != 0 { Visibility::Private } else { Visibility::Public };
-        Ok(Function { name, ty, visibility, hints, body, region, loc })
+        if record.form == Form::Device {
+            return Ok(Decoded::Device);
+        }
+        let mut arg_attrs = record.arg_attrs.clone();
+        if arg_attrs.len() == inputs.len() && arg_attrs.iter().all(|entries| entries.is_empty()) {
+            arg_attrs = Box::default();
+        }
+        Ok(Decoded::Entry(Function { name, ty, visibility, hints, arg_attrs, body, region, loc }))
     }
 
-    /// The hints of an entry; none when the record is of another kind or the attribute is.
+    /// The hints of an entry; none when the attribute is of another kind.
     fn entry_hints(&self, record: &FunctionRecord<'_>) -> Option<Option<Dictionary>> {
-        if record.flags & KERNEL == 0 {
-            return None;
-        }
         match &record.hints {
             None => Some(None),
+            Some(Attribute::OptimizationHints(entries)) if entries.is_empty() && self.version.has(Feature::EntryHints) => {
+                Some(None)
+            }
             Some(Attribute::OptimizationHints(entries)) => Some(Some(entries.clone())),
             Some(_) => None,
         }
     }
 }
+
+/// Opcodes from here on are preview content.
+const FIRST_PREVIEW_OPCODE: u32 = 16384;
 
 struct BodyReader<'t, 'a> {
     tables: &'t mut Tables<'a>,
@@ -233,8 +311,8 @@ impl BodyReader<'_, '_> {
             _ => fields.next(),
         });
         let mut kind = kind.ok_or_else(|| self.cursor.error("an op was decoded into fields that it does not have"))?;
-        if let Op::LoadViewTko { inbounds, index, .. } | Op::StoreViewTko { inbounds, index, .. } = &mut kind
-            && inbounds.len() == index.len()
+        if let Some((inbounds, rank)) = kind.inbounds_mut()
+            && inbounds.len() == rank
             && !inbounds.contains(&true)
         {
             // No promise for any dimension is no promise.
@@ -275,7 +353,7 @@ impl BodyReader<'_, '_> {
         (frame.ops, frame.op_number, frame.values) = (0, 0, self.values.len());
         let args = self.cursor.varint().says(&self.cursor, "failed to read block argument count.")?;
         for i in 0..args {
-            let ty = self.tables.types.read(&mut self.cursor);
+            let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
             let ty = ty.context(&self.cursor, || format!("failed to read block argument type: {i}"))?;
             self.values.push(self.body.add_argument(frame.block, ty));
         }
@@ -306,8 +384,16 @@ impl BodyReader<'_, '_> {
         let version = self.tables.version;
         let shown = number as u32;
         let opcode = Opcode::from_number(u64::from(shown));
-        let last = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode)).max().unwrap_or_default();
-        if opcode.is_some_and(|opcode| opcode.info().since > version) || shown > last {
+        let numbers = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode));
+        let last = numbers.filter(|number| *number < FIRST_PREVIEW_OPCODE).max().unwrap_or_default();
+        let preview = shown >= FIRST_PREVIEW_OPCODE;
+        if preview && version.has(Feature::HeaderPreview) && !self.tables.preview {
+            return Err(self.cursor.error(preview_unannounced(format_args!("opcode {shown}"))));
+        }
+        if preview && opcode.is_none() && self.tables.preview {
+            return Err(self.cursor.error(format!("unknown or unimplemented opcode: {shown}")));
+        }
+        if opcode.is_some_and(|opcode| opcode.info().since > version) || (shown > last && opcode.is_none()) {
             return Err(self.cursor.error(format!("unsupported opcode {shown} for bytecode version {version}")));
         }
         let loc = self.tables.debug.next(&mut self.locations, &mut self.tables.strings);
@@ -340,7 +426,7 @@ impl BodyReader<'_, '_> {
             let value = if field.shape.is_operand() {
                 self.operand_field(opcode, field, bits[i], &mut operands)?
             } else {
-                self.attribute_field(field, bits[i], results.first().copied())?
+                self.attribute_field(opcode, field, bits[i], results.first().copied())?
             };
             fields.push(value);
         }
@@ -362,7 +448,7 @@ impl BodyReader<'_, '_> {
         let mut types = SmallVec::new();
         if opcode == Opcode::PrintTko {
             // The token came with 13.2. Older prints get one that nothing can refer to.
-            let expected = u64::from(self.tables.version >= Version::V13_2);
+            let expected = u64::from(self.tables.version.has(Feature::PrintToken));
             for _ in 0..expected {
                 types.push(self.result_type(0, class)?);
             }
@@ -384,7 +470,7 @@ impl BodyReader<'_, '_> {
     }
 
     fn result_type(&mut self, index: u64, class: &str) -> Result<TypeId> {
-        let ty = self.tables.types.read(&mut self.cursor);
+        let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
         ty.context(&self.cursor, || format!("failed to get result type {index} for {class}"))
     }
 
@@ -436,18 +522,25 @@ impl BodyReader<'_, '_> {
         value.ok_or_else(|| self.cursor.error(format!("operand index {index} out of bounds (size={known}) {}", place())))
     }
 
-    fn attribute_field(&mut self, field: &FieldInfo, bit: Option<bool>, result: Option<TypeId>) -> Result<FieldValue> {
+    fn attribute_field(
+        &mut self,
+        opcode: Opcode,
+        field: &FieldInfo,
+        bit: Option<bool>,
+        result: Option<TypeId>,
+    ) -> Result<FieldValue> {
         let value = match (field.shape, bit) {
             (Shape::Flag, bit) => return Ok(FieldValue::Flag(bit.unwrap_or(false))),
             (Shape::OptionalEnum(_), Some(false)) => return Ok(FieldValue::OptionalEnum(None)),
             (Shape::OptionalDictionary, Some(false)) => return Ok(FieldValue::OptionalDictionary(None)),
-            (shape, _) => self.attribute_value(shape, result),
+            (Shape::OptionalAttributes, Some(false)) => return Ok(FieldValue::OptionalAttributes(None)),
+            (shape, _) => self.attribute_value(opcode, shape, result),
         };
         let optional = if bit.is_some() { "optional " } else { "" };
         value.context(&self.cursor, || format!("failed to parse {optional}attribute '{}'", field.wire_name))
     }
 
-    fn attribute_value(&mut self, shape: Shape, result: Option<TypeId>) -> Result<FieldValue> {
+    fn attribute_value(&mut self, opcode: Opcode, shape: Shape, result: Option<TypeId>) -> Result<FieldValue> {
         let cursor = &mut self.cursor;
         Ok(match shape {
             Shape::Enum(names) => FieldValue::Enum(enumeration(cursor, names)?),
@@ -480,7 +573,9 @@ impl BodyReader<'_, '_> {
                 }
                 FieldValue::Attribute(attribute)
             }
+            Shape::Attributes if opcode == Opcode::PreviewCall => FieldValue::Attributes(self.tables.attributes(cursor)?),
             Shape::Attributes => FieldValue::Attributes(self.tables.array(cursor, 0)?),
+            Shape::OptionalAttributes => FieldValue::OptionalAttributes(Some(self.tables.attributes(cursor)?)),
             Shape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.hints(cursor)?))),
             Shape::Bools => {
                 let bytes = cursor.array(|[byte]: [u8; 1]| byte != 0);

@@ -1,4 +1,4 @@
-//! NVIDIA's bytecode container, versions 13.1 to 13.4: reading and writing.
+//! NVIDIA's bytecode container, of all versions that [`crate::version`] lists: reading and writing.
 //!
 //! A file is the magic, the version, and sections that may come in any order; the string and the function section are
 //! mandatory. Tables hold offsets, so types and debug records are decoded when they are referred to and a broken record that
@@ -17,6 +17,8 @@ mod debug;
 mod debug_out;
 mod error;
 mod function;
+pub(crate) mod preview;
+mod preview_out;
 mod reader;
 mod tables;
 mod types;
@@ -24,7 +26,7 @@ mod types_out;
 mod writer;
 
 pub use error::{CONCLUSION, ReadError};
-pub use reader::{Read, read};
+pub use reader::{Features, Read, read};
 pub use writer::write;
 
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
@@ -49,19 +51,11 @@ mod section {
     pub(super) const COUNT: u8 = 8;
 }
 
-mod attribute_tag {
-    pub(super) const INTEGER: u64 = 1;
-    pub(super) const FLOAT: u64 = 2;
-    pub(super) const BOOL: u64 = 3;
-    pub(super) const TYPE: u64 = 4;
-    pub(super) const STRING: u64 = 5;
-    pub(super) const ARRAY: u64 = 6;
-    pub(super) const DENSE: u64 = 7;
-    pub(super) const DIV_BY: u64 = 8;
-    pub(super) const SAME_ELEMENTS: u64 = 9;
-    pub(super) const DICTIONARY: u64 = 10;
-    pub(super) const OPTIMIZATION_HINTS: u64 = 11;
-    pub(super) const BOUNDED: u64 = 12;
+/// Bits of the flags byte of a function. From [`crate::gates::Feature::FunctionForm`] on, three of them are a number.
+mod flag {
+    pub(super) const PRIVATE: u8 = 1;
+    pub(super) const KERNEL: u8 = 2;
+    pub(super) const HINTS: u8 = 4;
 }
 
 mod debug_tag {

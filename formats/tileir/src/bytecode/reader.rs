@@ -3,15 +3,43 @@
 use super::cursor::{Context, Cursor};
 use super::debug::Debug;
 use super::error::{ReadError, Result};
-use super::function::FunctionRecord;
+use super::function::Decoded;
 use super::tables::{Constants, Strings, check_fits};
 use super::types::Types;
 use super::{MAGIC, section};
 use crate::enums::{Visibility, WireEnum};
-use crate::module::{Global, Module};
+use crate::gates::Feature;
+use crate::module::{Function, Global, Module};
+use crate::preview::Extern;
 use crate::types::Type;
+use crate::verify::{self, Failure};
 use crate::version::Version;
 use base::{DebugInfo, Loc};
+
+/// What a reader takes besides the language itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Preview content for code of single threads.
+    pub simt: bool,
+}
+
+impl Features {
+    /// The names that `--preview` takes.
+    pub const NAMES: &'static [&'static str] = &["simt"];
+    pub const ALL: Features = Features { simt: true };
+
+    /// The features of a comma list, or the name that is none.
+    pub fn parse(list: &str) -> std::result::Result<Features, &str> {
+        let mut features = Features::default();
+        for name in list.split(',') {
+            match name {
+                "simt" => features.simt = true,
+                other => return Err(other),
+            }
+        }
+        Ok(features)
+    }
+}
 
 /// A program and where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +51,8 @@ pub struct Read {
 /// What the parts of a file refer to.
 pub(super) struct Tables<'a> {
     pub(super) version: Version,
+    /// Whether the header announces preview content.
+    pub(super) preview: bool,
     pub(super) strings: Strings<'a>,
     pub(super) types: Types<'a>,
     pub(super) constants: Constants<'a>,
@@ -32,19 +62,27 @@ pub(super) struct Tables<'a> {
 }
 
 /// Reads a file and verifies the program.
-pub fn read(bytes: &[u8]) -> Result<Read> {
-    let read = decode(bytes)?;
-    crate::verify::verify(&read.module, &read.debug).map_err(|failure| ReadError {
-        lines: vec![failure.message, "verification failed for deserialized cuda_tile::ModuleOp".into()],
+pub fn read(bytes: &[u8], features: Features) -> Result<Read> {
+    let read = decode(bytes, features)?;
+    let refuse = |failure: Failure, conclusion: &str| ReadError {
+        lines: vec![failure.message, conclusion.into()],
         position: read.debug.position(failure.loc).map(|(file, line, column)| (file.to_string(), line, column)),
         concluded: true,
-    })?;
+    };
+    verify::verify(&read.module, &read.debug).map_err(|failure| refuse(failure, VERIFICATION))?;
+    verify::expressible(&read.module).map_err(|failure| refuse(failure, INEXPRESSIBLE))?;
     Ok(read)
 }
 
-fn decode(bytes: &[u8]) -> Result<Read> {
+/// What follows a rule of the language that is broken.
+const VERIFICATION: &str = "verification failed for deserialized cuda_tile::ModuleOp";
+
+/// What follows a rule of the format that is broken.
+const INEXPRESSIBLE: &str = "deserialized module does not conform to bytecode format invariants";
+
+fn decode(bytes: &[u8], features: Features) -> Result<Read> {
     let mut cursor = Cursor::new(bytes);
-    let (version, version_tag) = header(&mut cursor, bytes)?;
+    let (version, preview) = header(&mut cursor, bytes, features)?;
     let sections = sections(&mut cursor)?;
     // The offset in the messages of this level is that of the end of the file.
     let at = |error: ReadError, message: &str| error.then(cursor.offset(), message);
@@ -53,9 +91,10 @@ fn decode(bytes: &[u8]) -> Result<Read> {
         return Err(cursor.error("string section is mandatory"));
     };
     let strings = Strings::new(strings, bytes.len()).map_err(|error| at(error, "failed to parse string section"))?;
-    let no_types = Types::new(None, version, bytes.len())?;
+    let no_types = Types::new(None, version, preview, bytes.len())?;
     let mut tables = Tables {
         version,
+        preview,
         strings,
         types: no_types,
         constants: Constants::default(),
@@ -66,7 +105,7 @@ fn decode(bytes: &[u8]) -> Result<Read> {
         .map(|payload| producer(payload, &mut tables))
         .transpose()
         .map_err(|error| at(error, "failed to parse producer section"))?;
-    tables.types = Types::new(sections[section::TYPE as usize], version, bytes.len())
+    tables.types = Types::new(sections[section::TYPE as usize], version, preview, bytes.len())
         .map_err(|error| at(error, "failed to parse type section"))?;
     if let Some(payload) = sections[section::CONSTANT as usize] {
         tables.constants = Constants::new(payload).map_err(|error| at(error, "failed to parse constant section"))?;
@@ -78,9 +117,9 @@ fn decode(bytes: &[u8]) -> Result<Read> {
     let Some(payload) = sections[section::FUNCTION as usize] else {
         return Err(cursor.error("function section is mandatory"));
     };
-    let functions = tables.function_table(payload).map_err(|error| at(error, "failed to parse function section"))?;
+    let records = tables.function_table(payload).map_err(|error| at(error, "failed to parse function section"))?;
     if let Some(payload) = sections[section::DEBUG as usize] {
-        tables.debug = Debug::new(payload).map_err(|error| at(error, "failed to parse debug section"))?;
+        tables.debug = Debug::new(payload, version).map_err(|error| at(error, "failed to parse debug section"))?;
     }
 
     let globals = globals
@@ -88,28 +127,50 @@ fn decode(bytes: &[u8]) -> Result<Read> {
         .map(|record| tables.global(record, &cursor))
         .collect::<Result<Vec<_>>>()
         .map_err(|error| at(error, "failed to create global from bytecode"))?;
-    let functions = functions
-        .into_iter()
-        .map(|record: FunctionRecord<'_>| tables.function(record, &cursor))
-        .collect::<Result<Vec<_>>>()
+    let functions = records
+        .iter()
+        .map(|record| tables.function(record, &cursor))
+        .collect::<Result<Vec<Decoded>>>()
         .map_err(|error| at(error, "failed to create function from bytecode"))?;
+    let (functions, externs) = separate(functions, features)?;
     if let Some(index) = tables.strings.not_utf8 {
         return Err(ReadError::plain(format!("string {index} is not UTF-8 text")));
     }
     let module = Module {
         version,
-        version_tag,
+        preview,
         producer,
         strings: tables.strings.arena,
         types: tables.types.arena,
         constants: tables.constants.arena,
         globals,
         functions,
+        externs,
     };
     Ok(Read { module, debug: tables.debug.info })
 }
 
-fn header(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(Version, u16)> {
+/// Entries, and functions without a body, which only a preview feature has. Others have no place in a file.
+fn separate(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
+    let (mut functions, mut externs) = (Vec::new(), Vec::new());
+    let mut device = false;
+    for decoded in all {
+        match decoded {
+            Decoded::Entry(function) => functions.push(function),
+            Decoded::Extern(function) => externs.push(Extern { after: functions.len() as u32, ..function }),
+            Decoded::Device => device = true,
+        }
+    }
+    let lines = match (device || !externs.is_empty(), features.simt) {
+        (true, false) => vec!["uses preview feature 'simt', which is not enabled", VERIFICATION],
+        (true, true) if device => vec!["'cuda_tile.preview$func' op must be extern when serialized to bytecode", INEXPRESSIBLE],
+        _ => return Ok((functions, externs)),
+    };
+    Err(ReadError { lines: lines.into_iter().map(str::to_string).collect(), ..ReadError::silent() })
+}
+
+/// The version, and whether preview content is announced.
+fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(Version, bool)> {
     if !bytes.starts_with(&MAGIC) {
         return Err(not_bytecode(bytes));
     }
@@ -120,9 +181,30 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(Version, u16)> {
     let Some(version) = Version::new(major, minor) else {
         return Err(ReadError::alone(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
     };
-    let version_tag = cursor.little_endian().says(cursor, "failed to parse bytecode header")?;
-    Ok((version, u16::from_le_bytes(version_tag)))
+    let tag = cursor.little_endian().says(cursor, "failed to parse bytecode header")?;
+    let (tag, others) = (u16::from_le_bytes(tag), u16::from_le_bytes(tag) & !PREVIEW);
+    if others != 0 {
+        return Err(cursor.error(format!("header has unrecognized version tag bits (0x{others:X});")))
+            .says(cursor, "failed to parse bytecode header");
+    }
+    if tag == 0 {
+        return Ok((version, false));
+    }
+    if !version.has(Feature::HeaderPreview) {
+        return Err(cursor.error(format!(
+            "public-preview bytecode at version {version}.{tag} is not readable; preview content is only valid at the current \
+             version {}",
+            Version::LATEST
+        )));
+    }
+    if features == Features::default() {
+        return Err(cursor.error("public-preview bytecode requires at least one enabled preview feature"));
+    }
+    Ok((version, true))
 }
+
+/// The bit of the word after the version that announces preview content; it has no other.
+const PREVIEW: u16 = 1;
 
 /// What the file looks like instead. The reference knows only ordinary MLIR bytecode.
 fn not_bytecode(bytes: &[u8]) -> ReadError {
@@ -218,7 +300,7 @@ fn globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
     let mut cursor = Cursor::new(payload);
     let c = &mut cursor;
     let count = c.varint().says(c, "failed to read number of global.")?;
-    let extended = version >= Version::V13_3;
+    let extended = version.has(Feature::GlobalFlags);
     check_fits(c, count, if extended { 6 } else { 4 }, "globals")?;
     let mut records = Vec::new();
     for _ in 0..count {
@@ -245,7 +327,7 @@ impl Tables<'_> {
         if self.strings.text(name).is_empty() {
             return Err(file.error(format!("global symbol name at index {index} is empty")));
         }
-        let ty = self.types.get(record.ty).map_err(|error| match error.lines.is_empty() {
+        let ty = self.types.get(record.ty, &mut self.strings).map_err(|error| match error.lines.is_empty() {
             true => ReadError::at(0, "provided type is null"),
             false => error.then(0, "provided type is null"),
         })?;

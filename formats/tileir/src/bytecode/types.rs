@@ -2,54 +2,26 @@
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
-use super::tables::{Offsets, offset_table};
+use super::tables::{Offsets, Strings, offset_table};
 use super::{EXPANSION, MAX_RANK};
 use crate::check_type;
 use crate::enums::WireEnum;
-use crate::text::types::{TypeText, type_text};
+use crate::gates::{self, Feature, TYPES, TypeKind, TypeRow};
+use crate::preview::{Preview, PreviewType};
+use crate::text::types::{Tables, TypeText, type_text};
 use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
 use base::{Arena, entity::Entity};
-use numerics::Scalar::{self, *};
 use std::collections::HashMap;
 use vocabulary::memory::Padding;
-
-/// Tags of the scalar types, with their name in messages and the first version that has them.
-pub(super) const SCALARS: [(u8, Scalar, &str, Version); 16] = [
-    (0, I1, "Int1", Version::V13_1),
-    (1, I8, "Int8", Version::V13_1),
-    (2, I16, "Int16", Version::V13_1),
-    (3, I32, "Int32", Version::V13_1),
-    (4, I64, "Int64", Version::V13_1),
-    (5, F16, "Float16", Version::V13_1),
-    (6, BF16, "BFloat16", Version::V13_1),
-    (7, F32, "Float32", Version::V13_1),
-    (8, TF32, "TFloat32", Version::V13_1),
-    (9, F64, "Float64", Version::V13_1),
-    (10, F8E4M3FN, "Float8E4M3FN", Version::V13_1),
-    (11, F8E5M2, "Float8E5M2", Version::V13_1),
-    (18, F8E8M0FNU, "Float8E8M0FNU", Version::V13_2),
-    (19, F4E2M1FN, "Float4E2M1FN", Version::V13_3),
-    (22, I4, "Int4", Version::V13_3),
-    (130, F8E5M3FNU, "Float8E5M3FNU", Version::V13_4),
-];
-
-pub(super) mod tag {
-    pub(crate) const POINTER: u8 = 12;
-    pub(crate) const TILE: u8 = 13;
-    pub(crate) const TENSOR_VIEW: u8 = 14;
-    pub(crate) const PARTITION_VIEW: u8 = 15;
-    pub(crate) const FUNCTION: u8 = 16;
-    pub(crate) const TOKEN: u8 = 17;
-    pub(crate) const GATHER_SCATTER_VIEW: u8 = 20;
-    pub(crate) const STRIDED_VIEW: u8 = 21;
-}
 
 /// A valid type nests at most function, view, tensor view, scalar; more is a mistake and found before it costs stack.
 const MAX_NESTING: usize = 16;
 
 pub(super) struct Types<'a> {
     version: Version,
+    /// Whether the header announces preview content.
+    preview: bool,
     offsets: Offsets<'a>,
     data: &'a [u8],
     ids: Vec<Option<TypeId>>,
@@ -61,10 +33,11 @@ pub(super) struct Types<'a> {
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn new(payload: Option<&'a [u8]>, version: Version, file_size: usize) -> Result<Self> {
+    pub(super) fn new(payload: Option<&'a [u8]>, version: Version, preview: bool, file_size: usize) -> Result<Self> {
         let (offsets, data) = payload.map(|payload| offset_table(payload, "types")).transpose()?.unwrap_or_default();
         Ok(Types {
             version,
+            preview,
             offsets,
             data,
             ids: vec![None; offsets.len()],
@@ -86,12 +59,13 @@ impl<'a> Types<'a> {
         self.by_type.insert(ty, id);
         id
     }
-    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<TypeId> {
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
         let index = cursor.varint()?;
-        self.get(index)
+        self.get(index, strings)
     }
 
-    pub(super) fn get(&mut self, index: u64) -> Result<TypeId> {
+    /// `strings` is what symbolic names in types refer to.
+    pub(super) fn get(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<TypeId> {
         let slot = usize::try_from(index).ok().filter(|slot| *slot < self.ids.len()).ok_or_else(ReadError::silent)?;
         if let Some(id) = self.ids[slot] {
             return Ok(id);
@@ -105,19 +79,19 @@ impl<'a> Types<'a> {
             return Err(ReadError::silent());
         }
         self.being_read.push(index);
-        let ty = self.decode(&self.data[start..end]);
+        let ty = self.decode(&self.data[start..end], strings);
         self.being_read.pop();
         let id = self.intern(ty?);
         self.ids[slot] = Some(id);
         Ok(id)
     }
 
-    fn decode(&mut self, record: &'a [u8]) -> Result<Type> {
+    fn decode(&mut self, record: &'a [u8], strings: &mut Strings<'_>) -> Result<Type> {
         let mut cursor = Cursor::new(record);
         let type_tag = cursor.varint()? as u8;
         // Offsets in messages count from after the tag.
         let mut cursor = Cursor::new(cursor.rest());
-        let ty = self.payload(type_tag, &mut cursor)?;
+        let ty = self.payload(type_tag, &mut cursor, strings)?;
         self.decoded += cursor.offset();
         if self.decoded > self.limit {
             return Err(ReadError::plain("type records overlap so much that together they are larger than the file"));
@@ -125,25 +99,31 @@ impl<'a> Types<'a> {
         Ok(ty)
     }
 
-    fn payload(&mut self, type_tag: u8, cursor: &mut Cursor<'_>) -> Result<Type> {
-        if let Some((_, scalar, name, since)) = SCALARS.iter().find(|(number, ..)| *number == type_tag) {
-            self.require(name, *since)?;
-            return Ok(Type::Scalar(*scalar));
-        }
-        match type_tag {
-            tag::POINTER => self.pointer(cursor),
-            tag::TILE => self.tile(cursor),
-            tag::TENSOR_VIEW => self.tensor_view(cursor),
-            tag::PARTITION_VIEW => self.partition_view(cursor),
-            tag::FUNCTION => self.function(cursor),
-            tag::TOKEN => Ok(Type::Token),
-            tag::GATHER_SCATTER_VIEW => self.gather_scatter_view(cursor),
-            tag::STRIDED_VIEW => self.strided_view(cursor),
-            _ => Err(ReadError::plain(format!("unknown type tag: {type_tag}"))),
+    fn payload(&mut self, type_tag: u8, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let Some(row) = TYPES.iter().find(|row| row.tag == type_tag) else {
+            return Err(ReadError::plain(format!("unknown type tag: {type_tag}")));
+        };
+        self.require(row)?;
+        match row.kind {
+            TypeKind::Scalar(scalar) => Ok(Type::Scalar(scalar)),
+            TypeKind::Pointer => self.pointer(cursor, strings),
+            TypeKind::Tile => self.tile(cursor, strings),
+            TypeKind::TensorView => self.tensor_view(cursor, strings),
+            TypeKind::PartitionView => self.partition_view(cursor, strings),
+            TypeKind::Function => self.function(cursor, strings),
+            TypeKind::Token => Ok(Type::Token),
+            TypeKind::GatherScatterView => self.gather_scatter_view(cursor, strings),
+            TypeKind::StridedView => self.strided_view(cursor, strings),
+            kind => self.preview_type(kind, cursor, strings).map(Type::Preview),
         }
     }
 
-    fn require(&self, name: &str, since: Version) -> Result<()> {
+    /// That the file may have a type of this kind.
+    fn require(&self, row: &TypeRow) -> Result<()> {
+        let (name, tag, since) = (row.name, row.tag, row.since);
+        if row.preview && !self.preview {
+            return Err(ReadError::plain(preview_unannounced(format_args!("type tag {tag}"))));
+        }
         if self.version < since {
             let message = format!("type '{name}' requires bytecode version {since}+, file version is {}", self.version);
             return Err(ReadError::plain(message));
@@ -151,47 +131,67 @@ impl<'a> Types<'a> {
         Ok(())
     }
 
-    /// The word that says which optional parameters follow; `first` is the first version that has it for the type.
-    fn flags(&self, cursor: &mut Cursor<'_>, first: Version) -> Result<u64> {
-        if self.version < first {
+    /// The word that says which optional parameters follow, of which a type has at most one.
+    fn flags(&self, cursor: &mut Cursor<'_>, feature: Feature) -> Result<u64> {
+        if !self.version.has(feature) {
             return Ok(0);
         }
-        cursor.varint().says(cursor, "failed to read optional parameter flags")
+        let flags = cursor.varint().says(cursor, "failed to read optional parameter flags")?;
+        if flags > 1 {
+            return Err(cursor.error("unused bits set in optional parameter flags"));
+        }
+        Ok(flags)
     }
 
     fn space(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSpace> {
         if flags & 1 == 0 {
             return Ok(PointerSpace::Absent);
         }
-        match enumeration(cursor)? {
-            0 => Ok(PointerSpace::None),
-            other => Err(cursor.error(format!("invalid integer value for enum type: {other}"))),
+        let number = enumeration(cursor)?;
+        let space = PointerSpace::from_number(number);
+        let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))?;
+        if self.version < gates::pointer_since(space) {
+            let message = format!("enum value {number} is not available in bytecode version {}", self.version);
+            return Err(cursor.error(message));
         }
+        Ok(space)
     }
 
-    fn part(&mut self, cursor: &mut Cursor<'_>, name: &str) -> Result<TypeId> {
-        self.read(cursor).context(cursor, || format!("failed to get {name} type"))
+    fn part(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
+        self.read(cursor, strings).context(cursor, || format!("failed to get {name} type"))
     }
 
-    fn pointer(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Version::V13_4)?;
-        let pointee = self.part(cursor, "pointeeType")?;
+    fn pointer(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.flags(cursor, Feature::PointerFlags)?;
+        let pointee = self.part(cursor, strings, "pointeeType")?;
         let space = self.space(cursor, flags)?;
         let pointee = check_type::number(&self.arena[pointee], "pointeeType").map_err(|message| cursor.error(message))?;
         Ok(Type::Ptr(Pointer { pointee, space }))
     }
 
-    fn tile(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        let element = self.part(cursor, "elementType")?;
-        let shape = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read shape")?, cursor)?;
+    fn tile(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let element = self.part(cursor, strings, "elementType")?;
+        let shape = cursor.array(i64::from_le_bytes).says(cursor, "failed to read concreteShapeCache")?;
+        let shape = rank_limited(shape, cursor)?;
+        if cursor.remaining() > 0 && self.preview {
+            return self.symbolic_tile(element, shape, cursor, strings).map(Type::Preview);
+        }
+        if cursor.remaining() > 0 {
+            let what = "preview type extension requires the header to advertise preview content";
+            return Err(cursor.error(format!("malformed bytecode: {what}")));
+        }
+        if matches!(self.arena[element], Type::Preview(PreviewType::Symbol(_))) {
+            let symbols = shape.iter().map(|dim| Preview::Int(*dim)).collect();
+            return Ok(Type::Preview(PreviewType::Tile { element, shape, symbols }));
+        }
         let element = check_type::tile_element(&self.arena[element]).map_err(|message| cursor.error(message))?;
         check_type::tile(element, &shape).map_err(|message| cursor.error(message))?;
         Ok(Type::Tile { element, shape })
     }
 
-    fn tensor_view(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Version::V13_4)?;
-        let element = self.part(cursor, "elementType")?;
+    fn tensor_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.flags(cursor, Feature::PointerFlags)?;
+        let element = self.part(cursor, strings, "elementType")?;
         let shape = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read shape")?, cursor)?;
         let strides = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read strides")?, cursor)?;
         let space = self.space(cursor, flags)?;
@@ -200,10 +200,10 @@ impl<'a> Types<'a> {
         Ok(Type::TensorView { element, shape, strides, space })
     }
 
-    fn tensor(&mut self, cursor: &mut Cursor<'_>) -> Result<TypeId> {
-        let tensor = self.part(cursor, "tensor_view")?;
+    fn tensor(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
+        let tensor = self.part(cursor, strings, "tensor_view")?;
         if !matches!(self.arena[tensor], Type::TensorView { .. }) {
-            let got = type_text(&self.arena, tensor, TypeText::Full);
+            let got = type_text(Tables { strings: &strings.arena, types: &self.arena }, tensor, TypeText::Full);
             return Err(cursor.error(format!("expected ::mlir::cuda_tile::TensorViewType but got {got}")));
         }
         Ok(tensor)
@@ -214,12 +214,12 @@ impl<'a> Types<'a> {
         Ok(ty)
     }
 
-    fn partition_view(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Version::V13_3)?;
+    fn partition_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.flags(cursor, Feature::ViewFlags)?;
         let tile = int_array(cursor, "tile_shape data")?;
-        let tensor = self.tensor(cursor)?;
+        let tensor = self.tensor(cursor, strings)?;
         let dim_map = int_array(cursor, "dim_map")?;
-        let padding = if self.version >= Version::V13_3 {
+        let padding = if self.version.has(Feature::ViewFlags) {
             padding(cursor, flags)?
         } else if cursor.byte().unwrap_or(0) != 0 {
             padding(cursor, 1)?
@@ -229,22 +229,20 @@ impl<'a> Types<'a> {
         self.checked(Type::PartitionView { tile, tensor, dim_map, padding }, cursor)
     }
 
-    fn strided_view(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        self.require("StridedViewType", Version::V13_3)?;
-        let flags = self.flags(cursor, Version::V13_3)?;
+    fn strided_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.flags(cursor, Feature::ViewFlags)?;
         let tile = int_array(cursor, "tile_shape data")?;
         let traversal = int_array(cursor, "traversal_strides data")?;
-        let tensor = self.tensor(cursor)?;
+        let tensor = self.tensor(cursor, strings)?;
         let dim_map = int_array(cursor, "dim_map")?;
         let padding = padding(cursor, flags)?;
         self.checked(Type::StridedView { tile, traversal, tensor, dim_map, padding }, cursor)
     }
 
-    fn gather_scatter_view(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        self.require("GatherScatterViewType", Version::V13_3)?;
-        let flags = self.flags(cursor, Version::V13_3)?;
+    fn gather_scatter_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.flags(cursor, Feature::ViewFlags)?;
         let tile = int_array(cursor, "tile_shape data")?;
-        let tensor = self.tensor(cursor)?;
+        let tensor = self.tensor(cursor, strings)?;
         let sparse_dim = cursor.varint().says(cursor, "failed to read sparse_dim")?;
         let sparse_dim =
             u32::try_from(sparse_dim).map_err(|_| cursor.error(format!("sparse_dim value {sparse_dim} exceeds uint32_t range")))?;
@@ -252,17 +250,17 @@ impl<'a> Types<'a> {
         self.checked(Type::GatherScatterView { tile, tensor, sparse_dim, padding }, cursor)
     }
 
-    fn function(&mut self, cursor: &mut Cursor<'_>) -> Result<Type> {
-        let inputs = self.list(cursor, "parameters", "parameter")?;
-        let results = self.list(cursor, "results", "result")?;
+    fn function(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let inputs = self.list(cursor, strings, "parameters", "parameter")?;
+        let results = self.list(cursor, strings, "results", "result")?;
         Ok(Type::Function { inputs, results })
     }
 
-    fn list(&mut self, cursor: &mut Cursor<'_>, many: &str, one: &str) -> Result<Box<[TypeId]>> {
+    fn list(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, many: &str, one: &str) -> Result<Box<[TypeId]>> {
         let count = cursor.count().context(cursor, || format!("failed to read number of {many}"))?;
         let mut types = Vec::new();
         for _ in 0..count {
-            types.push(self.read(cursor).context(cursor, || format!("failed to get {one} type"))?);
+            types.push(self.read(cursor, strings).context(cursor, || format!("failed to get {one} type"))?);
         }
         Ok(types.into())
     }
@@ -270,9 +268,9 @@ impl<'a> Types<'a> {
     pub(super) fn element(&self, id: TypeId) -> Option<(Element, &[i64])> {
         self.arena.get(id).and_then(Type::tile)
     }
-    pub(super) fn text(&self, id: TypeId) -> String {
+    pub(super) fn text(&self, id: TypeId, strings: &Strings<'_>) -> String {
         debug_assert!(id.index() < self.arena.len());
-        type_text(&self.arena, id, TypeText::Full)
+        type_text(Tables { strings: &strings.arena, types: &self.arena }, id, TypeText::Full)
     }
 }
 
@@ -288,7 +286,12 @@ fn rank_limited<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
     Ok(values)
 }
 
-fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
+/// What is said of preview content in a file whose header does not announce any.
+pub(super) fn preview_unannounced(what: std::fmt::Arguments<'_>) -> String {
+    format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
+}
+
+pub(super) fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
     Ok(cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32)
 }
 

@@ -1,10 +1,11 @@
 //! The type section.
 
-use super::types::{SCALARS, tag};
+use super::preview_out::write_preview;
 use super::writer::{lacks, table, varint};
 use crate::enums::WireEnum;
+use crate::gates::{self, Feature, TypeKind};
 use crate::module::Module;
-use crate::text::types::{TypeText, type_text};
+use crate::preview::{Preview, PreviewType};
 use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
@@ -27,7 +28,7 @@ pub(super) fn section(module: &Module, version: Version) -> Result<Vec<u8>> {
         let ty = writer.extra[next].clone();
         let mut record = Vec::new();
         match ty {
-            Type::Scalar(scalar) => writer.scalar(&mut record, scalar)?,
+            Type::Scalar(scalar) => writer.tag(&mut record, TypeKind::Scalar(scalar))?,
             Type::Ptr(pointer) => writer.pointer(&mut record, pointer)?,
             _ => unreachable!("only element types are added"),
         }
@@ -49,10 +50,10 @@ impl TypeWriter<'_> {
         let mut out = Vec::new();
         let module = self.module;
         match module.ty(id) {
-            Type::Scalar(scalar) => self.scalar(&mut out, *scalar)?,
+            Type::Scalar(scalar) => self.tag(&mut out, TypeKind::Scalar(*scalar))?,
             Type::Ptr(pointer) => self.pointer(&mut out, *pointer)?,
             Type::Tile { element, shape } => {
-                varint(&mut out, tag::TILE.into());
+                self.tag(&mut out, TypeKind::Tile)?;
                 let element = match element {
                     Element::Scalar(scalar) => self.index(Type::Scalar(*scalar)),
                     Element::Ptr(pointer) => self.index(Type::Ptr(*pointer)),
@@ -61,7 +62,7 @@ impl TypeWriter<'_> {
                 longs(&mut out, shape);
             }
             Type::TensorView { element, shape, strides, space } => {
-                varint(&mut out, tag::TENSOR_VIEW.into());
+                self.tag(&mut out, TypeKind::TensorView)?;
                 self.space_flag(&mut out, *space)?;
                 let element = self.index(Type::Scalar(*element));
                 varint(&mut out, element);
@@ -70,19 +71,18 @@ impl TypeWriter<'_> {
                 space_value(&mut out, *space);
             }
             Type::PartitionView { tile, tensor, dim_map, padding } => {
-                varint(&mut out, tag::PARTITION_VIEW.into());
+                self.tag(&mut out, TypeKind::PartitionView)?;
                 self.padding_flag(&mut out, *padding);
                 ints(&mut out, tile);
                 varint(&mut out, tensor.index() as u64);
                 ints(&mut out, dim_map);
-                if self.version < Version::V13_3 {
+                if !self.version.has(Feature::ViewFlags) {
                     out.push(u8::from(padding.is_some()));
                 }
                 padding_value(&mut out, *padding);
             }
             Type::StridedView { tile, traversal, tensor, dim_map, padding } => {
-                self.require(Version::V13_3, id)?;
-                varint(&mut out, tag::STRIDED_VIEW.into());
+                self.tag(&mut out, TypeKind::StridedView)?;
                 self.padding_flag(&mut out, *padding);
                 ints(&mut out, tile);
                 ints(&mut out, traversal);
@@ -91,8 +91,7 @@ impl TypeWriter<'_> {
                 padding_value(&mut out, *padding);
             }
             Type::GatherScatterView { tile, tensor, sparse_dim, padding } => {
-                self.require(Version::V13_3, id)?;
-                varint(&mut out, tag::GATHER_SCATTER_VIEW.into());
+                self.tag(&mut out, TypeKind::GatherScatterView)?;
                 self.padding_flag(&mut out, *padding);
                 ints(&mut out, tile);
                 varint(&mut out, tensor.index() as u64);
@@ -100,36 +99,60 @@ impl TypeWriter<'_> {
                 padding_value(&mut out, *padding);
             }
             Type::Function { inputs, results } => {
-                varint(&mut out, tag::FUNCTION.into());
+                self.tag(&mut out, TypeKind::Function)?;
                 for list in [inputs, results] {
                     varint(&mut out, list.len() as u64);
                     list.iter().for_each(|ty| varint(&mut out, ty.index() as u64));
                 }
             }
-            Type::Token => varint(&mut out, tag::TOKEN.into()),
+            Type::Token => self.tag(&mut out, TypeKind::Token)?,
+            Type::Preview(preview) => self.preview(&mut out, preview)?,
         }
         Ok(out)
     }
 
-    fn require(&self, since: Version, id: TypeId) -> Result<()> {
-        if self.version < since {
-            let name = type_text(&self.module.types, id, TypeText::Short);
-            return Err(lacks(format!("type {name}"), since, self.version));
+    fn preview(&self, out: &mut Vec<u8>, ty: &PreviewType) -> Result<()> {
+        match ty {
+            PreviewType::Symbol(name) => {
+                self.tag(out, TypeKind::Symbol)?;
+                write_preview(out, name);
+            }
+            PreviewType::Tile { element, shape, symbols } => {
+                self.tag(out, TypeKind::Tile)?;
+                varint(out, element.index() as u64);
+                longs(out, shape);
+                write_preview(out, &Preview::Tuple(symbols.clone()));
+            }
+            PreviewType::Fragment(fragment) => {
+                self.tag(out, TypeKind::Fragment)?;
+                write_preview(out, &Preview::Tuple(fragment.symbols.clone()));
+                longs(out, &fragment.shape);
+                varint(out, fragment.element.index() as u64);
+                varint(out, fragment.space.number().into());
+                [&fragment.layout, &fragment.map, &fragment.alignment].into_iter().for_each(|part| write_preview(out, part));
+            }
+            PreviewType::Datatype => self.tag(out, TypeKind::Datatype)?,
+            PreviewType::Shape => self.tag(out, TypeKind::Shape)?,
+            PreviewType::String => self.tag(out, TypeKind::String)?,
+            PreviewType::Index => self.tag(out, TypeKind::Index)?,
+            PreviewType::None => self.tag(out, TypeKind::None)?,
         }
         Ok(())
     }
 
-    fn scalar(&self, out: &mut Vec<u8>, scalar: numerics::Scalar) -> Result<()> {
-        let (number, _, _, since) = SCALARS.iter().find(|row| row.1 == scalar).expect("every scalar has a tag");
-        if self.version < *since {
-            return Err(lacks(format!("type {scalar}"), *since, self.version));
+    /// The tag of a kind of type, when the version has it.
+    fn tag(&self, out: &mut Vec<u8>, kind: TypeKind) -> Result<()> {
+        let row = kind.row();
+        if self.version < row.since {
+            let name = if let TypeKind::Scalar(scalar) = kind { scalar.name() } else { row.name };
+            return Err(lacks(format!("type {name}"), row.since, self.version));
         }
-        varint(out, u64::from(*number));
+        varint(out, row.tag.into());
         Ok(())
     }
 
     fn pointer(&mut self, out: &mut Vec<u8>, pointer: Pointer) -> Result<()> {
-        varint(out, tag::POINTER.into());
+        self.tag(out, TypeKind::Pointer)?;
         self.space_flag(out, pointer.space)?;
         let pointee = self.index(Type::Scalar(pointer.pointee));
         varint(out, pointee);
@@ -147,25 +170,26 @@ impl TypeWriter<'_> {
     }
 
     fn space_flag(&self, out: &mut Vec<u8>, space: PointerSpace) -> Result<()> {
-        let flag = u64::from(space == PointerSpace::None);
-        if self.version >= Version::V13_4 {
-            varint(out, flag);
-        } else if flag != 0 {
-            return Err(lacks("a pointer attribute", Version::V13_4, self.version));
+        let since = gates::pointer_since(space);
+        if self.version < since {
+            return Err(lacks(format!("pointer attribute {}", space.spelling()), since, self.version));
+        }
+        if self.version.has(Feature::PointerFlags) {
+            varint(out, u64::from(space != PointerSpace::Absent));
         }
         Ok(())
     }
 
     fn padding_flag(&self, out: &mut Vec<u8>, padding: Option<Padding>) {
-        if self.version >= Version::V13_3 {
+        if self.version.has(Feature::ViewFlags) {
             varint(out, u64::from(padding.is_some()));
         }
     }
 }
 
 fn space_value(out: &mut Vec<u8>, space: PointerSpace) {
-    if space == PointerSpace::None {
-        varint(out, 0);
+    if let Some(number) = space.number() {
+        varint(out, number.into());
     }
 }
 

@@ -6,11 +6,13 @@
 use super::attributes_out::write_attribute;
 use super::body_out::write_body;
 use super::debug_out::DebugWriter;
+use super::preview_out::write_extern;
 use super::types_out;
-use super::{MAGIC, PADDING, section};
+use super::{MAGIC, PADDING, flag, section};
 use crate::enums::{Visibility, WireEnum};
+use crate::gates::Feature;
 use crate::module::{Function, Module};
-use crate::types::{Attribute, StringId};
+use crate::types::{Attribute, Dictionary, StringId};
 use crate::version::Version;
 use base::DebugInfo;
 use base::diag::{Diagnostic, Result};
@@ -20,14 +22,17 @@ use std::collections::HashMap;
 /// The bytes of a program that has been verified.
 pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec<u8>> {
     let mut strings = StringTable::new(module);
-    let mut locations = DebugWriter::new(debug);
+    let mut locations = DebugWriter::new(debug, version);
     let functions = function_section(module, version, &mut locations)?;
     let types = types_out::section(module, version)?;
     let globals = global_section(module, version)?;
 
     let mut out = MAGIC.to_vec();
     out.extend([version.major(), version.minor()]);
-    out.extend(module.version_tag.to_le_bytes());
+    if module.preview && !version.has(Feature::HeaderPreview) {
+        return Err(lacks("preview content", Feature::HeaderPreview.since(), version));
+    }
+    out.extend(u16::from(module.preview).to_le_bytes());
     section_out(&mut out, section::FUNCTION, 8, &functions);
     if !module.globals.is_empty() {
         section_out(&mut out, section::GLOBAL, 1, &globals);
@@ -134,12 +139,12 @@ fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
         varint(&mut out, global.ty.index() as u64);
         varint(&mut out, global.value.index() as u64);
         varint(&mut out, global.alignment);
-        if version >= Version::V13_3 {
+        if version.has(Feature::GlobalFlags) {
             varint(&mut out, global.visibility.number().into());
             varint(&mut out, global.constant.into());
         } else if global.constant || global.visibility == Visibility::Private {
             let what = format!("global @{} with visibility or constness", module.string(global.name));
-            return Err(lacks(what, Version::V13_3, version));
+            return Err(lacks(what, Feature::GlobalFlags.since(), version));
         }
     }
     Ok(out)
@@ -147,9 +152,15 @@ fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
 
 fn function_section(module: &Module, version: Version, locations: &mut DebugWriter<'_>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    varint(&mut out, module.functions.len() as u64);
-    for function in &module.functions {
-        function_record(&mut out, module, function, version, locations)?;
+    varint(&mut out, (module.functions.len() + module.externs.len()) as u64);
+    for at in 0..=module.functions.len() {
+        for external in module.externs.iter().filter(|external| external.after as usize == at) {
+            let loc = locations.function(&[external.loc]);
+            write_extern(&mut out, module, external, loc);
+        }
+        if let Some(function) = module.functions.get(at) {
+            function_record(&mut out, module, function, version, locations)?;
+        }
     }
     Ok(out)
 }
@@ -164,11 +175,22 @@ fn function_record(
     let (body, locs) = write_body(module, function, version)?;
     string(out, function.name);
     varint(out, function.ty.index() as u64);
-    let private = u8::from(function.visibility == Visibility::Private);
-    out.push(private | 2 | if function.hints.is_some() { 4 } else { 0 });
+    let hints = match &function.hints {
+        None if version.has(Feature::EntryHints) => Some(Dictionary::default()),
+        hints => hints.clone(),
+    };
+    let has_hints = if hints.is_some() && !version.has(Feature::FunctionForm) { flag::HINTS } else { 0 };
+    out.push(flag::KERNEL | has_hints);
     varint(out, locations.function(&locs));
-    if let Some(hints) = &function.hints {
-        write_attribute(out, module, &Attribute::OptimizationHints(hints.clone()));
+    if let Some(hints) = hints {
+        write_attribute(out, module, &Attribute::OptimizationHints(hints));
+    }
+    if version.has(Feature::ArgumentAttributes) {
+        let attributes = function.arg_attrs.iter().cloned().map(Attribute::Dictionary);
+        write_attribute(out, module, &Attribute::Array(attributes.collect()));
+    } else if !function.arg_attrs.is_empty() {
+        let what = format!("attributes of parameters of @{}", module.string(function.name));
+        return Err(lacks(what, Feature::ArgumentAttributes.since(), version));
     }
     varint(out, body.len() as u64);
     out.extend(body);

@@ -51,14 +51,15 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
     let globals = reader.globals(payload(section::GLOBAL), strings.len(), constants.len())?;
     let functions = reader.functions(payload(section::FUNCTION), strings.len(), constants.len())?;
     let module = Module {
-        version: Version::V13_1,
-        version_tag: 0,
+        version: Version::FIRST,
+        preview: false,
         producer: None,
         strings,
         types: reader.arena,
         constants,
         globals,
         functions,
+        externs: Vec::new(),
     };
     let read = Read { module, debug: reader.debug };
     crate::verify::references(&read.module, &read.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
@@ -315,6 +316,7 @@ impl Reader {
                 linkage_name: name(c)?,
                 compile_unit: scope(c)?,
                 scope_line: c.number()?,
+                declaration: false,
             },
             6 => {
                 let (callee, caller) = (self.loc_plus_one(c)?, self.loc_plus_one(c)?);
@@ -388,7 +390,7 @@ impl Reader {
         let mut reader = BodyReader { reader: self, limits, body, values };
         reader.run(&mut inner, block)?;
         let visibility = if flags & 1 != 0 { Visibility::Private } else { Visibility::Public };
-        Ok(Function { name, ty, visibility, hints, body: reader.body, region, loc })
+        Ok(Function { name, ty, visibility, hints, arg_attrs: Box::default(), body: reader.body, region, loc })
     }
 
     fn dictionary(&self, c: &mut Cursor<'_>, limits: Limits, depth: usize) -> Result<Dictionary> {
@@ -510,7 +512,7 @@ impl BodyReader<'_> {
     /// Reads an op; its regions are given last first.
     fn op(&mut self, c: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
         let number = c.varint()?;
-        let opcode = Opcode::from_number(number).filter(|opcode| opcode.info().since == Version::V13_1);
+        let opcode = Opcode::from_number(number).filter(|opcode| opcode.info().since == Version::FIRST);
         let opcode = opcode.ok_or_else(|| c.error(format!("unknown or unimplemented opcode: {number}")))?;
         let info = opcode.info();
         let loc = self.reader.loc(c)?;
@@ -546,7 +548,7 @@ impl BodyReader<'_> {
                     FieldValue::Operands(list)
                 }
                 Shape::Region => FieldValue::Region(*unread.next().ok_or_else(few)?),
-                _ if field.since > Version::V13_1 => {
+                _ if field.since > Version::FIRST => {
                     Op::field_default(opcode, field.name).ok_or_else(|| c.error("a field has no default"))?
                 }
                 shape => self.attribute_field(c, shape)?,
@@ -589,7 +591,7 @@ impl BodyReader<'_> {
             },
             Shape::Bools => FieldValue::Bools(Box::default()),
             Shape::Ints => FieldValue::Ints(dims(c)?.into_iter().map(|value| value as i32).collect()),
-            Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::Region => {
+            Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::OptionalAttributes | Shape::Region => {
                 return Err(c.error("a field has no payload of its own"));
             }
         })

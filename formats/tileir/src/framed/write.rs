@@ -202,6 +202,9 @@ impl<'a> Writer<'a> {
                 u8::from(function.visibility == crate::enums::Visibility::Private) | 2 | u8::from(function.hints.is_some()) << 2,
             );
             zigzag(&mut out, self.loc(function.loc));
+            if !function.arg_attrs.is_empty() {
+                return Err(refused("attributes of parameters"));
+            }
             if let Some(hints) = &function.hints {
                 self.dictionary(&mut out, hints)?;
             }
@@ -259,7 +262,7 @@ impl<'a> Writer<'a> {
 
     fn op(&self, out: &mut Vec<u8>, op: &Op, results: &[u64], loc: Loc, numbers: &[u64]) -> Result<()> {
         let info = op.opcode().info();
-        if info.since > Version::V13_1 {
+        if info.since > Version::FIRST {
             return Err(refused(format!("op {}", info.mnemonic)));
         }
         varint(out, info.opcode.into());
@@ -281,7 +284,7 @@ impl<'a> Writer<'a> {
         }
         operands.iter().for_each(|value| varint(out, numbers[value.index()]));
         for (field, field_info) in fields.iter().zip(info.fields) {
-            if field_info.since > Version::V13_1 {
+            if field_info.since > Version::FIRST {
                 let default = Op::field_default(op.opcode(), field_info.name);
                 let same = match (field, default) {
                     (FieldRef::Flag(flag), Some(FieldValue::Flag(default))) => *flag == default,
@@ -328,6 +331,7 @@ impl<'a> Writer<'a> {
                 varint(out, values.len() as u64);
                 out.extend(values.iter().map(|value| u8::from(*value)));
             }
+            FieldRef::OptionalAttributes(_) => return Err(refused("attributes of a call")),
             FieldRef::Operand(_) | FieldRef::OptionalOperand(_) | FieldRef::Operands(_) | FieldRef::Region(_) => {}
         }
         Ok(())
@@ -386,6 +390,7 @@ impl<'a> Writer<'a> {
                 out.push(tag::DICTIONARY);
                 self.dictionary(out, entries)?;
             }
+            Attribute::Preview(_) | Attribute::MulticastReduction(_) => return Err(refused("a kind of reduction")),
             Attribute::Array(_) | Attribute::OptimizationHints(_) => return Err(refused("an array among the attributes")),
         }
         Ok(())
@@ -400,7 +405,7 @@ impl<'a> Writer<'a> {
             ScopeData::LexicalBlock { scope, file, line, column } => {
                 vec![3, scope.index() as u64, file.index() as u64, (*line).into(), (*column).into()]
             }
-            ScopeData::Subprogram { file, line, name: short, linkage_name, compile_unit, scope_line } => {
+            ScopeData::Subprogram { file, line, name: short, linkage_name, compile_unit, scope_line, .. } => {
                 let (file, unit) = (file.index() as u64, compile_unit.index() as u64);
                 vec![5, file, (*line).into(), name(short), name(linkage_name), unit, (*scope_line).into()]
             }

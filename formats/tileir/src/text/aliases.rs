@@ -152,13 +152,14 @@ impl<'a> Aliases<'a> {
                 write_unless_zero(out, "column", *column);
                 out.push('>');
             }
-            ScopeData::Subprogram { file, line, name: short, linkage_name, compile_unit, scope_line } => {
+            ScopeData::Subprogram { file, line, name: short, linkage_name, compile_unit, scope_line, declaration } => {
                 let _ = write!(out, "#cuda_tile.di_subprogram<file = {}, line = {line}, name = ", name(file));
                 self.write_name(out, *short);
                 out.push_str(", linkageName = ");
                 self.write_name(out, *linkage_name);
                 let _ = write!(out, ", compileUnit = {}", name(compile_unit));
                 write_unless_zero(out, "scopeLine", *scope_line);
+                out.push_str(if *declaration { ", flags = declaration" } else { "" });
                 out.push('>');
             }
         }

@@ -1,7 +1,9 @@
 //! Attributes, strings and constant data as text.
 
 use super::numbers::float_text;
-use super::types::{TypeText, separated, write_type};
+use super::preview::write_full;
+use super::types::{Tables, TypeText, separated, write_type};
+use crate::enums::WireEnum;
 use crate::module::Module;
 use crate::types::{Attribute, ConstantId, Dictionary, Type, TypeId};
 use numerics::Scalar;
@@ -108,7 +110,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
             write_scalar_type(out, scalar(ty), Scalar::F64, typed);
         }
         Attribute::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Attribute::Type(ty) => write_type(out, &module.types, *ty, TypeText::Full),
+        Attribute::Type(ty) => write_type(out, Tables::of(module), *ty, TypeText::Full),
         Attribute::String(text) => write_string(out, module.string(*text)),
         Attribute::Array(elements) => write_array(out, module, elements),
         Attribute::Dense { ty, data } => {
@@ -117,7 +119,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
             out.push('>');
             if typed != Typed::Never {
                 out.push_str(" : ");
-                write_type(out, &module.types, *ty, TypeText::Full);
+                write_type(out, Tables::of(module), *ty, TypeText::Full);
             }
         }
         Attribute::Dictionary(entries) => {
@@ -132,6 +134,10 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
         Attribute::OptimizationHints(entries) => {
             out.push_str("#cuda_tile.optimization_hints");
             write_hints(out, module, entries);
+        }
+        Attribute::Preview(preview) => write_full(out, Tables::of(module), preview),
+        Attribute::MulticastReduction(kind) => {
+            let _ = write!(out, "#cuda_tile.multimem_reduction_kind<{}>", kind.spelling());
         }
         Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. } => {
             out.push_str("#cuda_tile.");

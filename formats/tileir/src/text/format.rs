@@ -1,8 +1,9 @@
 //! The text form of an op as the op table gives it, taken apart once.
 //!
 //! `{name}` is a field, `{name:type}` the type of an operand or result (`:one` the first of several, `:splat` the common type of
-//! all or else each). `(name?…)` is there when the field is, `(name!value?…)` when the enumeration is not `value`. `{loop}` and
-//! `{window}` are the parts of loops and tensor views that follow no pattern. All else is literal; a parser skips its spaces.
+//! all or else each). `(name?…)` is there when the field is, `(!name?…)` when it is not, `(name!value?…)` when the enumeration is
+//! not `value`. `{name:attributes}` is a dictionary with an enumeration that is not its first value. `{loop}`, `{window}` and
+//! `{call}` are the parts of loops, tensor views and calls that follow no pattern. All else is literal; a parser skips its spaces.
 
 use crate::fields::Shape;
 use crate::ops::{OpInfo, Opcode};
@@ -28,9 +29,21 @@ pub enum Piece {
     Literal(&'static str),
     Field(usize),
     Types(Slot, Types),
-    Group { slot: Slot, unless: Option<u8>, pieces: Vec<Piece> },
+    Group {
+        slot: Slot,
+        unless: Option<u8>,
+        pieces: Vec<Piece>,
+    },
+    /// Spaces that stand where a field does not.
+    Absent {
+        slot: Slot,
+        spaces: &'static str,
+    },
+    /// ` attributes {field = …}`.
+    Attributes(usize),
     Loop,
     Window,
+    Call,
 }
 
 /// The pieces of an op's text form after its mnemonic.
@@ -50,6 +63,11 @@ fn split(info: &OpInfo, text: &'static str) -> Vec<Piece> {
             pieces.push(reference(info, name));
             rest = after;
         } else if let Some((head, body, after)) = group(rest) {
+            if let Some(name) = head.strip_prefix('!') {
+                pieces.push(Piece::Absent { slot: slot(info, name), spaces: body });
+                rest = after;
+                continue;
+            }
             let (name, unless) = head.split_once('!').map_or((head, None), |(name, value)| (name, Some(value)));
             let slot = slot(info, name);
             let unless = unless.map(|value| number_of(info, slot, value));
@@ -87,11 +105,16 @@ fn reference(info: &OpInfo, text: &str) -> Piece {
     match text.split_once(':') {
         None if text == "loop" => Piece::Loop,
         None if text == "window" => Piece::Window,
+        None if text == "call" => Piece::Call,
         None => match slot(info, text) {
             Slot::Field(field) => Piece::Field(field),
             Slot::Result(_) => panic!("{} prints no results after its name", info.mnemonic),
         },
         Some((name, "type")) => Piece::Types(slot(info, name), Types::Each),
+        Some((name, "attributes")) => match slot(info, name) {
+            Slot::Field(field) => Piece::Attributes(field),
+            Slot::Result(_) => panic!("{} has no attribute '{name}'", info.mnemonic),
+        },
         Some((name, "one")) => Piece::Types(slot(info, name), Types::One),
         Some((name, _)) => Piece::Types(slot(info, name), Types::Splat),
     }

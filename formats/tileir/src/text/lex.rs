@@ -98,6 +98,18 @@ impl<'a> Cursor<'a> {
         Ok(word)
     }
 
+    /// A name with a dialect before it, as in `cuda_tile.name`, or without.
+    pub(super) fn name(&mut self, what: &str) -> Result<&'a str> {
+        self.skip_space();
+        let rest = self.rest();
+        let length = rest.find(|c: char| !(is_word(c) || "$.".contains(c))).unwrap_or(rest.len());
+        if length == 0 {
+            return Err(self.error(format!("expected {what}")));
+        }
+        self.at += length;
+        Ok(&rest[..length])
+    }
+
     /// The name after a sigil: letters, digits and `_$.-`.
     pub(super) fn identifier(&mut self, sigil: char, what: &str) -> Result<&'a str> {
         self.skip_space();

@@ -8,7 +8,9 @@ mod names;
 pub mod numbers;
 mod parse;
 mod parse_debug;
+mod parse_preview;
 mod parse_types;
+pub(crate) mod preview;
 mod print;
 pub mod types;
 
@@ -20,7 +22,8 @@ use crate::module::Module;
 
 /// What the disassembly does not say about a program, as a comment before it.
 pub fn header(module: &Module) -> String {
-    let mut line = format!("//!tileir version {} tag {}", module.version, module.version_tag);
+    let mut line = format!("//!tileir version {}", module.version);
+    line.push_str(if module.preview { " preview" } else { "" });
     if let Some(producer) = module.producer {
         line.push_str(" producer ");
         attributes::write_string(&mut line, module.string(producer));

@@ -1,9 +1,8 @@
 //! Floats as text. What is printed reads back to the same bits: six digits if they are enough, else as many as the format can
 //! need, else the bits in hexadecimal.
 
-use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float;
+use numerics::{Scalar, float};
 
 /// A value as decimal digits, most significant first, times a power of ten.
 struct Decimal {

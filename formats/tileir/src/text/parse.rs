@@ -6,11 +6,12 @@
 use super::format::{Piece, Slot, Types, pieces};
 use super::lex::{Cursor, tokens};
 use super::parse_debug::Debug;
-use crate::enums::Visibility;
+use crate::enums::{Visibility, WireEnum};
 use crate::fields::{FieldValue, Shape};
 use crate::module::{Constant, Function, Global, Module};
 use crate::ops::{Op, Opcode, RuleKind};
-use crate::types::{ConstantId, DYNAMIC, StringId, Type, TypeId};
+use crate::preview::Extern;
+use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, PointerSpace, StringId, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
 use base::ir::{self, Block, Operation, Region, Value};
@@ -36,6 +37,10 @@ pub(super) struct Tables {
 }
 
 impl Tables {
+    /// What types are printed from.
+    fn texts(&self) -> super::types::Tables<'_> {
+        super::types::Tables { strings: &self.strings, types: &self.types }
+    }
     pub(super) fn string(&mut self, text: &str) -> StringId {
         if let Some(id) = self.by_string.get(text) {
             return *id;
@@ -62,16 +67,21 @@ struct ModuleReader<'a, 'd> {
 
 impl<'a> ModuleReader<'a, '_> {
     fn module(&mut self) -> Result<Module> {
-        let (version, version_tag, producer) = self.header()?;
+        let (version, preview, producer) = self.header()?;
         let wrapped = self.c.eat("cuda_tile.module") || self.c.eat("module");
         if wrapped {
             self.symbol()?;
             self.c.expect("{")?;
         }
-        let (mut globals, mut functions) = (Vec::new(), Vec::new());
+        let (mut globals, mut functions, mut externs) = (Vec::new(), Vec::new(), Vec::new());
         while !(self.c.is_end() || wrapped && self.c.sees("}")) {
             match self.c.peek() {
                 Some('#') => self.skip_definition(),
+                _ if self.c.eat("preview$func") => {
+                    self.c.expect("extern")?;
+                    externs.push(self.external(false, functions.len())?);
+                }
+                _ if self.c.eat("preview$extern_impl") => externs.push(self.external(true, functions.len())?),
                 _ => {
                     self.c.eat("cuda_tile.");
                     match self.c.peek_word() {
@@ -86,12 +96,15 @@ impl<'a> ModuleReader<'a, '_> {
             self.c.expect("}")?;
         }
         let Tables { strings, types, constants, .. } = std::mem::take(&mut self.tables);
-        Ok(Module { version, version_tag, producer, strings, types, constants, globals, functions })
+        // Text without the comment that says so shows it by what it has.
+        let calls = |function: &Function| function.body.ops.values().any(|op| matches!(op.kind, Op::PreviewCall { .. }));
+        let preview = preview || !externs.is_empty() || functions.iter().any(calls);
+        Ok(Module { version, preview, producer, strings, types, constants, globals, functions, externs })
     }
 
     /// The comment that says what the disassembly does not, see [`super::header`].
-    fn header(&mut self) -> Result<(Version, u16, Option<StringId>)> {
-        let Some(line) = self.c.rest().strip_prefix("//!tileir ") else { return Ok((Version::LATEST, 0, None)) };
+    fn header(&mut self) -> Result<(Version, bool, Option<StringId>)> {
+        let Some(line) = self.c.rest().strip_prefix("//!tileir ") else { return Ok((Version::LATEST, false, None)) };
         let start = self.c.rest().len() - line.len();
         self.c.goto(self.c.at() + start);
         self.c.expect("version")?;
@@ -99,14 +112,13 @@ impl<'a> ModuleReader<'a, '_> {
         let (major, minor) = (self.c.integer("a version")?, self.c.expect(".").and_then(|()| self.c.integer("a version"))?);
         let version = Version::new(major as u8, minor as u8);
         let version = version.ok_or_else(|| self.c.error_at(at, format!("there is no bytecode version {major}.{minor}")))?;
-        self.c.expect("tag")?;
-        let tag = self.c.integer("a number")? as u16;
+        let preview = self.c.eat("preview");
         let mut producer = None;
         if self.c.eat("producer") {
             let text = self.c.string()?;
             producer = Some(self.tables.string(&text));
         }
-        Ok((version, tag, producer))
+        Ok((version, preview, producer))
     }
 
     /// Definitions were found beforehand and are read when used.
@@ -116,20 +128,16 @@ impl<'a> ModuleReader<'a, '_> {
     }
 
     fn symbol(&mut self) -> Result<StringId> {
-        self.c.expect("@")?;
-        let name = match self.c.rest().starts_with('"') {
-            true => self.c.string()?,
-            false => {
-                let rest = self.c.rest();
-                let length = rest.find(|c: char| !(super::lex::is_word(c) || "$.-".contains(c))).unwrap_or(rest.len());
-                if length == 0 {
-                    return Err(self.c.error("expected a name after '@'"));
-                }
-                self.c.goto(self.c.at() + length);
-                rest[..length].to_string()
-            }
-        };
+        let name = symbol(&mut self.c)?;
         Ok(self.tables.string(&name))
+    }
+
+    /// A function without a body, `after` so many entries.
+    fn external(&mut self, implements: bool, after: usize) -> Result<Extern> {
+        let name = self.symbol()?;
+        let mut external = self.tables.external(&mut self.c, name, implements, after as u32)?;
+        external.loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
+        Ok(external)
     }
 
     fn global(&mut self) -> Result<Global> {
@@ -155,7 +163,7 @@ impl<'a> ModuleReader<'a, '_> {
         let region = body.new_region();
         let block = body.new_block(region);
         let mut reader = BodyReader { module: self, body, names: HashMap::new(), defined: Vec::new() };
-        reader.arguments(block)?;
+        let arg_attrs = reader.arguments(block)?;
         let hints = match reader.module.c.eat("optimization_hints") {
             true => {
                 reader.module.c.expect("=")?;
@@ -175,7 +183,7 @@ impl<'a> ModuleReader<'a, '_> {
         let loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
         let inputs = body.blocks[block].args.iter().map(|arg| *body.ty(*arg)).collect();
         let ty = self.tables.intern(Type::Function { inputs, results: Box::default() });
-        Ok(Function { name, ty, visibility, hints, body, region, loc })
+        Ok(Function { name, ty, visibility, hints, arg_attrs, body, region, loc })
     }
 }
 
@@ -301,9 +309,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// `(%a: type, …)`.
-    fn arguments(&mut self, block: Block) -> Result<()> {
+    /// `(%a: type {attributes}, …)`. Gives the attributes of each, or nothing when none has any.
+    fn arguments(&mut self, block: Block) -> Result<Box<[Dictionary]>> {
         self.c().expect("(")?;
+        let mut attributes: Vec<Dictionary> = Vec::new();
         while !self.c().sees(")") {
             let at = self.c().at();
             let name = self.c().identifier('%', "a name such as %arg0")?;
@@ -311,11 +320,20 @@ impl<'a> BodyReader<'_, 'a, '_> {
             let ty = self.module.tables.ty(&mut self.module.c)?;
             let value = self.body.add_argument(block, ty);
             self.define(name, at, vec![value])?;
+            let entries = match self.c().sees("{") {
+                true => self.module.tables.dictionary(&mut self.module.c, 0)?,
+                false => Dictionary::default(),
+            };
+            attributes.push(entries);
             if !self.c().eat(",") {
                 break;
             }
         }
-        self.c().expect(")")
+        self.c().expect(")")?;
+        if attributes.iter().all(|entries| entries.is_empty()) {
+            attributes.clear();
+        }
+        Ok(attributes.into())
     }
 
     fn operand(&mut self) -> Result<Value> {
@@ -369,7 +387,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         self.c().eat("cuda_tile.");
         self.c().skip_space();
         let at = self.c().at();
-        let mnemonic = self.c().word("an op")?;
+        let mnemonic = self.c().name("an op")?;
         let opcode = Opcode::ALL.iter().copied().find(|opcode| opcode.info().mnemonic == mnemonic);
         let opcode = opcode.ok_or_else(|| self.c().error_at(at, format!("unknown op '{mnemonic}'")))?;
         let fields = vec![None; opcode.info().fields.len()];
@@ -392,7 +410,9 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let names = self.defined.len();
         let inner = self.body.new_block(regions[0]);
         if matches!(opcode, Opcode::Reduce | Opcode::Scan) {
-            self.arguments(inner)?;
+            if !self.arguments(inner)?.is_empty() {
+                return Err(self.c().error("only parameters of functions have attributes"));
+            }
         }
         for (name, ty) in std::mem::take(&mut partial.args) {
             let value = self.body.add_argument(inner, ty);
@@ -496,8 +516,15 @@ impl<'a> BodyReader<'_, 'a, '_> {
                         self.pieces(pieces, partial)?;
                     }
                 }
+                // Spaces mean nothing to a reader.
+                Piece::Absent { .. } => {}
+                Piece::Attributes(field) => {
+                    let number = self.attributes(*field, partial)?;
+                    partial.fields[*field] = Some(FieldValue::Enum(number));
+                }
                 Piece::Loop => self.loop_head(partial)?,
                 Piece::Window => self.window(partial)?,
+                Piece::Call => self.call(partial)?,
             }
         }
         Ok(())
@@ -530,6 +557,25 @@ impl<'a> BodyReader<'_, 'a, '_> {
             },
             None => false,
         }
+    }
+
+    /// An enumeration in a dictionary of attributes; the first value when there is no dictionary.
+    fn attributes(&mut self, field: usize, partial: &Partial<'_>) -> Result<u8> {
+        if !self.c().eat("attributes") {
+            return Ok(0);
+        }
+        let name = partial.opcode.info().fields[field].wire_name;
+        for token in ["{", name, "=", "#cuda_tile.multimem_reduction_kind"] {
+            self.c().expect(token)?;
+        }
+        let kind = super::parse_types::multicast_reduction(self.c())?;
+        self.c().expect("}")?;
+        Ok(kind.number())
+    }
+
+    fn token_follows(&mut self) -> bool {
+        let mut ahead = self.c().clone();
+        ahead.eat(",") && ahead.peek_word() == "token"
     }
 
     fn operand_follows(&mut self) -> bool {
@@ -568,7 +614,9 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 let values = super::parse_types::list(self.c(), |c| c.integer("a number"))?;
                 FieldValue::Ints(values.into_iter().map(|value| value as i32).collect())
             }
-            Shape::Flag | Shape::Constant | Shape::Region => return Err(self.c().error("an op is written in an unknown way")),
+            Shape::Flag | Shape::Constant | Shape::Region | Shape::OptionalAttributes => {
+                return Err(self.c().error("an op is written in an unknown way"));
+            }
         })
     }
 
@@ -602,7 +650,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         };
         let mut written = Vec::new();
         for i in 0..values.len() {
-            if i > 0 && !self.c().eat(",") {
+            // The type of a token after one that stands for all indices is that of the next operand.
+            if i > 0 && (self.token_follows() || !self.c().eat(",")) {
                 break;
             }
             written.push(self.module.tables.ty(&mut self.module.c)?);
@@ -613,7 +662,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let actual: Vec<TypeId> = values.iter().map(|value| *self.body.ty(*value)).collect();
         if written != actual {
             let name = partial.opcode.info().fields[field].name;
-            let text = |id: &TypeId| super::types::type_text(&self.module.tables.types, *id, super::types::TypeText::Short);
+            let text = |id: &TypeId| super::types::type_text(self.module.tables.texts(), *id, super::types::TypeText::Short);
             let actual = actual.iter().map(text).collect::<Vec<_>>().join(", ");
             return Err(self.c().error_at(at, format!("'{name}' is of type {actual}")));
         }
@@ -682,6 +731,59 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
+    /// `@name<[arguments]>(operands) {attributes} : function type`.
+    fn call(&mut self, partial: &mut Partial<'_>) -> Result<()> {
+        let module = &mut *self.module;
+        let callee = FieldValue::String(module.symbol()?);
+        let const_args = module.tables.bracketed(&mut module.c, false)?.into_iter().map(Attribute::Preview);
+        let const_args = FieldValue::Attributes(const_args.collect());
+        self.c().expect("(")?;
+        let operands = self.operands()?;
+        self.c().expect(")")?;
+        let mut lists = [None, None];
+        if self.c().eat("{") {
+            for (list, name) in lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
+                self.c().eat(",");
+                if self.c().eat(name) {
+                    self.c().expect("=")?;
+                    *list = Some(self.module.tables.attributes(&mut self.module.c)?);
+                }
+            }
+            self.c().expect("}")?;
+        }
+        self.c().expect(":")?;
+        let [arguments, results] = self.function_type()?;
+        let actual: Vec<TypeId> = operands.iter().map(|value| *self.body.ty(*value)).collect();
+        if arguments != actual {
+            return Err(self.c().error_at(partial.at, "the types of a call's operands are not theirs"));
+        }
+        partial.result_types = results;
+        let [arg_attrs, res_attrs] = lists.map(FieldValue::OptionalAttributes);
+        let fields = [callee, const_args, arg_attrs, res_attrs, FieldValue::Operands(operands.into())];
+        partial.fields = fields.into_iter().map(Some).collect();
+        Ok(())
+    }
+
+    /// `(types) -> types`.
+    fn function_type(&mut self) -> Result<[Vec<TypeId>; 2]> {
+        let module = &mut *self.module;
+        let mut lists = [Vec::new(), Vec::new()];
+        for (i, types) in lists.iter_mut().enumerate() {
+            if i == 1 {
+                module.c.expect("->")?;
+            }
+            if !module.c.eat("(") {
+                types.push(module.tables.ty(&mut module.c)?);
+                continue;
+            }
+            if !module.c.sees(")") {
+                *types = module.tables.types(&mut module.c)?;
+            }
+            module.c.expect(")")?;
+        }
+        Ok(lists)
+    }
+
     /// Shape and strides of a tensor view, where an operand stands for each dimension that is not known.
     fn window(&mut self, partial: &mut Partial<'_>) -> Result<()> {
         let info = partial.opcode.info();
@@ -713,11 +815,23 @@ impl<'a> BodyReader<'_, 'a, '_> {
         self.c().expect(":")?;
         self.c().skip_space();
         let at = self.c().at();
-        if let Some(value) = first {
+        let Some(FieldValue::Operand(base)) = partial.fields[index_of_base(info)] else {
+            return Err(self.c().error("a tensor view has a base"));
+        };
+        let pointer = *self.body.ty(base);
+        let has_space =
+            |ty: &Type| matches!(ty, Type::Tile { element: Element::Ptr(pointer), .. } if pointer.space != PointerSpace::Absent);
+        let pointer = has_space(&self.module.tables.types[pointer]).then_some(base);
+        for (i, value) in pointer.into_iter().chain(first).enumerate() {
+            if i > 0 {
+                self.c().expect(",")?;
+            }
             let ty = self.module.tables.ty(&mut self.module.c)?;
             if ty != *self.body.ty(value) {
-                return Err(self.c().error_at(at, "this is not the type of the dynamic sizes"));
+                return Err(self.c().error_at(at, "this is not the type of the base or of the dynamic sizes"));
             }
+        }
+        if pointer.or(first).is_some() {
             self.c().expect("->")?;
         }
         let at = self.c().at();
@@ -733,8 +847,27 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 }
 
+/// `@name`, in quotes when it is no identifier.
+pub(super) fn symbol(c: &mut Cursor<'_>) -> Result<String> {
+    c.expect("@")?;
+    if c.rest().starts_with('"') {
+        return c.string();
+    }
+    let rest = c.rest();
+    let length = rest.find(|c: char| !(super::lex::is_word(c) || "$.-".contains(c))).unwrap_or(rest.len());
+    if length == 0 {
+        return Err(c.error("expected a name after '@'"));
+    }
+    c.goto(c.at() + length);
+    Ok(rest[..length].to_string())
+}
+
 /// Stands for the location of a terminator that was left out, until the op around it has one.
 const IMPLICIT: Loc = Loc(u32::MAX);
+
+fn index_of_base(info: &crate::ops::OpInfo) -> usize {
+    info.field("base").expect("the table has the base of tensor views")
+}
 
 /// What a field is that the text does not mention.
 fn absent(opcode: Opcode, name: &str, shape: Shape) -> Option<FieldValue> {
@@ -747,6 +880,7 @@ fn absent(opcode: Opcode, name: &str, shape: Shape) -> Option<FieldValue> {
         Shape::Operands => FieldValue::Operands(Box::default()),
         Shape::OptionalEnum(_) => FieldValue::OptionalEnum(None),
         Shape::OptionalDictionary => FieldValue::OptionalDictionary(None),
+        Shape::OptionalAttributes => FieldValue::OptionalAttributes(None),
         Shape::Bools => FieldValue::Bools(Box::default()),
         // The value that a form leaves out, as it is written in the table.
         Shape::Enum(names) => return unwritten(opcode, name).and_then(|value| number_of(names, value)),

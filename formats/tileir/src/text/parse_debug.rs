@@ -222,7 +222,13 @@ impl<'a, 'd> Debug<'a, 'd> {
                 field(c, "compileUnit")?;
                 let compile_unit = self.scope_of(c)?;
                 let scope_line = optional_number_field(c, "scopeLine")?;
-                Item::Scope(self.scope(ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line }))
+                let declaration = c.eat(",");
+                if declaration {
+                    field(c, "flags")?;
+                    c.expect("declaration")?;
+                }
+                let data = ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration };
+                Item::Scope(self.scope(data))
             }
             _ => return Err(c.error(format!("unknown kind of scope '{kind}'"))),
         };
@@ -270,5 +276,6 @@ fn number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
 }
 
 fn optional_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
-    if c.sees(",") { number_field(c, name) } else { Ok(0) }
+    let mut ahead = c.clone();
+    if ahead.eat(",") && ahead.sees(name) { number_field(c, name) } else { Ok(0) }
 }

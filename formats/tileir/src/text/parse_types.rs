@@ -7,18 +7,29 @@ use crate::bytecode::{MAX_DEPTH, MAX_RANK};
 use crate::check_type;
 use crate::enums::WireEnum;
 use crate::module::{Constant, stored_bytes};
+use crate::preview::PreviewType;
 use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, Pointer, PointerSpace, Type, TypeId};
 use base::diag::Result;
 use numerics::Scalar;
-use vocabulary::memory::Padding;
+use vocabulary::memory::{MulticastReduction, Padding};
 
 impl Tables {
     pub(super) fn ty(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {
+        let bracketed = c.eat("!cuda_tile<");
         c.eat("!cuda_tile.");
         c.skip_space();
         let start = c.at();
-        let word = c.word("a type")?;
+        let word = c.name("a type")?;
         let ty = match word {
+            _ if word.starts_with("preview$") => {
+                let ty = Type::Preview(self.preview_type(c, &word["preview$".len()..], start)?);
+                if bracketed {
+                    c.expect(">")?;
+                }
+                ty
+            }
+            "index" => Type::Preview(PreviewType::Index),
+            "none" => Type::Preview(PreviewType::None),
             "token" => Type::Token,
             "ptr" => Type::Ptr(self.pointer(c)?),
             "tile" => self.tile(c, start)?,
@@ -75,8 +86,15 @@ impl Tables {
         }
     }
 
-    fn tile(&self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
+    fn tile(&mut self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
         c.expect("<")?;
+        let head = c.rest().split(['>', '<']).next().unwrap_or_default();
+        if head.contains('[') || head.contains("preview$sym_t") {
+            let (shape, symbols) = self.symbolic_dims(c)?;
+            let element = self.ty(c)?;
+            c.expect(">")?;
+            return Ok(Type::Preview(PreviewType::Tile { element, shape, symbols }));
+        }
         let shape = self.dims(c)?;
         let element =
             if c.eat("!cuda_tile.ptr") || c.eat("ptr") { Element::Ptr(self.pointer(c)?) } else { Element::Scalar(self.scalar(c)?) };
@@ -168,8 +186,24 @@ impl Tables {
         self.sorted(c, entries)
     }
 
+    /// `{name = value, …}`; a name alone is true.
+    pub(super) fn dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+        c.expect("{")?;
+        let mut entries = Vec::new();
+        while !c.sees("}") {
+            let key = self.key(c)?;
+            let value = if c.eat("=") { self.attribute(c, depth + 1)? } else { Attribute::Bool(true) };
+            entries.push((key, value));
+            if !c.eat(",") {
+                break;
+            }
+        }
+        c.expect("}")?;
+        self.sorted(c, entries)
+    }
+
     fn key(&mut self, c: &mut Cursor<'_>) -> Result<crate::StringId> {
-        let key = if c.peek() == Some('"') { c.string()? } else { c.word("a name")?.to_string() };
+        let key = if c.peek() == Some('"') { c.string()? } else { c.name("a name")?.to_string() };
         Ok(self.string(&key))
     }
 
@@ -199,20 +233,7 @@ impl Tables {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
         match c.peek() {
-            Some('{') => {
-                c.expect("{")?;
-                let mut entries = Vec::new();
-                while !c.sees("}") {
-                    let key = self.key(c)?;
-                    c.expect("=")?;
-                    entries.push((key, self.attribute(c, depth + 1)?));
-                    if !c.eat(",") {
-                        break;
-                    }
-                }
-                c.expect("}")?;
-                Ok(Attribute::Dictionary(self.sorted(c, entries)?))
-            }
+            Some('{') => Ok(Attribute::Dictionary(self.dictionary(c, depth)?)),
             Some('[') => {
                 c.expect("[")?;
                 let mut values = Vec::new();
@@ -232,6 +253,8 @@ impl Tables {
             Some('-' | '0'..='9') => self.number(c),
             _ if c.eat("true") => Ok(Attribute::Bool(true)),
             _ if c.eat("false") => Ok(Attribute::Bool(false)),
+            Some('#') if c.sees("#cuda_tile<preview$") => Ok(Attribute::Preview(self.full(c, depth)?)),
+            Some('#') if c.eat("#cuda_tile.multimem_reduction_kind") => Ok(Attribute::MulticastReduction(multicast_reduction(c)?)),
             _ if c.eat("dense<") => Err(c.error("dense attributes have no text form that can be read")),
             _ => Ok(Attribute::Type(self.ty(c)?)),
         }
@@ -317,14 +340,34 @@ impl Tables {
     }
 }
 
+/// `, <multicast>`, where the dialect's name may stand before the bracket.
 fn space(c: &mut Cursor<'_>) -> Result<PointerSpace> {
-    if !c.sees(",") {
+    if !c.eat(",") {
         return Ok(PointerSpace::Absent);
     }
-    for token in [",", "<", "none", ">"] {
-        c.expect(token)?;
-    }
-    Ok(PointerSpace::None)
+    c.eat("#cuda_tile.ptr_attr");
+    c.expect("<")?;
+    c.skip_space();
+    let at = c.at();
+    let word = c.word("a pointer attribute")?;
+    let number = PointerSpace::SPELLINGS.iter().position(|spelling| *spelling == word);
+    let space = number.and_then(|number| PointerSpace::from_number(number as u32));
+    let space = space.ok_or_else(|| c.error_at(at, format!("expected one of: {}", PointerSpace::SPELLINGS.join(", "))))?;
+    c.expect(">")?;
+    Ok(space)
+}
+
+/// `<min>`.
+pub(super) fn multicast_reduction(c: &mut Cursor<'_>) -> Result<MulticastReduction> {
+    c.expect("<")?;
+    c.skip_space();
+    let at = c.at();
+    let word = c.word("a reduction")?;
+    let number = MulticastReduction::SPELLINGS.iter().position(|spelling| *spelling == word);
+    let kind = number.and_then(|number| MulticastReduction::from_number(number as u8));
+    let kind = kind.ok_or_else(|| c.error_at(at, format!("expected one of: {}", MulticastReduction::SPELLINGS.join(", "))))?;
+    c.expect(">")?;
+    Ok(kind)
 }
 
 fn padding(c: &mut Cursor<'_>) -> Result<Option<Padding>> {

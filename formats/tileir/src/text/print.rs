@@ -1,15 +1,18 @@
 //! Programs as text.
 
 use super::aliases::Aliases;
-use super::attributes::{write_array, write_constant, write_hints, write_predicate, write_string, write_symbol};
+use super::attributes::{
+    Typed, write_array, write_attribute, write_constant, write_hints, write_predicate, write_string, write_symbol,
+};
 use super::format::{Piece, Slot, Types, pieces};
 use super::names::Names;
-use super::types::{TypeText, separated, write_type};
+use super::preview::{write_bracketed, write_extern};
+use super::types::{Tables, TypeText, separated, write_type};
 use crate::enums::Visibility;
 use crate::fields::{FieldRef, Shape};
 use crate::module::{Function, Global, Module};
 use crate::ops::{FieldInfo, Op};
-use crate::types::{DYNAMIC, Type, TypeId};
+use crate::types::{Attribute, DYNAMIC, Dictionary, PointerSpace, Type, TypeId};
 use base::ir::{self, Block, Operation, Region, Value};
 use base::{DebugInfo, Loc};
 use std::fmt::Write as _;
@@ -42,7 +45,12 @@ fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminato
         write_global(&mut out, module, global);
         end_line(&mut out, aliases.as_ref(), global.loc);
     }
-    for function in &module.functions {
+    for at in 0..=module.functions.len() {
+        for external in module.externs.iter().filter(|external| external.after as usize == at) {
+            write_extern(&mut out, module, external);
+            end_line(&mut out, aliases.as_ref(), external.loc);
+        }
+        let Some(function) = module.functions.get(at) else { break };
         let names = Names::new(module, &function.body, function.region);
         let out_so_far = std::mem::take(&mut out);
         let mut printer = Printer { module, function, names, aliases: aliases.as_ref(), terminators, out: out_so_far };
@@ -59,7 +67,11 @@ fn visit_locations(module: &Module, aliases: &mut Aliases<'_>, terminators: Term
     for global in &module.globals {
         aliases.visit(global.loc);
     }
-    for function in &module.functions {
+    for at in 0..=module.functions.len() {
+        for external in module.externs.iter().filter(|external| external.after as usize == at) {
+            aliases.visit(external.loc);
+        }
+        let Some(function) = module.functions.get(at) else { break };
         aliases.visit(function.loc);
         let mut stack: Vec<ir::Op> = Vec::new();
         push_ops(&mut stack, function, function.region, None, terminators);
@@ -108,7 +120,7 @@ fn write_global(out: &mut String, module: &Module, global: &Global) {
     out.push(' ');
     write_constant(out, module, global.value, global.ty);
     out.push_str(" : ");
-    write_type(out, &module.types, global.ty, TypeText::Short);
+    write_type(out, Tables::of(module), global.ty, TypeText::Short);
 }
 
 fn end_line(out: &mut String, aliases: Option<&Aliases<'_>>, loc: Loc) {
@@ -139,7 +151,7 @@ impl Printer<'_> {
         let (module, function) = (self.module, self.function);
         self.out.push_str("entry ");
         write_symbol(&mut self.out, module.string(function.name));
-        self.arguments(function.region, 0);
+        self.arguments(function.region, 0, &function.arg_attrs);
         if let Some(hints) = function.hints.as_ref().filter(|hints| !hints.is_empty()) {
             self.out.push_str(" optimization_hints=");
             write_hints(&mut self.out, module, hints);
@@ -215,7 +227,7 @@ impl Printer<'_> {
                 steps.push(Step::Close { loc: node.loc, indent });
                 self.region(*body, &node.kind, indent, steps);
                 self.out.push_str(" \n");
-                self.arguments(*body, indent);
+                self.arguments(*body, indent, &[]);
                 self.out.push_str(" {\n");
             }
             _ => end_line(&mut self.out, self.aliases, node.loc),
@@ -229,8 +241,8 @@ impl Printer<'_> {
         }
     }
 
-    /// `(%arg0: type, …)` for the block of a region.
-    fn arguments(&mut self, region: Region, indent: usize) {
+    /// `(%arg0: type {attributes}, …)` for the block of a region.
+    fn arguments(&mut self, region: Region, indent: usize, attributes: &[Dictionary]) {
         self.indent(indent);
         self.out.push('(');
         let args = &self.function.body.blocks[self.function.body.block_of(region)].args;
@@ -239,6 +251,10 @@ impl Printer<'_> {
             self.value(*arg);
             self.out.push_str(": ");
             self.ty(*self.function.body.ty(*arg));
+            if let Some(entries) = attributes.get(i).filter(|entries| !entries.is_empty()) {
+                self.out.push(' ');
+                write_attribute(&mut self.out, self.module, &Attribute::Dictionary(entries.clone()), Typed::Never);
+            }
         }
         self.out.push(')');
     }
@@ -255,7 +271,7 @@ impl Printer<'_> {
     }
 
     fn ty(&mut self, ty: TypeId) {
-        write_type(&mut self.out, &self.module.types, ty, TypeText::Short);
+        write_type(&mut self.out, Tables::of(self.module), ty, TypeText::Short);
     }
 
     fn pieces(&mut self, pieces: &[Piece], view: &OpView<'_>) {
@@ -269,8 +285,15 @@ impl Printer<'_> {
                         self.pieces(pieces, view);
                     }
                 }
+                Piece::Absent { slot, spaces } => {
+                    if !self.is_present(*slot, None, view) {
+                        self.out.push_str(spaces);
+                    }
+                }
+                Piece::Attributes(field) => self.attributes(view.fields[*field], &view.infos[*field]),
                 Piece::Loop => self.loop_head(view),
                 Piece::Window => self.window(view),
+                Piece::Call => self.call(view),
             }
         }
     }
@@ -283,6 +306,7 @@ impl Printer<'_> {
             FieldRef::Flag(flag) => flag,
             FieldRef::OptionalEnum(number) => number.is_some(),
             FieldRef::OptionalDictionary(entries) => entries.is_some(),
+            FieldRef::OptionalAttributes(elements) => elements.is_some(),
             FieldRef::Bools(values) => !values.is_empty(),
             FieldRef::Enum(number) => Some(number) != unless,
             _ => true,
@@ -317,7 +341,7 @@ impl Printer<'_> {
             Types::Splat => {}
         }
         let module = self.module;
-        separated(&mut self.out, &types, ", ", |out, ty| write_type(out, &module.types, *ty, TypeText::Short));
+        separated(&mut self.out, &types, ", ", |out, ty| write_type(out, Tables::of(module), *ty, TypeText::Short));
     }
 
     fn field(&mut self, field: FieldRef<'_>, info: &FieldInfo, view: &OpView<'_>) {
@@ -346,7 +370,16 @@ impl Printer<'_> {
             FieldRef::OptionalOperand(None)
             | FieldRef::OptionalEnum(None)
             | FieldRef::OptionalDictionary(None)
+            | FieldRef::OptionalAttributes(_)
             | FieldRef::Region(_) => {}
+        }
+    }
+
+    /// An enumeration in a dictionary of attributes, when it is not its first value.
+    fn attributes(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
+        if let (FieldRef::Enum(number @ 1..), Shape::Enum(names)) = (field, info.shape) {
+            let (name, value) = (info.wire_name, names[number as usize]);
+            let _ = write!(self.out, " attributes {{{name} = #cuda_tile.multimem_reduction_kind<{value}>}}");
         }
     }
 
@@ -392,18 +425,53 @@ impl Printer<'_> {
             self.out.push_str(if i == 0 { before } else { between });
             let types: Vec<TypeId> = values.iter().map(|value| *body.ty(*value)).collect();
             let module = self.module;
-            separated(&mut self.out, &types, ", ", |out, ty| write_type(out, &module.types, *ty, TypeText::Short));
+            separated(&mut self.out, &types, ", ", |out, ty| write_type(out, Tables::of(module), *ty, TypeText::Short));
             self.out.push_str(after);
         }
+    }
+
+    /// `@name<[arguments]>(operands) {attributes} : function type`.
+    fn call(&mut self, view: &OpView<'_>) {
+        let (module, function) = (self.module, self.function);
+        let node = &function.body.ops[view.op];
+        let Op::PreviewCall { callee, const_args, arg_attrs, res_attrs, operands } = &node.kind else { return };
+        write_symbol(&mut self.out, module.string(callee.0));
+        let arguments = const_args.iter().filter_map(|argument| match argument {
+            Attribute::Preview(preview) => Some(preview.clone()),
+            _ => None,
+        });
+        write_bracketed(&mut self.out, Tables::of(module), &arguments.collect::<Vec<_>>());
+        self.out.push('(');
+        self.values(operands);
+        self.out.push(')');
+        let lists = [("arg_attrs", arg_attrs), ("res_attrs", res_attrs)];
+        let lists: Vec<_> = lists.iter().filter_map(|(name, list)| Some((name, list.as_deref()?))).collect();
+        if !lists.is_empty() {
+            self.out.push_str(" {");
+            separated(&mut self.out, &lists, ", ", |out, (name, list)| {
+                let _ = write!(out, "{name} = ");
+                write_array(out, module, list);
+            });
+            self.out.push('}');
+        }
+        self.out.push_str(" : (");
+        let ids = |values: &[Value]| values.iter().map(|value| *function.body.ty(*value)).collect::<Vec<TypeId>>();
+        let full = |out: &mut String, ty: &TypeId| write_type(out, Tables::of(module), *ty, TypeText::Full);
+        separated(&mut self.out, &ids(operands), ", ", full);
+        let results = ids(&node.results);
+        let (open, close) = if results.len() == 1 { (") -> ", "") } else { (") -> (", ")") };
+        self.out.push_str(open);
+        separated(&mut self.out, &results, ", ", full);
+        self.out.push_str(close);
     }
 
     /// Shape and strides of a tensor view, where what is known is a number and what is not an operand.
     fn window(&mut self, view: &OpView<'_>) {
         let function = self.function;
-        let Op::MakeTensorView { dynamic_shape, dynamic_strides, .. } = &function.body.ops[view.op].kind else { return };
+        let Op::MakeTensorView { base, dynamic_shape, dynamic_strides } = &function.body.ops[view.op].kind else { return };
         let ty = *function.body.ty(function.body.result(view.op));
         let module = self.module;
-        let Type::TensorView { shape, strides, .. } = module.ty(ty) else { return };
+        let Type::TensorView { shape, strides, space, .. } = module.ty(ty) else { return };
         for (label, values, dynamic) in [("shape = [", shape, dynamic_shape), ("], strides = [", strides, dynamic_strides)] {
             self.out.push_str(label);
             let mut dynamic = dynamic.iter();
@@ -419,8 +487,13 @@ impl Printer<'_> {
             }
         }
         self.out.push_str("] : ");
-        if let Some(value) = dynamic_shape.iter().chain(dynamic_strides.iter()).next() {
+        let pointer = (*space != PointerSpace::Absent).then_some(base);
+        let sizes = dynamic_shape.iter().chain(dynamic_strides.iter()).next();
+        for (i, value) in pointer.into_iter().chain(sizes).enumerate() {
+            self.out.push_str(if i > 0 { ", " } else { "" });
             self.ty(*function.body.ty(*value));
+        }
+        if pointer.or(sizes).is_some() {
             self.out.push_str(" -> ");
         }
         self.ty(ty);

@@ -1,8 +1,10 @@
 //! Types as text.
 
+pub(crate) use super::preview::Tables;
+use super::preview::write_preview_type;
 use crate::enums::WireEnum;
+use crate::preview::PreviewType;
 use crate::types::{DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
-use base::Arena;
 use std::fmt::Write as _;
 use vocabulary::memory::Padding;
 
@@ -14,15 +16,16 @@ pub enum TypeText {
     Full,
 }
 
-pub fn type_text(types: &Arena<TypeId, Type>, id: TypeId, form: TypeText) -> String {
+pub(crate) fn type_text(tables: Tables<'_>, id: TypeId, form: TypeText) -> String {
     let mut out = String::new();
-    write_type(&mut out, types, id, form);
+    write_type(&mut out, tables, id, form);
     out
 }
 
-pub fn write_type(out: &mut String, types: &Arena<TypeId, Type>, id: TypeId, form: TypeText) {
-    let ty = &types[id];
-    if form == TypeText::Full && !matches!(ty, Type::Scalar(_) | Type::Function { .. }) {
+pub(crate) fn write_type(out: &mut String, tables: Tables<'_>, id: TypeId, form: TypeText) {
+    let ty = &tables.types[id];
+    let bare = matches!(ty, Type::Scalar(_) | Type::Function { .. } | Type::Preview(PreviewType::Index | PreviewType::None));
+    if form == TypeText::Full && !bare {
         out.push_str("!cuda_tile.");
     }
     match ty {
@@ -30,7 +33,7 @@ pub fn write_type(out: &mut String, types: &Arena<TypeId, Type>, id: TypeId, for
         Type::Ptr(pointer) => write_pointer(out, *pointer),
         Type::Tile { element, shape } => {
             out.push_str("tile<");
-            write_dims(out, shape);
+            write_dims_of(out, shape);
             match element {
                 Element::Scalar(scalar) => out.push_str(scalar.name()),
                 Element::Ptr(pointer) => write_pointer(out, *pointer),
@@ -39,20 +42,22 @@ pub fn write_type(out: &mut String, types: &Arena<TypeId, Type>, id: TypeId, for
         }
         Type::TensorView { element, shape, strides, space } => {
             out.push_str("tensor_view<");
-            write_dims(out, shape);
+            write_dims_of(out, shape);
             out.push_str(element.name());
             if !shape.is_empty() {
                 out.push_str(", strides=[");
                 separated(out, strides, ",", |out, stride| write_dim(out, *stride));
                 out.push(']');
             }
-            write_space(out, *space);
+            if let Some(number) = space.number() {
+                let _ = write!(out, ", #cuda_tile.ptr_attr<{}>", PointerSpace::SPELLINGS[number as usize]);
+            }
             out.push('>');
         }
         Type::PartitionView { tile, tensor, dim_map, padding } => {
             write_view_start(out, "partition_view", tile);
             write_padding(out, *padding);
-            write_type(out, types, *tensor, TypeText::Short);
+            write_type(out, tables, *tensor, TypeText::Short);
             write_dim_map(out, dim_map);
         }
         Type::StridedView { tile, traversal, tensor, dim_map, padding } => {
@@ -61,29 +66,30 @@ pub fn write_type(out: &mut String, types: &Arena<TypeId, Type>, id: TypeId, for
             separated(out, traversal, ",", |out, stride| write!(out, "{stride}").expect("strings take all text"));
             out.push_str("], ");
             write_padding(out, *padding);
-            write_type(out, types, *tensor, TypeText::Short);
+            write_type(out, tables, *tensor, TypeText::Short);
             write_dim_map(out, dim_map);
         }
         Type::GatherScatterView { tile, tensor, sparse_dim, padding } => {
             write_view_start(out, "gather_scatter_view", tile);
             write_padding(out, *padding);
-            write_type(out, types, *tensor, TypeText::Short);
+            write_type(out, tables, *tensor, TypeText::Short);
             let _ = write!(out, ", sparse_dim={sparse_dim}>");
         }
-        Type::Function { inputs, results } => write_function(out, types, inputs, results),
+        Type::Function { inputs, results } => write_function(out, tables, inputs, results),
         Type::Token => out.push_str("token"),
+        Type::Preview(preview) => write_preview_type(out, tables, preview),
     }
 }
 
-fn write_function(out: &mut String, types: &Arena<TypeId, Type>, inputs: &[TypeId], results: &[TypeId]) {
+fn write_function(out: &mut String, tables: Tables<'_>, inputs: &[TypeId], results: &[TypeId]) {
     out.push('(');
-    separated(out, inputs, ", ", |out, input| write_type(out, types, *input, TypeText::Full));
+    separated(out, inputs, ", ", |out, input| write_type(out, tables, *input, TypeText::Full));
     out.push_str(") -> ");
-    let single = matches!(results, [result] if !matches!(types[*result], Type::Function { .. }));
+    let single = matches!(results, [result] if !matches!(tables.types[*result], Type::Function { .. }));
     if !single {
         out.push('(');
     }
-    separated(out, results, ", ", |out, result| write_type(out, types, *result, TypeText::Full));
+    separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Full));
     if !single {
         out.push(')');
     }
@@ -91,14 +97,10 @@ fn write_function(out: &mut String, types: &Arena<TypeId, Type>, inputs: &[TypeI
 
 fn write_pointer(out: &mut String, pointer: Pointer) {
     let _ = write!(out, "ptr<{}", pointer.pointee);
-    write_space(out, pointer.space);
-    out.push('>');
-}
-
-fn write_space(out: &mut String, space: PointerSpace) {
-    if space == PointerSpace::None {
-        out.push_str(", <none>");
+    if pointer.space != PointerSpace::Absent {
+        let _ = write!(out, ", <{}>", pointer.space.spelling());
     }
+    out.push('>');
 }
 
 fn write_dim(out: &mut String, dim: i64) {
@@ -109,7 +111,7 @@ fn write_dim(out: &mut String, dim: i64) {
     }
 }
 
-fn write_dims(out: &mut String, dims: &[i64]) {
+pub(super) fn write_dims_of(out: &mut String, dims: &[i64]) {
     for dim in dims {
         write_dim(out, *dim);
         out.push('x');

@@ -2,7 +2,7 @@
 
 use super::{Check, OpView, list, spelling};
 use crate::ops::Op;
-use crate::types::{DYNAMIC, Element, Type, TypeId};
+use crate::types::{DYNAMIC, Element, PointerSpace, Type, TypeId};
 use base::ir::Value;
 use numerics::Scalar;
 use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
@@ -109,6 +109,7 @@ pub(super) fn atomic(view: &OpView<'_, '_>) -> Check {
     match &view.node.kind {
         Op::AtomicRMWTko { memory_ordering, mode, pointers, arg, mask, .. } => {
             pointee_matches(view, *pointers, *arg, "arg")?;
+            not_multicast(view, *pointers, "multicast pointer is not supported for atomic_rmw")?;
             if mask.is_some_and(|mask| view.tile(mask).1 != view.tile(*arg).1) {
                 return Err("failed to verify that all of {pointers, arg, mask} have same shape".into());
             }
@@ -117,6 +118,7 @@ pub(super) fn atomic(view: &OpView<'_, '_>) -> Check {
         }
         Op::AtomicCASTko { memory_ordering, pointers, val, mask, .. } => {
             pointee_matches(view, *pointers, *val, "val")?;
+            not_multicast(view, *pointers, "multicast pointer is not supported for atomic_cas")?;
             let scalar = view.tile(*val).0.scalar();
             if !scalar.is_some_and(|scalar| [32, 64].contains(&scalar.bits()) && scalar != Scalar::TF32) {
                 return Err("expect only float or integer types with 32 or 64 bit".into());
@@ -126,8 +128,10 @@ pub(super) fn atomic(view: &OpView<'_, '_>) -> Check {
             }
             atomic_ordering(*memory_ordering)
         }
-        Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, view: target, index, value, .. } => {
-            atomic_view(view, *memory_ordering, *memory_scope, *mode, *target, index, *value)
+        Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view: target, index, value, .. } => {
+            atomic_view(view, *memory_ordering, *memory_scope, *mode, *target, index, *value)?;
+            promises(inbounds, index)?;
+            not_multicast_view(view, *target)
         }
         _ => Ok(()),
     }
@@ -145,9 +149,6 @@ fn atomic_view(
     let ty = view.ty(target);
     if matches!(ty, Type::GatherScatterView { .. }) {
         return Err("gather_scatter_view is not supported; use partition_view instead".into());
-    }
-    if ty.padding().is_some() {
-        return Err("views with padding_value are not supported for atomic reductions".into());
     }
     let (element, shape) = view_tile(view, target);
     let (value_element, value_shape) = view.tile(value);
@@ -190,7 +191,7 @@ fn view_tile(view: &OpView<'_, '_>, value: Value) -> (Element, Vec<i64>) {
     (Element::Scalar(*element), tile.iter().map(|dim| i64::from(*dim)).collect())
 }
 
-/// A load from or store to a view.
+/// An access of a tile through a view.
 pub(super) fn view_access(view: &OpView<'_, '_>, target: Value, index: &[Value], tile: Value, inbounds: &[bool]) -> Check {
     let (element, shape) = view_tile(view, target);
     if index.len() != shape.len() {
@@ -207,11 +208,62 @@ pub(super) fn view_access(view: &OpView<'_, '_>, target: Value, index: &[Value],
         Type::GatherScatterView { tile, sparse_dim, .. } => gather_indices(view, index, tile, *sparse_dim as usize)?,
         _ => scalar_indices(view, index)?,
     }
+    promises(inbounds, index)
+}
+
+fn promises(inbounds: &[bool], index: &[Value]) -> Check {
     if !inbounds.is_empty() && inbounds.len() != index.len() {
         let (got, rank) = (inbounds.len(), index.len());
         return Err(format!("inbounds size ({got}) must match the number of index dimensions ({rank})"));
     }
     Ok(())
+}
+
+/// A pointer of an access that is no multimem op.
+pub(super) fn not_multicast(view: &OpView<'_, '_>, pointers: Value, message: &str) -> Check {
+    match view.tile(pointers).0 {
+        Element::Ptr(pointer) if pointer.space == PointerSpace::Multicast => Err(message.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Element, strides and pointer attribute of the tensor that a view looks at.
+pub(super) fn tensor<'a>(view: &OpView<'_, 'a>, target: Value) -> (Scalar, &'a [i64], PointerSpace) {
+    let (_, tensor) = view.ty(target).tile_view().expect("the predicate of the operand holds");
+    let Type::TensorView { element, strides, space, .. } = view.module().ty(tensor) else {
+        unreachable!("views look at tensor views")
+    };
+    (*element, strides, *space)
+}
+
+fn not_multicast_view(view: &OpView<'_, '_>, target: Value) -> Check {
+    match tensor(view, target).2 {
+        PointerSpace::Multicast => Err("multicast ptr_attr is not allowed".into()),
+        _ => Ok(()),
+    }
+}
+
+/// What only loads and stores through a view ask of it: memory of one device, and for f4 a dimension along which two elements
+/// share a byte.
+pub(super) fn ordinary_view(view: &OpView<'_, '_>, target: Value) -> Check {
+    not_multicast_view(view, target)?;
+    let (element, strides, _) = tensor(view, target);
+    if element != Scalar::F4E2M1FN {
+        return Ok(());
+    }
+    let units = strides.iter().filter(|stride| **stride == 1).count();
+    if units != 1 {
+        let what = "an f4 view access requires exactly one statically encoded unit stride to identify the packing dimension";
+        let (_, tensor) = view.ty(target).tile_view().expect("the predicate of the operand holds");
+        return Err(format!("{what}; got {units} in {}", view.quoted(tensor)));
+    }
+    let packing = strides.iter().position(|stride| *stride == 1).unwrap_or_default();
+    match view.ty(target) {
+        Type::GatherScatterView { sparse_dim, .. } if *sparse_dim as usize == packing => {
+            Err(format!("an f4 gather/scatter view cannot use packing dimension {packing} as its sparse dimension"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn scalar_indices(view: &OpView<'_, '_>, index: &[Value]) -> Check {
@@ -256,8 +308,15 @@ fn gather_indices(view: &OpView<'_, '_>, index: &[Value], tile: &[i32], sparse_d
 }
 
 pub(super) fn make_tensor_view(view: &OpView<'_, '_>, base: Value, shape: &[Value], strides: &[Value]) -> Check {
-    let Type::TensorView { element, shape: dims, strides: steps, .. } = view.ty(view.node.results[0]) else { return Ok(()) };
-    let pointee = view.tile(base).0.pointee();
+    let Type::TensorView { element, shape: dims, strides: steps, space } = view.ty(view.node.results[0]) else { return Ok(()) };
+    let Element::Ptr(pointer) = view.tile(base).0 else { return Ok(()) };
+    if pointer.space != *space {
+        return Err(match pointer.space {
+            PointerSpace::Absent => "pointer base without ptr_attr cannot produce tensor_view with ptr_attr".into(),
+            kept => format!("tensor_view must preserve ptr_attr from base pointer (#cuda_tile.ptr_attr<{}>)", kept.spelling()),
+        });
+    }
+    let pointee = Some(pointer.pointee);
     if pointee != Some(*element) {
         let pointee = pointee.map_or("?", Scalar::name);
         return Err(format!("expected pointer to '{element}' to build tensor_view of this type, got '{pointee}'"));

@@ -6,14 +6,16 @@
 
 mod debug;
 mod memory;
+mod multimem;
 mod ops;
+mod preview;
 mod regions;
 mod shapes;
 
-use crate::enums::WireEnum;
+use crate::enums::{Visibility, WireEnum};
 use crate::module::{Function, Module};
 use crate::ops::{Effects, Op, Opcode, Rule, RuleKind};
-use crate::text::types::{TypeText, type_text};
+use crate::text::types::{Tables, TypeText, type_text};
 use crate::types::{Element, Type, TypeId};
 use base::entity::Entity;
 use base::ir::{self, Block, Operation, Region, Value};
@@ -49,6 +51,10 @@ pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
         function.body.ops.values().try_for_each(|node| loc(node.loc))?;
         function.body.verify_structure(function.region)?;
     }
+    for external in &module.externs {
+        shapes::external(module, external)?;
+        loc(external.loc)?;
+    }
     Ok(())
 }
 
@@ -66,15 +72,34 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
         let checker = Checker { module, function, body: &function.body, effect_free: vec![true; function.body.ops.len()] };
         checker.run(debug, &subprograms)?;
     }
+    module.externs.iter().try_for_each(|function| preview::external(module, function))?;
     symbols(module)?;
     module.functions.iter().try_for_each(|function| globals_used(module, function, &globals))
+}
+
+/// The rules of what bytecode can hold, which are checked when those of the language hold.
+pub fn expressible(module: &Module) -> Result<(), Failure> {
+    for function in &module.functions {
+        for (i, param) in function.params().iter().enumerate() {
+            let id = *function.body.ty(*param);
+            if module.ty(id).tile().is_none() {
+                let got = type_text(Tables::of(module), id, TypeText::Full);
+                let message = format!(
+                    "unsupported type in bytecode for entry argument #{i}: '{got}'; expected a rank-0 !cuda_tile.tile type"
+                );
+                return Err(Failure { message, loc: function.loc });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn symbols(module: &Module) -> Result<(), Failure> {
     let globals = module.globals.iter().map(|global| (global.name, global.loc));
     let functions = module.functions.iter().map(|function| (function.name, function.loc));
     let mut seen: HashSet<&str> = HashSet::new();
-    for (name, loc) in globals.chain(functions) {
+    let externs = module.externs.iter().map(|function| (function.name, function.loc));
+    for (name, loc) in globals.chain(functions).chain(externs) {
         let name = module.string(name);
         if !seen.insert(name) {
             return Err(Failure { message: format!("redefinition of symbol named '{name}'"), loc });
@@ -180,7 +205,28 @@ impl<'a> Checker<'a> {
         if inputs.iter().any(|ty| self.module.ty(*ty).tile().is_some_and(|(_, shape)| !shape.is_empty())) {
             return Err("entry op must have scalar types (rank 0 !cuda_tile.tile)".into());
         }
+        if self.function.visibility == Visibility::Private {
+            return Err("entry op must have public symbol visibility".into());
+        }
+        self.argument_attributes(inputs.len())?;
         debug::entry(self.module, self.function, debug)
+    }
+
+    fn argument_attributes(&self, params: usize) -> Check {
+        let all = &self.function.arg_attrs;
+        if !all.is_empty() && all.len() != params {
+            let got = all.len();
+            return Err(format!(
+                "expects argument attribute array to have the same number of elements as the number of function arguments, got \
+                 {got}, but expected {params}"
+            ));
+        }
+        // A name of a dialect and a point come first.
+        let has_dialect = |name: &str| name.split_once('.').is_some_and(|(dialect, _)| !dialect.is_empty());
+        match all.iter().flatten().all(|(name, _)| has_dialect(self.module.string(*name))) {
+            true => Ok(()),
+            false => Err("arguments may only have dialect attributes".into()),
+        }
     }
 
     /// Goes into the regions of an op, or is done with it when it has none.
@@ -289,7 +335,7 @@ impl<'a> OpView<'_, 'a> {
     }
     /// A type as messages quote it.
     fn quoted(&self, id: TypeId) -> String {
-        format!("'{}'", type_text(&self.checker.module.types, id, TypeText::Full))
+        format!("'{}'", type_text(Tables::of(self.checker.module), id, TypeText::Full))
     }
     fn quoted_list(&self, ids: &[TypeId]) -> String {
         ids.iter().map(|id| self.quoted(*id)).collect::<Vec<_>>().join(", ")
@@ -317,7 +363,8 @@ impl<'a> OpView<'_, 'a> {
         if rule.names.contains(&parent) {
             return Ok(());
         }
-        let names: Vec<String> = rule.names.iter().map(|name| format!("cuda_tile.{}", name.to_lowercase())).collect();
+        let mnemonic = |name: &str| if name == "PreviewFunc" { "preview$func".into() } else { name.to_lowercase() };
+        let names: Vec<String> = rule.names.iter().map(|name| format!("cuda_tile.{}", mnemonic(name))).collect();
         Err(format!("expects parent op to be one of '{}'", names.join(", ")))
     }
 

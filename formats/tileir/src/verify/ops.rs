@@ -1,6 +1,6 @@
 //! The rule of each op that its types and relations do not already say.
 
-use super::{Around, Check, OpView, list, memory};
+use super::{Around, Check, OpView, list, memory, multimem};
 use crate::ops::Op;
 use crate::types::{Attribute, Element};
 use base::ir::Value;
@@ -11,6 +11,7 @@ use numerics::arith::{Overflow, Rounding, Signedness};
 pub(super) fn attributes(op: &Op) -> Check {
     let outside = |name: &str, what: &str| Err(format!("attribute '{name}' failed to satisfy constraint: {what}"));
     match op {
+        Op::PreviewCall { const_args, .. } => super::preview::call(const_args),
         Op::Reduce { dim, .. } | Op::Scan { dim, .. } if *dim < 0 => {
             outside("dim", "32-bit signless integer attribute whose value is non-negative")
         }
@@ -101,17 +102,28 @@ pub(super) fn check(view: &OpView<'_, '_>, around: Around) -> Check {
             mma_shapes(view, *lhs, *rhs, *acc)?;
             scales(view, [*lhs, *rhs, *lhs_scale, *rhs_scale])
         }
-        Op::LoadPtrTko { memory_ordering, memory_scope, .. } => memory::load_ordering(*memory_ordering, *memory_scope),
-        Op::StorePtrTko { memory_ordering, memory_scope, .. } => memory::store_ordering(*memory_ordering, *memory_scope),
+        Op::LoadPtrTko { memory_ordering, memory_scope, source, .. } => {
+            memory::not_multicast(view, *source, "multicast pointer is not allowed")?;
+            memory::load_ordering(*memory_ordering, *memory_scope)
+        }
+        Op::StorePtrTko { memory_ordering, memory_scope, destination, .. } => {
+            memory::not_multicast(view, *destination, "multicast pointer is not allowed")?;
+            memory::store_ordering(*memory_ordering, *memory_scope)
+        }
         Op::LoadViewTko { memory_ordering, memory_scope, view: target, index, inbounds, .. } => {
             memory::view_access(view, *target, index, view.node.results[0], inbounds)?;
+            memory::ordinary_view(view, *target)?;
             memory::load_ordering(*memory_ordering, *memory_scope)
         }
         Op::StoreViewTko { memory_ordering, memory_scope, tile, view: target, index, inbounds, .. } => {
             memory::view_access(view, *target, index, *tile, inbounds)?;
+            memory::ordinary_view(view, *target)?;
             memory::store_ordering(*memory_ordering, *memory_scope)
         }
         Op::AtomicCASTko { .. } | Op::AtomicRMWTko { .. } | Op::AtomicRedViewTko { .. } => memory::atomic(view),
+        Op::MultimemLoadReduceViewTko { .. } | Op::MultimemReduceViewTko { .. } | Op::MultimemStoreViewTko { .. } => {
+            multimem::check(view)
+        }
         Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
             memory::make_tensor_view(view, *base, dynamic_shape, dynamic_strides)
         }

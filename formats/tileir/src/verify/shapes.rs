@@ -1,9 +1,11 @@
 //! What must hold of a module's tables before its ops can be looked at.
 
+use crate::bytecode::preview::check_symbols;
 use crate::bytecode::{MAX_DEPTH, MAX_RANK};
 use crate::check_type;
 use crate::fields::FieldRef;
 use crate::module::{Function, Global, Module, check_constant_size};
+use crate::preview::{Extern, Preview, PreviewType};
 use crate::types::{Attribute, ConstantId, StringId, Type, TypeId};
 use base::entity::Entity;
 
@@ -11,6 +13,10 @@ type Check = Result<(), String>;
 
 pub(super) fn tables(module: &Module) -> Check {
     for (id, ty) in module.types.iter() {
+        if let Type::Preview(preview) = ty {
+            of_preview(module, id, preview).map_err(|message| format!("type {id}: {message}"))?;
+            continue;
+        }
         let parts: &[TypeId] = match ty {
             Type::PartitionView { tensor, .. } | Type::StridedView { tensor, .. } | Type::GatherScatterView { tensor, .. } => {
                 std::slice::from_ref(tensor)
@@ -28,6 +34,76 @@ pub(super) fn tables(module: &Module) -> Check {
         Some(producer) => string(module, producer),
         None => Ok(()),
     }
+}
+
+fn of_preview(module: &Module, id: TypeId, ty: &PreviewType) -> Check {
+    let (element, parts) = ty.parts();
+    if element.is_some_and(|element| element.index() >= id.index()) {
+        return Err("it refers to a type that does not come before it".into());
+    }
+    let mut outcome = Ok(());
+    for part in parts {
+        expression(module, part)?;
+        part.walk(&mut |part| match part {
+            Preview::ConcreteType(ty) | Preview::ConstParam { ty, .. } | Preview::Builtin { ty, .. }
+                if ty.index() >= id.index() =>
+            {
+                outcome = Err("it refers to a type that does not come before it".to_string());
+            }
+            _ => {}
+        });
+    }
+    outcome?;
+    match ty {
+        PreviewType::Tile { shape, symbols, .. } => check_symbols(symbols, shape),
+        PreviewType::Fragment(fragment) => check_symbols(&fragment.symbols, &fragment.shape),
+        _ => Ok(()),
+    }
+}
+
+/// Names and types of an expression are in the tables, and it nests no deeper than those who recurse over it may go.
+fn expression(module: &Module, value: &Preview) -> Check {
+    if value.depth() > MAX_DEPTH + 1 {
+        return Err(format!("attributes are nested deeper than {MAX_DEPTH} levels"));
+    }
+    let mut outcome = Ok(());
+    value.walk(&mut |part| {
+        if outcome.is_ok() {
+            outcome = match part {
+                Preview::Var(name) | Preview::ConstString(name) => string(module, *name),
+                Preview::ConcreteType(id) => ty(module, *id),
+                Preview::ConstParam { name, ty: id } | Preview::Builtin { name, ty: id } => {
+                    string(module, *name).and_then(|()| ty(module, *id))
+                }
+                _ => Ok(()),
+            };
+        }
+    });
+    outcome
+}
+
+/// A function without a body.
+pub(super) fn external(module: &Module, function: &Extern) -> Check {
+    string(module, function.name)?;
+    ty(module, function.ty)?;
+    let Type::Function { inputs, .. } = module.ty(function.ty) else { return Err("a function has a function type".into()) };
+    if function.after as usize > module.functions.len() || !module.preview {
+        return Err("a function without a body has no place in the program".into());
+    }
+    let attrs = &function.arg_attrs;
+    if !attrs.is_empty() && attrs.len() != inputs.len() {
+        return Err("a function has attributes for another number of arguments".into());
+    }
+    attrs.iter().try_for_each(|entries| attribute(module, &Attribute::Dictionary(entries.clone()), 0))?;
+    function.const_params.iter().try_for_each(|parameter| expression(module, parameter))?;
+    let Some(own) = &function.implementation else { return Ok(()) };
+    string(module, own.implements)?;
+    own.arch.iter().flatten().try_for_each(|name| string(module, *name))?;
+    own.const_args.iter().try_for_each(|argument| expression(module, argument))?;
+    own.res_attrs.iter().flatten().try_for_each(|value| attribute(module, value, 0))?;
+    own.scratch.iter().try_for_each(|(size, alignment)| expression(module, size).and_then(|()| expression(module, alignment)))?;
+    let dictionaries = own.config.iter().chain(&own.abi);
+    dictionaries.into_iter().try_for_each(|entries| attribute(module, &Attribute::Dictionary(entries.clone()), 0))
 }
 
 fn of_type(module: &Module, ty: &Type) -> Check {
@@ -73,6 +149,9 @@ pub(super) fn global(module: &Module, global: &Global) -> Check {
 pub(super) fn function(module: &Module, function: &Function) -> Check {
     string(module, function.name)?;
     ty(module, function.ty)?;
+    for entries in &function.arg_attrs {
+        attribute(module, &Attribute::Dictionary(entries.clone()), 0)?;
+    }
     if let Some(hints) = &function.hints {
         attribute(module, &Attribute::OptimizationHints(hints.clone()), 0)?;
     }
@@ -107,6 +186,7 @@ fn of_field(module: &Module, function: &Function, field: FieldRef<'_>, results: 
         }
         FieldRef::Attribute(value) => attribute(module, value, 0),
         FieldRef::Attributes(values) => values.iter().try_for_each(|value| attribute(module, value, 0)),
+        FieldRef::OptionalAttributes(Some(values)) => values.iter().try_for_each(|value| attribute(module, value, 0)),
         FieldRef::OptionalDictionary(Some(entries)) => attribute(module, &Attribute::OptimizationHints(entries.clone()), 0),
         _ => Ok(()),
     }
@@ -138,6 +218,11 @@ fn attribute(module: &Module, value: &Attribute, depth: usize) -> Check {
             }
             Ok(())
         }
-        Attribute::Bool(_) | Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. } => Ok(()),
+        Attribute::Preview(value) => expression(module, value),
+        Attribute::Bool(_)
+        | Attribute::DivBy { .. }
+        | Attribute::SameElements(_)
+        | Attribute::Bounded { .. }
+        | Attribute::MulticastReduction(_) => Ok(()),
     }
 }

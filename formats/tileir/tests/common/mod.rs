@@ -4,12 +4,14 @@ use base::DebugInfo;
 use tileir::{Module, Version};
 
 /// Name, text and the versions whose bytecode can hold the program.
-pub(crate) const PROGRAMS: [(&str, &str, Version); 5] = [
+pub(crate) const PROGRAMS: [(&str, &str, Version); 7] = [
     ("elementwise", include_str!("../programs/elementwise.mlir"), Version::V13_1),
     ("shapes", include_str!("../programs/shapes.mlir"), Version::V13_1),
     ("memory", include_str!("../programs/memory.mlir"), Version::V13_1),
     ("control", include_str!("../programs/control.mlir"), Version::V13_1),
-    ("latest", include_str!("../programs/latest.mlir"), Version::V13_4),
+    ("later", include_str!("../programs/later.mlir"), Version::V13_4),
+    ("latest", include_str!("../programs/latest.mlir"), Version::V13_5),
+    ("preview", include_str!("../programs/preview.mlir"), Version::V13_5),
 ];
 
 pub(crate) fn parse(name: &str, text: &str) -> (Module, DebugInfo) {
@@ -23,7 +25,7 @@ pub(crate) fn bytecode() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for (name, text, since) in PROGRAMS {
         let (module, debug) = parse(name, text);
-        for version in Version::ALL.into_iter().filter(|version| *version >= since) {
+        for version in Version::ALL.iter().copied().filter(|version| *version >= since) {
             let bytes = tileir::bytecode::write(&module, &debug, version).expect("the version has all of the program");
             files.push((format!("{name} {version}"), bytes));
         }

@@ -1,7 +1,7 @@
 //! What accesses to memory and products have in common in all formats.
 
 use super::{MiddleType, Rule, Seen, Uses, require};
-use crate::memory::{AtomicMode, MemoryOrdering, Order};
+use crate::memory::{AtomicMode, MemoryOrdering, MulticastReduction, Order};
 use crate::tile::{Elem, View, ViewKind};
 use base::Value;
 use base::ir::Operation;
@@ -90,21 +90,49 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
     }
 
     /// A tile combined into memory through a view.
+    #[expect(clippy::too_many_arguments, reason = "one for each field of the op")]
     pub fn reduce_view(
         &self,
         mode: AtomicMode,
         tile: Value,
         view: Value,
         index: &[Value],
+        in_bounds: &[bool],
         order: Order,
         token: Option<Value>,
     ) -> Rule {
-        let view = self.view(view, index, &[])?;
+        let view = self.view(view, index, in_bounds)?;
         self.same(&[tile], Seen::of_view(view))?;
         self.ordered(order, token, &STRONG)?;
-        let plain = !matches!(view.kind, ViewKind::Gather { .. }) && view.padding.is_none() && mode != AtomicMode::Xchg;
+        let plain = !matches!(view.kind, ViewKind::Gather { .. }) && mode != AtomicMode::Xchg;
         require(plain && combines(mode, view.memref.elem), || "this reduction into memory does not exist".into())?;
         self.results(&[Seen::Token])
+    }
+
+    /// An access of a tile to multicast memory: a load, or a store, which replaces or combines.
+    pub fn multicast(
+        &self,
+        (view, index, in_bounds): (Value, &[Value], &[bool]),
+        stored: Option<Value>,
+        reduction: Option<MulticastReduction>,
+        order: Order,
+        token: Option<Value>,
+    ) -> Rule {
+        let view = self.view(view, index, in_bounds)?;
+        let tile = Seen::of_view(view);
+        self.same(stored.as_slice(), tile)?;
+        let orders: &[MemoryOrdering] = match (stored, reduction) {
+            (None, _) => &LOADED,
+            (Some(_), None) => &STORED,
+            (Some(_), Some(_)) => &STORED[1..],
+        };
+        self.ordered(order, token, orders)?;
+        let exists = view.kind == ViewKind::Partition && shares(reduction, stored.is_none(), view.memref.elem);
+        require(exists, || "there is no such access to multicast memory".into())?;
+        match stored {
+            Some(_) => self.results(&[Seen::Token]),
+            None => self.results(&[tile, Seen::Token]),
+        }
     }
 
     /// The extents of a product are those of its operands and accumulator, and its result is like the accumulator.
@@ -160,6 +188,17 @@ pub fn multiplies(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
             _ => false,
         };
     require(known, || format!("there is no product of {a} and {b} into {acc}"))
+}
+
+/// Whether copies of such elements can be combined in a way, or stored at all.
+fn shares(reduction: Option<MulticastReduction>, loads: bool, scalar: Scalar) -> bool {
+    use MulticastReduction::{Add, Max, Min};
+    let half = matches!(scalar, Scalar::F16 | Scalar::BF16);
+    match reduction {
+        None | Some(Add) => is_word(scalar) || half,
+        Some(Min | Max) if loads && half => true,
+        Some(_) => matches!(scalar, Scalar::I32 | Scalar::I64),
+    }
 }
 
 fn is_word(scalar: Scalar) -> bool {

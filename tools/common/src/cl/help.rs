@@ -38,11 +38,13 @@ impl Help {
 
     /// Options in one list.
     pub fn list(&self, hidden: bool) -> String {
-        format!("{}{}\n", self.overview, self.rows(|spec| hidden || spec.section != Section::Hidden))
+        let listed = |spec: &&Spec| spec.section != Section::Secret && (hidden || spec.section != Section::Hidden);
+        format!("{}{}\n", self.overview, self.rows(listed))
     }
 
     fn rows(&self, listed: impl Fn(&&Spec) -> bool) -> String {
-        let reference = self.options.iter().filter(|spec| !spec.extension && spec.section != Section::Hidden);
+        let reference =
+            self.options.iter().filter(|spec| !spec.extension && !matches!(spec.section, Section::Hidden | Section::Secret));
         let width = reference.map(|spec| name(spec).len()).max().unwrap_or(0) + 1;
         let mut specs: Vec<&Spec> = self.options.iter().filter(listed).collect();
         specs.sort_by_key(|spec| spec.name);
@@ -64,6 +66,7 @@ fn name(spec: &Spec) -> String {
     let value = match spec.value {
         Value::OptionalText => format!("[=<{}>]", spec.placeholder),
         _ if spec.placeholder.is_empty() => String::new(),
+        _ if spec.name.len() == 1 => format!(" <{}>", spec.placeholder),
         _ => format!("=<{}>", spec.placeholder),
     };
     format!("  {}{value}", dashed(spec.name))

@@ -147,6 +147,10 @@ impl Parser<'_> {
                 let known = choices.iter().any(|(choice, _)| *choice == value);
                 known.then_some(()).ok_or_else(|| format!("Cannot find option named '{value}'!"))
             }
+            Value::Features(known) => match value.split(',').find(|name| !known.contains(name)) {
+                Some(name) => Err(format!("unknown preview feature '{name}'; supported features: {}", known.join(", "))),
+                None => Ok(()),
+            },
             Value::None | Value::Text | Value::OptionalText => Ok(()),
         };
         match accepted {

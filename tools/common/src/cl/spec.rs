@@ -11,6 +11,8 @@ pub enum Value {
     /// May be given alone; takes a value only joined by `=`.
     OptionalText,
     Choice(&'static [(&'static str, &'static str)]),
+    /// One or more of these names, with commas between.
+    Features(&'static [&'static str]),
 }
 
 /// Where `--help` lists an option.
@@ -23,6 +25,8 @@ pub enum Section {
     Tool,
     Remarks,
     Extension,
+    /// Listed nowhere.
+    Secret,
 }
 
 #[derive(Debug)]
@@ -45,7 +49,7 @@ impl Spec {
         self.alias_of.and_then(|name| options.iter().find(|spec| spec.name == name)).unwrap_or(self)
     }
     pub(crate) fn needs_value(&'static self, options: &'static [Spec]) -> bool {
-        matches!(self.target(options).value, Value::Integer | Value::Text | Value::Choice(_))
+        matches!(self.target(options).value, Value::Integer | Value::Text | Value::Choice(_) | Value::Features(_))
     }
     /// Takes its value only joined to it, as `-O2`.
     pub(crate) fn joins_value(&self) -> bool {

@@ -49,6 +49,7 @@ impl Builder<'_> {
             "ld" | "ldu" => self.load(instruction)?,
             "st" => self.store(instruction)?,
             "atom" | "red" => self.atomic(instruction)?,
+            "multimem" => self.multimem(instruction)?,
             "fence" => self.fence(instruction)?,
             "prefetch" | "prefetchu" | "membar" | "applypriority" | "discard" => Op::Nothing,
             _ => return Ok(None),
@@ -143,6 +144,28 @@ impl Builder<'_> {
         let operand = self.operand(instruction, index)?;
         let slot = self.destination(operand)?.0;
         Ok(Some([slot, slot + 1].into()))
+    }
+
+    /// Multicast memory, of which this device has the only copy: what a load reduces is what is there.
+    fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
+        const WORDS: &[&str] =
+            &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
+        let known: Vec<&str> = ORDER.iter().chain(WORDS).copied().collect();
+        only(instruction, &known)?;
+        let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
+        if instruction.has("ld_reduce") {
+            let dst = self.results(self.operand(instruction, 0)?)?;
+            let element = Element { bytes: Self::element_type(instruction, dst.len())?.bytes(), signed_to: None };
+            return Ok(Op::Load { space: self.space(instruction)?, element, dst, address: self.address(instruction, 1)? });
+        }
+        let src = self.values(self.operand(instruction, 1)?, ty.bits())?;
+        Self::element_type(instruction, src.len())?;
+        let (space, address) = (self.space(instruction)?, self.address(instruction, 0)?);
+        if instruction.has("st") {
+            return Ok(Op::Store { space, bytes: ty.bytes(), src, address });
+        }
+        let op = self.atom_op(instruction)?;
+        Ok(Op::Combine { space, op, ty, src, unused: self.temporary(), address })
     }
 
     /// Memory is sequentially consistent here, so only the fences between proxies do something.

@@ -181,6 +181,28 @@ impl Machine<'_> {
         }
     }
 
+    /// Elements that lie one after the other; the whole is aligned as one access.
+    #[expect(clippy::too_many_arguments, reason = "the machine's parts, and one for each part of the instruction")]
+    pub(super) fn combine(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        (space, address): (Space, Address),
+        (op, ty): (AtomOp, Type),
+        src: &[Slot],
+        unused: Slot,
+    ) -> Result<()> {
+        addresses(warp, mask, address, space, ty.bytes() * src.len() as u32)?;
+        for (i, &slot) in src.iter().enumerate() {
+            let offset = address.offset.wrapping_add((i as u32 * ty.bytes()).into());
+            let address = Address { offset, ..address };
+            self.atomic(cluster, cta, warp, mask, space, op, ty, unused, [slot, slot], address)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn store(
         &mut self,
         cluster: &mut Cluster,

@@ -106,6 +106,9 @@ impl Machine<'_> {
             Op::Atom { space, op, ty, dst, src, address } => {
                 self.atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
             }
+            Op::Combine { space, op, ty, src, unused, address } => {
+                self.combine(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *unused)?;
+            }
             Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
             Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, cta, warp, *arrive, mask),
             Op::Mbarrier { op, address, operand, dst } => {

@@ -7,7 +7,7 @@ use tileaa::ops::{AccessHint, Identity, Order};
 use tileir::enums::Direction;
 use tileir::types::Dictionary;
 use tileir::{Attribute, Op};
-use vocabulary::memory::{MemoryOrdering, MemoryScope};
+use vocabulary::memory::{MemoryOrdering, MemoryScope, MulticastWrite};
 
 impl Converter<'_> {
     pub(super) fn memory(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
@@ -40,14 +40,49 @@ impl Converter<'_> {
                     hints: self.hints(optimization_hints.as_deref()),
                 }
             }
-            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, view, index, value, token } => tileaa::Op::ReduceView {
-                tile: self.value(*value),
-                view: self.value(*view),
-                index: self.values(index),
-                token: self.optional(*token),
-                order: order(*memory_ordering, Some(*memory_scope)),
-                mode: *mode,
-            },
+            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view, index, value, token } => {
+                tileaa::Op::ReduceView {
+                    tile: self.value(*value),
+                    view: self.value(*view),
+                    index: self.values(index),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, Some(*memory_scope)),
+                    in_bounds: inbounds.to_vec(),
+                    mode: *mode,
+                }
+            }
+            Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, index, token } => {
+                tileaa::Op::MulticastLoad {
+                    view: self.value(*view),
+                    index: self.values(index),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, *memory_scope),
+                    in_bounds: inbounds.to_vec(),
+                    reduction: *reduction,
+                }
+            }
+            Op::MultimemReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, tile, index, token } => {
+                tileaa::Op::MulticastStore {
+                    tile: self.value(*tile),
+                    view: self.value(*view),
+                    index: self.values(index),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, Some(*memory_scope)),
+                    in_bounds: inbounds.to_vec(),
+                    write: MulticastWrite::Combine(*reduction),
+                }
+            }
+            Op::MultimemStoreViewTko { memory_ordering, memory_scope, inbounds, view, tile, index, token } => {
+                tileaa::Op::MulticastStore {
+                    tile: self.value(*tile),
+                    view: self.value(*view),
+                    index: self.values(index),
+                    token: self.optional(*token),
+                    order: order(*memory_ordering, *memory_scope),
+                    in_bounds: inbounds.to_vec(),
+                    write: MulticastWrite::Replace,
+                }
+            }
             _ => return None,
         })
     }

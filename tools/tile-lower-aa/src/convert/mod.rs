@@ -11,12 +11,13 @@ mod structure;
 mod types;
 
 use base::diag::{Diagnostic, Result};
-use base::ir::{Block, Op as OpId, Region};
+use base::ir::{Block, Op as OpId, Operation, Region};
 use base::{DebugInfo, Loc, Value};
 use provenance::Provenance;
+use tileaa::module::Sharing;
 use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
 use tileir::enums::Visibility;
-use tileir::types::Dictionary;
+use tileir::types::{Dictionary, Element, PointerSpace};
 use tileir::{Attribute, Module, Op, Type, TypeId};
 use vocabulary::core_ops::Core;
 use vocabulary::rules::{MOST_NESTED, Nesting};
@@ -24,8 +25,20 @@ use vocabulary::tile::{Dense, Space};
 
 pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
     let globals = module.globals.iter().map(|global| self::global(module, global)).collect();
+    module.functions.iter().try_for_each(|function| no_calls(module, function, debug))?;
     let functions = module.functions.iter().map(|function| Converter::function(module, function, debug)).collect::<Result<_>>()?;
     Ok(tileaa::Module { globals, functions })
+}
+
+/// Functions of single threads are not compiled; declarations that nothing calls do no harm.
+fn no_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> Result<()> {
+    let called = function.body.ops.values().find_map(|node| match &node.kind {
+        Op::PreviewCall { callee, .. } => Some((callee.0, node.loc)),
+        _ => None,
+    });
+    let Some((callee, loc)) = called else { return Ok(()) };
+    let what = format!("op 'preview$call' of @{} is not supported on any target", module.string(callee));
+    Err(Diagnostic::unsupported("LAA005", what).at_loc(debug, loc))
 }
 
 fn global(module: &Module, global: &tileir::Global) -> Global {
@@ -76,6 +89,7 @@ impl<'a> Converter<'a> {
         let attrs = FunctionAttrs {
             hints: source.hints.iter().flat_map(|hints| kernel_hints(module, hints)).collect(),
             private: source.visibility == Visibility::Private,
+            shares: shares(module, source),
             facts: Vec::new(),
         };
         let out = tileaa::Function::new(module.string(source.name), attrs, source.loc);
@@ -209,6 +223,30 @@ impl<'a> Converter<'a> {
         let to = self.out.body.new_region();
         self.waiting.push((from, to));
         to
+    }
+}
+
+/// The kinds of shared memory that operands and results of ops have pointers to; a parameter that nothing uses does not count.
+fn shares(module: &Module, source: &tileir::Function) -> Vec<Sharing> {
+    let body = &source.body;
+    let ops = body.walk(source.region).into_iter().map(|op| &body.ops[op]);
+    let values = ops.flat_map(|node| node.kind.operands().into_iter().chain(node.results.iter().copied()));
+    let mut found: Vec<Sharing> = values.filter_map(|value| sharing(module, *body.ty(value))).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn sharing(module: &Module, ty: tileir::TypeId) -> Option<Sharing> {
+    let space = match module.ty(ty) {
+        Type::Ptr(pointer) | Type::Tile { element: Element::Ptr(pointer), .. } => pointer.space,
+        Type::TensorView { space, .. } => *space,
+        other => return sharing(module, other.tile_view()?.1),
+    };
+    match space {
+        PointerSpace::Absent | PointerSpace::None => None,
+        PointerSpace::Unicast => Some(Sharing::Unicast),
+        PointerSpace::Multicast => Some(Sharing::Multicast),
     }
 }
 

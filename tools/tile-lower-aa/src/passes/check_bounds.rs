@@ -46,6 +46,7 @@ impl Checker<'_> {
             Op::AtomicRmw { ptr, mask, .. } | Op::AtomicCas { ptr, mask, .. } => self.pointers(op, "atomic access", ptr, mask),
             Op::LoadView { view, index, in_bounds, .. } => self.view(op, "load", view, &index, &in_bounds),
             Op::StoreView { view, index, in_bounds, .. } => self.view(op, "store", view, &index, &in_bounds),
+            Op::ReduceView { view, index, in_bounds, .. } => self.view(op, "reduction", view, &index, &in_bounds),
             _ => {}
         }
     }

@@ -1,9 +1,10 @@
 //! Memory accesses: the tile goes to or comes from the layout of the access's atom.
 
 use super::Rewriter;
+use crate::access::Access;
 use crate::copies::{Copy, Readers};
 use base::Value;
-use base::diag::Result;
+use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use tileas::{Buffer, CopyAtom, Op, Type};
 
@@ -38,7 +39,7 @@ impl Rewriter<'_> {
                     atom: CopyAtom::Vector { vector_bits },
                 }
             }
-            tileaa::Op::ReduceView { tile, view, index, token, order, mode } => {
+            tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
                 let layout = self.accesses.get(op).expect("every view access was looked at").layout.clone();
                 Op::ReduceView {
                     tile: self.tile(*tile, &layout)?,
@@ -46,10 +47,52 @@ impl Rewriter<'_> {
                     index: self.view_index(*view, index, &layout)?,
                     token: self.optional(*token)?,
                     order: *order,
+                    in_bounds: in_bounds.clone(),
                     mode: *mode,
                 }
             }
             _ => unreachable!("only view accesses come here"),
+        };
+        let results = self.result_types(op)?;
+        let values = self.emit(new, results, loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    pub(super) fn multicast(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let loc = self.from.body.ops[op].loc;
+        let Some(Access { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
+            let (tileaa::Op::MulticastLoad { view, .. } | tileaa::Op::MulticastStore { view, .. }) = kind else {
+                unreachable!("only multicast accesses come here")
+            };
+            let ty = base::text::TypeText::print(self.from.body.ty(*view));
+            let name = base::ir::Operation::mnemonic(kind);
+            let what = format!("op '{name}' on {ty}: pairs of its 16-bit elements cannot be words of memory, which multimem needs");
+            let target = self.envelope.target.map(|target| target.name).unwrap_or_default();
+            return Err(Diagnostic::unsupported("AS904", format!("{what} on {target}")).at_loc(&self.envelope.debug, loc));
+        };
+        let atom = CopyAtom::Vector { vector_bits };
+        let new = match kind {
+            tileaa::Op::MulticastLoad { view, index, token, order, in_bounds, reduction } => Op::MulticastLoad {
+                view: self.plain(*view)?,
+                index: self.view_index(*view, index, &layout)?,
+                token: self.optional(*token)?,
+                order: *order,
+                in_bounds: in_bounds.clone(),
+                reduction: *reduction,
+                atom,
+            },
+            tileaa::Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => Op::MulticastStore {
+                tile: self.tile(*tile, &layout)?,
+                view: self.plain(*view)?,
+                index: self.view_index(*view, index, &layout)?,
+                token: self.optional(*token)?,
+                order: *order,
+                in_bounds: in_bounds.clone(),
+                write: *write,
+                atom,
+            },
+            _ => unreachable!("only multicast accesses come here"),
         };
         let results = self.result_types(op)?;
         let values = self.emit(new, results, loc);

@@ -110,6 +110,7 @@ impl Rewriter<'_> {
         match kind {
             Op::Core(core) => self.core(op, core),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, kind),
+            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast(op, kind),
             Op::Load { .. } | Op::Store { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.pointer_access(op, kind),
             Op::Reduce { operands, dim, body, .. } => self.reduce(op, operands, *dim, *body),
             Op::Scan { operands, dim, reverse, body, .. } => self.scan(op, operands, *dim, *reverse, *body),

@@ -14,6 +14,7 @@ mod group;
 mod index;
 mod math;
 mod mma;
+mod multicast;
 mod packed;
 mod pointer;
 mod reduce;
@@ -243,6 +244,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::Core(core) => self.core(op, core, results),
             Op::ConvertLayout { x, .. } => self.convert_layout(op, *x, results[0]),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, program, results),
+            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast(op, program, results),
             Op::Load { .. } | Op::Store { .. } => {
                 self.pointer_access(program, results);
                 Ok(())

@@ -81,8 +81,8 @@ impl<'c> Emitter<'c, '_> {
                 self.store_window(&window, *tile, 1 << vector_bits, *order);
                 self.set_token(results[0]);
             }
-            tileas::Op::ReduceView { tile, view, index, order, mode, .. } => {
-                let window = self.window(op, *view, index, &[], &self.layout(*tile))?;
+            tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, .. } => {
+                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?;
                 self.reduce_window(op, &window, *tile, *order, *mode)?;
                 self.set_token(results[0]);
             }
@@ -256,6 +256,11 @@ impl<'c> Emitter<'c, '_> {
             return ir.element_ptr(ir.int(8).into(), base, ir.shr(offset, ir.const64(1), true));
         }
         ir.element_ptr(ir.stored(elem), base, offset)
+    }
+
+    /// What stands for elements outside the tensor.
+    pub(super) fn padding_of(&self, elem: Elem, window: &Window<'c>) -> Val<'c> {
+        self.padding(elem, window.padding)
     }
 
     fn padding(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {

@@ -11,7 +11,7 @@ use base::{Loc, Value as Id};
 use numerics::Scalar;
 use numerics::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
 use std::sync::Arc;
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Order};
 use vocabulary::tile::{Elem, ViewKind, element_count};
 
 /// What all accesses have.
@@ -31,13 +31,55 @@ impl Manner {
 
 /// One access, with its operands as whole tiles.
 pub(crate) enum Request<'a> {
-    LoadView { view: Arc<View>, index: Vec<Tile>, in_bounds: &'a [bool] },
-    StoreView { tile: Tile, view: Arc<View>, index: Vec<Tile>, in_bounds: &'a [bool] },
-    ReduceView { tile: Tile, view: Arc<View>, index: Vec<Tile>, mode: AtomicMode },
-    Load { pointers: Tile, elem: Elem, mask: Option<Tile>, other: Option<Tile> },
-    Store { pointers: Tile, value: Tile, mask: Option<Tile> },
-    ReadModifyWrite { pointers: Tile, value: Tile, mask: Option<Tile>, mode: AtomicMode },
-    CompareAndSwap { pointers: Tile, compare: Tile, value: Tile, mask: Option<Tile> },
+    LoadView {
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+    },
+    StoreView {
+        tile: Tile,
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+    },
+    ReduceView {
+        tile: Tile,
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+        mode: AtomicMode,
+    },
+    /// One device holds the only copy.
+    MulticastStore {
+        tile: Tile,
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+        reduction: Option<MulticastReduction>,
+    },
+    Load {
+        pointers: Tile,
+        elem: Elem,
+        mask: Option<Tile>,
+        other: Option<Tile>,
+    },
+    Store {
+        pointers: Tile,
+        value: Tile,
+        mask: Option<Tile>,
+    },
+    ReadModifyWrite {
+        pointers: Tile,
+        value: Tile,
+        mask: Option<Tile>,
+        mode: AtomicMode,
+    },
+    CompareAndSwap {
+        pointers: Tile,
+        compare: Tile,
+        value: Tile,
+        mask: Option<Tile>,
+    },
 }
 
 /// Makes an access. The result is the tile it gives, if it gives one, and the token after it.
@@ -53,8 +95,14 @@ pub(crate) fn perform(request: Request<'_>, manner: Manner, env: &mut Env<'_>) -
             store_view(view, index, tile, env)?;
             None
         }
-        Request::ReduceView { tile, view, index, mode } => {
+        Request::ReduceView { tile, view, index, in_bounds, mode } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
             reduce_view(*mode, view, index, tile, env)?;
+            None
+        }
+        Request::MulticastStore { tile, view, index, in_bounds, reduction } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            multicast_store(*reduction, view, index, tile, env)?;
             None
         }
         Request::Load { pointers, elem, mask, other } => Some(load(pointers, *elem, mask.as_ref(), other.as_ref(), env)?),
@@ -156,6 +204,34 @@ fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) 
         i += run;
     }
     Ok(())
+}
+
+/// Multicast memory of one device: stored, or combined with what is there.
+pub(crate) fn multicast_store(
+    reduction: Option<MulticastReduction>,
+    view: &View,
+    indices: &[Tile],
+    tile: &Tile,
+    env: &mut Env<'_>,
+) -> Result<()> {
+    match reduction {
+        None => store_view(view, indices, tile, env),
+        Some(reduction) => reduce_view(combining(reduction, tile.carrier()), view, indices, tile, env),
+    }
+}
+
+fn combining(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
+    match reduction {
+        MulticastReduction::Add if ty.is_float() => AtomicMode::AddF,
+        MulticastReduction::Add => AtomicMode::Add,
+        MulticastReduction::Min => AtomicMode::Min,
+        MulticastReduction::Max => AtomicMode::Max,
+        MulticastReduction::And => AtomicMode::And,
+        MulticastReduction::Or => AtomicMode::Or,
+        MulticastReduction::Xor => AtomicMode::Xor,
+        MulticastReduction::UMin => AtomicMode::UMin,
+        MulticastReduction::UMax => AtomicMode::UMax,
+    }
 }
 
 /// What an atomic makes of the old value.
@@ -318,7 +394,7 @@ fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
     numerics::each_lanes!(from, words => copy(to, at, words));
 }
 
-fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
+pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
     let ty = view.tensor.elem;
     let window = Window::new(view, indices);
     let mut lanes = Lanes::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));

@@ -249,7 +249,9 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let old = access::compare_and_swap(&ptr, &compare, &value, mask.as_ref(), env)?;
                 Ok(ended(Some(self.distribute(self.result(op), &old)), env))
             }
-            Op::ReduceView { tile, view, index, token, order, mode } => {
+            Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
+                let seen = env.view(*view);
+                self.check_bounds(op, &seen, index, in_bounds, env)?;
                 env.begin(self.manner(op, *token, *order));
                 let indices = index.iter().map(|id| self.whole(*id, env)).collect::<Result<Vec<_>>>()?;
                 let (view, tile) = (env.view(*view), self.whole(*tile, env)?);
@@ -257,6 +259,30 @@ impl<O: Step> SpreadProgram<'_, O> {
                 Ok(ended(None, env))
             }
             _ => unreachable!("called for atomics only"),
+        }
+    }
+
+    /// Multicast memory of one device. Words are atomic, so threads do not race.
+    pub(super) fn multicast(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        match kind {
+            Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
+                let view = env.view(*view);
+                self.check_bounds(op, &view, index, in_bounds, env)?;
+                env.begin(self.manner(op, *token, *order));
+                let indices = index.iter().map(|id| self.whole(*id, env)).collect::<Result<Vec<_>>>()?;
+                let tile = access::load_view(&view, &indices, env)?;
+                Ok(ended(Some(self.distribute(self.result(op), &tile)), env))
+            }
+            Op::MulticastStore { tile, view, index, token, order, in_bounds, write, .. } => {
+                let view = env.view(*view);
+                self.check_bounds(op, &view, index, in_bounds, env)?;
+                env.begin(self.manner(op, *token, *order));
+                let indices = index.iter().map(|id| self.whole(*id, env)).collect::<Result<Vec<_>>>()?;
+                let tile = self.whole(*tile, env)?;
+                access::multicast_store(write.reduction(), &view, &indices, &tile, env)?;
+                Ok(ended(None, env))
+            }
+            _ => unreachable!("called for multicast accesses only"),
         }
     }
 }

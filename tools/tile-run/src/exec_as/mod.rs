@@ -261,6 +261,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::Copy { .. } => self.copy_pointers(op, kind, env),
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
             Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),
+            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast(op, kind, env),
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
                 self.shared_access(op, kind, env)
             }

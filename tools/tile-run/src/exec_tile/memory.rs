@@ -71,10 +71,25 @@ impl TileProgram<'_> {
                 let request = Request::StoreView { tile: get(tile), view, index, in_bounds: inbounds };
                 (request, manner(token, memory_ordering, *memory_scope))
             }
-            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, view, index, value, token } => {
+            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view, index, value, token } => {
                 let (view, index) = (env.view(*view), all(index));
-                let request = Request::ReduceView { tile: get(value), view, index, mode: *mode };
+                let request = Request::ReduceView { tile: get(value), view, index, in_bounds: inbounds, mode: *mode };
                 (request, manner(token, memory_ordering, Some(*memory_scope)))
+            }
+            // Of the only copy there is, every reduction is the copy itself.
+            Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
+                let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::MultimemReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, tile, index, token } => {
+                let (tile, view, index, reduction) = (get(tile), env.view(*view), all(index), Some(*reduction));
+                let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
+            }
+            Op::MultimemStoreViewTko { memory_ordering, memory_scope, inbounds, view, tile, index, token } => {
+                let (tile, view, index) = (get(tile), env.view(*view), all(index));
+                let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction: None };
+                (request, manner(token, memory_ordering, *memory_scope))
             }
             Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => {
                 let (pointers, value, mask) = (get(pointers), get(arg), some(mask));

@@ -50,9 +50,13 @@ impl<'a> TileProgram<'a> {
     pub(crate) fn synchronises(&self) -> bool {
         use vocabulary::memory::MemoryOrdering::Weak;
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
-            Op::AtomicCASTko { .. } | Op::AtomicRMWTko { .. } | Op::AtomicRedViewTko { .. } | Op::Alloca { global: true, .. } => {
-                true
-            }
+            Op::AtomicCASTko { .. }
+            | Op::AtomicRMWTko { .. }
+            | Op::AtomicRedViewTko { .. }
+            | Op::MultimemLoadReduceViewTko { .. }
+            | Op::MultimemReduceViewTko { .. }
+            | Op::MultimemStoreViewTko { .. }
+            | Op::Alloca { global: true, .. } => true,
             Op::LoadPtrTko { memory_ordering, .. }
             | Op::LoadViewTko { memory_ordering, .. }
             | Op::StorePtrTko { memory_ordering, .. }

@@ -1,0 +1,280 @@
+//! Preview content: symbolic expressions, types made of them, and functions that have no body here.
+
+use super::cursor::{Context, Cursor};
+use super::error::{ReadError, Result};
+use super::reader::Tables;
+use super::tables::Strings;
+use super::types::{Types, enumeration};
+use super::{MAX_DEPTH, MAX_RANK};
+use crate::enums::{Visibility, WireEnum};
+use crate::gates::{ATTRIBUTES, AttributeKind, TypeKind};
+use crate::preview::{ExprOp, Extern, Fragment, Implementation, MemorySpace, Preview, PreviewType, Synchronization};
+use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, TypeId};
+
+/// Reads an attribute whose tag must be that of preview content.
+pub(super) fn tagged(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+    let number = cursor.varint().says(cursor, "failed to read AttributeTag for self-contained attribute.")?;
+    let row = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == number && row.preview);
+    let row = row.ok_or_else(|| cursor.error(format!("attribute tag {number} is none of preview content")))?;
+    attribute(row.kind, types, strings, cursor, depth)
+}
+
+/// The payload of an attribute of preview content.
+pub(super) fn attribute(
+    kind: AttributeKind,
+    types: &mut Types<'_>,
+    strings: &mut Strings<'_>,
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+) -> Result<Preview> {
+    if depth > MAX_DEPTH {
+        return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
+    }
+    let mut one = |cursor: &mut Cursor<'_>| tagged(types, strings, cursor, depth + 1).map(Box::new);
+    let binary = match kind {
+        AttributeKind::ExprMul => Some(ExprOp::Mul),
+        AttributeKind::ExprDiv => Some(ExprOp::Div),
+        AttributeKind::ExprAdd => Some(ExprOp::Add),
+        AttributeKind::ExprSub => Some(ExprOp::Sub),
+        AttributeKind::ExprFloorDiv => Some(ExprOp::FloorDiv),
+        AttributeKind::ExprCeilDiv => Some(ExprOp::CeilDiv),
+        _ => None,
+    };
+    if let Some(op) = binary {
+        return Ok(Preview::Binary { op, lhs: one(cursor)?, rhs: one(cursor)? });
+    }
+    Ok(match kind {
+        AttributeKind::ExprNeg => Preview::Neg(one(cursor)?),
+        AttributeKind::ScratchRequest => Preview::Scratch { size: one(cursor)?, alignment: one(cursor)? },
+        AttributeKind::ExprInt => Preview::Int(cursor.signed_varint().says(cursor, "failed to read an integer")? as i64),
+        AttributeKind::ExprVar => Preview::Var(string(strings, cursor)?),
+        AttributeKind::ExprConstString => Preview::ConstString(string(strings, cursor)?),
+        AttributeKind::SymbolicTuple => Preview::Tuple(list(types, strings, cursor, depth)?),
+        AttributeKind::Layout => {
+            let shape = list(types, strings, cursor, depth)?;
+            Preview::Layout { shape, strides: list(types, strings, cursor, depth)? }
+        }
+        AttributeKind::ConcreteType => Preview::ConcreteType(ty(types, strings, cursor)?),
+        AttributeKind::MemorySpace => Preview::MemorySpace(value(cursor)?),
+        AttributeKind::Synchronization => Preview::Synchronization(value(cursor)?),
+        AttributeKind::Access => Preview::Access(value(cursor)?),
+        AttributeKind::ConstParam => {
+            let name = string(strings, cursor)?;
+            Preview::ConstParam { name, ty: ty(types, strings, cursor)? }
+        }
+        AttributeKind::ExprBuiltin => {
+            let name = string(strings, cursor)?;
+            Preview::Builtin { name, ty: ty(types, strings, cursor)? }
+        }
+        _ => return Err(cursor.error(format!("attribute {kind:?} is none of preview content"))),
+    })
+}
+
+fn string(strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<StringId> {
+    strings.read(cursor).says(cursor, "failed to read StringAttr.")
+}
+
+fn ty(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<TypeId> {
+    types.read(cursor, strings).says(cursor, "failed to get referenced type for TypeAttr")
+}
+
+fn value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
+    let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")?;
+    let value = u8::try_from(number).ok().and_then(E::from_number);
+    value.ok_or_else(|| cursor.error(format!("invalid enum value for value: {number}")))
+}
+
+/// A counted list of attributes.
+fn list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Preview]>> {
+    let count = cursor.count().says(cursor, "failed to read the number of expressions")?;
+    (0..count).map(|_| tagged(types, strings, cursor, depth + 1)).collect()
+}
+
+impl Types<'_> {
+    /// The payload of a type that only preview content has.
+    pub(super) fn preview_type(
+        &mut self,
+        kind: TypeKind,
+        cursor: &mut Cursor<'_>,
+        strings: &mut Strings<'_>,
+    ) -> Result<PreviewType> {
+        Ok(match kind {
+            TypeKind::Symbol => match tagged(self, strings, cursor, 0)? {
+                name @ Preview::Var(_) => PreviewType::Symbol(name),
+                _ => return Err(cursor.error("a symbolic type is a name")),
+            },
+            TypeKind::Datatype => PreviewType::Datatype,
+            TypeKind::Shape => PreviewType::Shape,
+            TypeKind::String => PreviewType::String,
+            TypeKind::Index => PreviewType::Index,
+            TypeKind::None => PreviewType::None,
+            _ => PreviewType::Fragment(Box::new(self.fragment(cursor, strings)?)),
+        })
+    }
+
+    fn fragment(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Fragment> {
+        let symbols = tagged(self, strings, cursor, 0).says(cursor, "failed to read symbolicShape")?;
+        let shape = cursor.array(i64::from_le_bytes).says(cursor, "failed to read concreteShapeCache")?;
+        let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
+        let element = self.read(cursor, strings).says(cursor, "failed to get elementType type")?;
+        let number = enumeration(cursor)?;
+        let space = u8::try_from(number).ok().and_then(MemorySpace::from_number);
+        let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))?;
+        let layout = tagged(self, strings, cursor, 0)?;
+        let map = tagged(self, strings, cursor, 0)?;
+        let alignment = tagged(self, strings, cursor, 0)?;
+        if ![&layout, &map].into_iter().all(|layout| matches!(layout, Preview::Layout { .. })) {
+            return Err(cursor.error("the layout and the map of a fragment are layouts"));
+        }
+        Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
+    }
+
+    /// What follows the dimensions of a tile of which some are expressions.
+    pub(super) fn symbolic_tile(
+        &mut self,
+        element: TypeId,
+        shape: Box<[i64]>,
+        cursor: &mut Cursor<'_>,
+        strings: &mut Strings<'_>,
+    ) -> Result<PreviewType> {
+        let symbols = tagged(self, strings, cursor, 0).says(cursor, "failed to read symbolicShapeAttr")?;
+        let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
+        Ok(PreviewType::Tile { element, shape, symbols })
+    }
+}
+
+/// The extents of a symbolic shape, which the dimensions repeat where they are numbers.
+pub(crate) fn symbolic(tuple: Preview, shape: &[i64]) -> std::result::Result<Box<[Preview]>, String> {
+    let Preview::Tuple(symbols) = tuple else { return Err("a symbolic shape is a tuple".into()) };
+    check_symbols(&symbols, shape)?;
+    Ok(symbols)
+}
+
+pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::Result<(), String> {
+    if symbols.len() != shape.len() || shape.len() > MAX_RANK {
+        return Err("concrete shape cache and symbolic shape have different ranks".into());
+    }
+    for (i, (symbol, dim)) in symbols.iter().zip(shape).enumerate() {
+        if !symbol.is_extent() {
+            return Err(format!("shape dimension {i} must be an integer-valued expression"));
+        }
+        let wanted = if let Preview::Int(extent) = symbol { *extent } else { DYNAMIC };
+        if *dim != wanted {
+            return Err(format!("concrete shape cache dimension {i} does not match symbolic shape"));
+        }
+    }
+    Ok(())
+}
+
+/// What a record of the function table says of a function without a body.
+pub(super) struct ExternRecord {
+    pub(super) const_params: Box<[Preview]>,
+    pub(super) implementation: Option<Box<Implementation>>,
+    pub(super) arg_attrs: Option<Box<[Dictionary]>>,
+    /// The function type that an implementation repeats.
+    pub(super) ty: Option<TypeId>,
+}
+
+mod bit {
+    pub(super) const CONST_PARAMS: u64 = 1;
+    pub(super) const CONST_ARGS: u64 = 1 << 1;
+    pub(super) const ARG_ATTRS: u64 = 1 << 2;
+    pub(super) const RES_ATTRS: u64 = 1 << 3;
+    pub(super) const SCRATCH: u64 = 1 << 4;
+    pub(super) const CONFIG: u64 = 1 << 5;
+    pub(super) const ARCH: u64 = 1 << 6;
+    pub(super) const ABI: u64 = 1 << 7;
+    pub(super) const SYNCHRONIZATION: u64 = 1 << 8;
+    pub(super) const SCORE: u64 = 1 << 9;
+}
+
+impl Tables<'_> {
+    fn previews(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Preview]>> {
+        list(&mut self.types, &mut self.strings, cursor, 0)
+    }
+
+    /// The parameters of a declaration that are known when the program is written: a tagged array.
+    pub(super) fn declaration(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
+        let tag = cursor.varint().says(cursor, "failed to read the parameters of a declaration")?;
+        if tag != u64::from(AttributeKind::Array.row().tag) {
+            return Err(cursor.error("the parameters of a declaration are not an array"));
+        }
+        let const_params = self.previews(cursor)?;
+        Ok(ExternRecord { const_params, implementation: None, arg_attrs: None, ty: None })
+    }
+
+    /// The op record of an implementation, which stands in the function table.
+    pub(super) fn implementation(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
+        let record = self.implementation_fields(cursor);
+        record.says(cursor, "failed to parse extern implementation in function table")
+    }
+
+    fn implementation_fields(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
+        let c = cursor;
+        let flags = c.varint().says(c, "failed to read flags field")?;
+        let has = |bit: u64| flags & bit != 0;
+        self.strings.read(c).says(c, "failed to read StringAttr.").says(c, "failed to parse attribute 'sym_name'")?;
+        let implements = self.strings.read(c).says(c, "failed to read string for FlatSymbolRefAttr.");
+        let implements = implements.says(c, "failed to parse attribute 'implements'")?;
+        let const_params = if has(bit::CONST_PARAMS) { self.previews(c)? } else { Box::default() };
+        let const_args = if has(bit::CONST_ARGS) { self.previews(c)? } else { Box::default() };
+        let ty = self.types.read(c, &mut self.strings).says(c, "failed to parse attribute 'function_type'")?;
+        let arg_attrs = if has(bit::ARG_ATTRS) { Some(self.dictionaries(c)?) } else { None };
+        let res_attrs =
+            if has(bit::RES_ATTRS) { Some(self.dictionaries(c)?.into_iter().map(Attribute::Dictionary).collect()) } else { None };
+        let scratch = match has(bit::SCRATCH) {
+            true => {
+                let size = tagged(&mut self.types, &mut self.strings, c, 0)?;
+                Some((size, tagged(&mut self.types, &mut self.strings, c, 0)?))
+            }
+            false => None,
+        };
+        let config = if has(bit::CONFIG) { Some(self.dictionary(c)?) } else { None };
+        let arch = if has(bit::ARCH) { Some(self.names(c)?) } else { None };
+        let abi = if has(bit::ABI) { Some(self.dictionary(c)?) } else { None };
+        let synchronization = if has(bit::SYNCHRONIZATION) { Some(value::<Synchronization>(c)?) } else { None };
+        let provider_score =
+            if has(bit::SCORE) { Some(c.varint().says(c, "failed to parse attribute 'provider_score'")?) } else { None };
+        let regions = c.count().says(c, "failed to read number of regions to parse.")?;
+        if regions != 1 {
+            return Err(c.error(format!("cuda_tile.preview$extern_impl op expected 1 regions, got {regions}")));
+        }
+        if c.varint().says(c, "failed to read region block count")? != 0 {
+            return Err(c.error("an extern implementation has no block"));
+        }
+        let implementation =
+            Implementation { implements, const_args, res_attrs, scratch, config, arch, abi, synchronization, provider_score };
+        Ok(ExternRecord { const_params, implementation: Some(Box::new(implementation)), arg_attrs, ty: Some(ty) })
+    }
+
+    /// Strings, each with its tag.
+    fn names(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[StringId]>> {
+        let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
+        let mut names = Vec::new();
+        for _ in 0..count {
+            match self.attribute(cursor)? {
+                Attribute::String(name) => names.push(name),
+                _ => return Err(cursor.error("an architecture is a string")),
+            }
+        }
+        Ok(names.into())
+    }
+}
+
+impl ExternRecord {
+    pub(super) fn function(
+        &self,
+        name: StringId,
+        ty: TypeId,
+        visibility: Visibility,
+        arg_attrs: &[Dictionary],
+        loc: base::Loc,
+    ) -> Result<Extern> {
+        if self.ty.is_some_and(|repeated| repeated != ty) {
+            return Err(ReadError::plain("an extern implementation has another type than its entry in the table"));
+        }
+        let arg_attrs = self.arg_attrs.as_deref().unwrap_or(arg_attrs).into();
+        let (const_params, implementation) = (self.const_params.clone(), self.implementation.clone());
+        Ok(Extern { name, ty, visibility, arg_attrs, const_params, implementation, loc, after: 0 })
+    }
+}

@@ -1,0 +1,200 @@
+//! Preview content of 13.5 (`simt`): functions of single threads that a tile program calls by name, and the symbolic expressions
+//! in their types. It is read, printed, written and verified; nothing after `.tile` takes it.
+
+use crate::enums::Visibility;
+use crate::types::{Attribute, Dictionary, StringId, Type, TypeId};
+use base::Loc;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ExprOp {
+    Mul,
+    Div,
+    Add,
+    Sub,
+    FloorDiv,
+    CeilDiv,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MemorySpace {
+    Local,
+    Smem,
+}
+
+/// Which threads an implementation needs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Synchronization {
+    None,
+    Warp,
+    Warpgroup,
+    Cta,
+}
+
+/// What a function does with an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Access {
+    In,
+    Out,
+    InOut,
+}
+
+/// The name of the attribute that says what a function does with an argument.
+pub const ACCESS: &str = "cuda_tile.preview$access";
+
+/// An attribute that only preview content has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Preview {
+    Int(i64),
+    Var(StringId),
+    Binary { op: ExprOp, lhs: Box<Preview>, rhs: Box<Preview> },
+    Neg(Box<Preview>),
+    Tuple(Box<[Preview]>),
+    Layout { shape: Box<[Preview]>, strides: Box<[Preview]> },
+    ConcreteType(TypeId),
+    MemorySpace(MemorySpace),
+    Synchronization(Synchronization),
+    Access(Access),
+    Scratch { size: Box<Preview>, alignment: Box<Preview> },
+    ConstParam { name: StringId, ty: TypeId },
+    Builtin { name: StringId, ty: TypeId },
+    ConstString(StringId),
+}
+
+/// A type that only preview content has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PreviewType {
+    /// A type known by name only.
+    Symbol(Preview),
+    /// A tile of which some extents are expressions; those are [`crate::types::DYNAMIC`] in `shape`.
+    Tile {
+        element: TypeId,
+        shape: Box<[i64]>,
+        symbols: Box<[Preview]>,
+    },
+    /// A thread's part of a tile.
+    Fragment(Box<Fragment>),
+    Datatype,
+    Shape,
+    String,
+    Index,
+    None,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Fragment {
+    pub symbols: Box<[Preview]>,
+    pub shape: Box<[i64]>,
+    pub element: TypeId,
+    pub space: MemorySpace,
+    pub layout: Preview,
+    pub map: Preview,
+    pub alignment: Preview,
+}
+
+/// A function that is declared, or implemented elsewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Extern {
+    pub name: StringId,
+    pub ty: TypeId,
+    pub visibility: Visibility,
+    pub arg_attrs: Box<[Dictionary]>,
+    pub const_params: Box<[Preview]>,
+    /// None for a declaration.
+    pub implementation: Option<Box<Implementation>>,
+    pub loc: Loc,
+    /// How many entries stand before it.
+    pub after: u32,
+}
+
+/// What an implementation says besides its arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Implementation {
+    /// The name of the function that is implemented.
+    pub implements: StringId,
+    pub const_args: Box<[Preview]>,
+    pub res_attrs: Option<Box<[Attribute]>>,
+    /// Size and alignment of shared memory.
+    pub scratch: Option<(Preview, Preview)>,
+    pub config: Option<Dictionary>,
+    pub arch: Option<Box<[StringId]>>,
+    pub abi: Option<Dictionary>,
+    pub synchronization: Option<Synchronization>,
+    pub provider_score: Option<u64>,
+}
+
+impl Extern {
+    /// The op's name in messages.
+    pub fn mnemonic(&self) -> &'static str {
+        if self.implementation.is_some() { "preview$extern_impl" } else { "preview$func" }
+    }
+}
+
+impl Preview {
+    /// Whether it stands for an integer, or another value that a constant parameter can have.
+    pub fn is_expression(&self) -> bool {
+        match self {
+            Preview::Tuple(parts) => parts.iter().all(Preview::is_expression),
+            Preview::Int(_)
+            | Preview::Var(_)
+            | Preview::Binary { .. }
+            | Preview::Neg(_)
+            | Preview::ConcreteType(_)
+            | Preview::Builtin { .. }
+            | Preview::ConstString(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it can be an extent: sums, differences, products and negations of names and numbers.
+    pub fn is_extent(&self) -> bool {
+        match self {
+            Preview::Int(_) | Preview::Var(_) | Preview::Builtin { .. } => true,
+            Preview::Neg(inner) => inner.is_extent(),
+            Preview::Binary { op: ExprOp::Mul | ExprOp::Add | ExprOp::Sub, lhs, rhs } => lhs.is_extent() && rhs.is_extent(),
+            _ => false,
+        }
+    }
+
+    fn parts(&self) -> Vec<&Preview> {
+        match self {
+            Preview::Binary { lhs, rhs, .. } => vec![lhs, rhs],
+            Preview::Neg(inner) => vec![inner],
+            Preview::Tuple(parts) => parts.iter().collect(),
+            Preview::Layout { shape, strides } => shape.iter().chain(strides).collect(),
+            Preview::Scratch { size, alignment } => vec![size, alignment],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Calls `f` with itself and everything in it.
+    pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Preview)) {
+        f(self);
+        self.parts().into_iter().for_each(|part| part.walk(f));
+    }
+
+    pub fn depth(&self) -> usize {
+        1 + self.parts().into_iter().map(Preview::depth).max().unwrap_or(0)
+    }
+}
+
+impl PreviewType {
+    /// The types and attributes it is made of.
+    pub fn parts(&self) -> (Option<TypeId>, Vec<&Preview>) {
+        match self {
+            PreviewType::Symbol(name) => (None, vec![name]),
+            PreviewType::Tile { element, symbols, .. } => (Some(*element), symbols.iter().collect()),
+            PreviewType::Fragment(fragment) => {
+                let Fragment { symbols, layout, map, alignment, .. } = &**fragment;
+                (Some(fragment.element), symbols.iter().chain([layout, map, alignment]).collect())
+            }
+            _ => (None, Vec::new()),
+        }
+    }
+}
+
+impl Type {
+    pub fn preview(&self) -> Option<&PreviewType> {
+        if let Type::Preview(preview) = self { Some(preview) } else { None }
+    }
+}

@@ -1,0 +1,366 @@
+//! Preview content, read from text.
+//!
+//! The text does not tell the negation of a number from a negative number, nor a tuple of one from parentheses; the latter are
+//! read.
+
+use super::lex::Cursor;
+use super::parse::Tables;
+use super::parse_types::list;
+use crate::bytecode::MAX_DEPTH;
+use crate::bytecode::preview::check_symbols;
+use crate::enums::{Visibility, WireEnum};
+use crate::preview::{ExprOp, Extern, Fragment, Implementation, Preview, PreviewType};
+use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, Type, TypeId};
+use base::Loc;
+use base::diag::Result;
+use numerics::Scalar;
+
+impl Tables {
+    /// `n*2+m`, a number, a string, a type, a tuple or an attribute in full.
+    pub(super) fn expression(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        let mut sum = self.product(c, depth)?;
+        loop {
+            let op = match c.peek() {
+                Some('+') => ExprOp::Add,
+                Some('-') => ExprOp::Sub,
+                _ => return Ok(sum),
+            };
+            c.expect(if op == ExprOp::Add { "+" } else { "-" })?;
+            let rhs = Box::new(self.product(c, depth)?);
+            sum = shallow(c, Preview::Binary { op, lhs: Box::new(sum), rhs })?;
+        }
+    }
+
+    fn product(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        let mut product = self.factor(c, depth)?;
+        loop {
+            let op = match () {
+                () if c.eat("*") => ExprOp::Mul,
+                () if c.eat("/+") => ExprOp::CeilDiv,
+                () if c.eat("/") => ExprOp::FloorDiv,
+                () => return Ok(product),
+            };
+            let rhs = Box::new(self.factor(c, depth)?);
+            product = shallow(c, Preview::Binary { op, lhs: Box::new(product), rhs })?;
+        }
+    }
+
+    fn factor(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        if depth > MAX_DEPTH {
+            return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
+        }
+        let negative = c.peek() == Some('-');
+        let digit = c.rest().trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
+        match c.peek() {
+            Some('0'..='9') => c.integer("a number").map(Preview::Int),
+            Some('-') if digit => c.integer("a number").map(Preview::Int),
+            _ if negative => {
+                c.expect("-")?;
+                Ok(Preview::Neg(Box::new(self.factor(c, depth + 1)?)))
+            }
+            Some('"') => {
+                let text = c.string()?;
+                Ok(Preview::ConstString(self.string(&text)))
+            }
+            Some('(') => {
+                let mut parts = self.tuple(c, depth + 1)?;
+                Ok(if parts.len() == 1 { parts.remove(0) } else { Preview::Tuple(parts.into()) })
+            }
+            Some('<') => self.layout(c, depth + 1),
+            Some('#') => self.full(c, depth + 1),
+            Some('!') => Ok(Preview::ConcreteType(self.ty(c)?)),
+            _ => {
+                let before = c.at();
+                let name = c.name("an expression")?;
+                if Scalar::parse(name).is_some() {
+                    c.goto(before);
+                    return Ok(Preview::ConcreteType(self.ty(c)?));
+                }
+                let id = self.string(name);
+                Ok(match name.starts_with("context.") {
+                    true => Preview::Builtin { name: id, ty: self.intern(Type::Preview(PreviewType::Index)) },
+                    false => Preview::Var(id),
+                })
+            }
+        }
+    }
+
+    /// `(a, b)`.
+    fn tuple(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Vec<Preview>> {
+        c.expect("(")?;
+        let mut parts = Vec::new();
+        while !c.sees(")") {
+            parts.push(self.expression(c, depth)?);
+            if !c.eat(",") {
+                break;
+            }
+        }
+        c.expect(")")?;
+        Ok(parts)
+    }
+
+    /// `<(shape):(strides)>`.
+    fn layout(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        c.expect("<")?;
+        let shape = self.tuple(c, depth)?.into();
+        c.expect(":")?;
+        let strides = self.tuple(c, depth)?.into();
+        c.expect(">")?;
+        Ok(Preview::Layout { shape, strides })
+    }
+
+    /// `#cuda_tile<preview$name<…>>`.
+    pub(super) fn full(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        if depth > MAX_DEPTH {
+            return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
+        }
+        c.expect("#cuda_tile<preview$")?;
+        let at = c.at();
+        let kind = c.word("an attribute of preview content")?;
+        if kind == "layout" {
+            let layout = self.layout(c, depth + 1)?;
+            c.expect(">")?;
+            return Ok(layout);
+        }
+        c.expect("<")?;
+        let attribute = match kind {
+            "expr_int" => Preview::Int(c.integer("a number")?),
+            "expr_var" => Preview::Var(self.quoted(c)?),
+            "expr_const_str" => Preview::ConstString(self.quoted(c)?),
+            "expr_neg" => Preview::Neg(Box::new(self.full(c, depth + 1)?)),
+            "symbolic_tuple" => Preview::Tuple(self.tuple(c, depth + 1)?.into()),
+            "concrete_type" => Preview::ConcreteType(self.ty(c)?),
+            "memory_space" => Preview::MemorySpace(named(c)?),
+            "synchronization" => Preview::Synchronization(named(c)?),
+            "access" => Preview::Access(named(c)?),
+            "scratch_request" => {
+                let (size, alignment) = self.scratch(c, depth + 1)?;
+                Preview::Scratch { size: Box::new(size), alignment: Box::new(alignment) }
+            }
+            "const_param" | "expr_builtin" => {
+                c.expect("name")?;
+                c.expect("=")?;
+                let name = self.quoted(c)?;
+                for token in [",", "type", "="] {
+                    c.expect(token)?;
+                }
+                let ty = self.ty(c)?;
+                if kind == "const_param" { Preview::ConstParam { name, ty } } else { Preview::Builtin { name, ty } }
+            }
+            other => match other.strip_prefix("expr_").and_then(spelled::<ExprOp>) {
+                Some(op) => {
+                    let lhs = Box::new(self.full(c, depth + 1)?);
+                    c.expect(",")?;
+                    Preview::Binary { op, lhs, rhs: Box::new(self.full(c, depth + 1)?) }
+                }
+                None => return Err(c.error_at(at, format!("unknown attribute 'preview${other}'"))),
+            },
+        };
+        c.expect(">")?;
+        c.expect(">")?;
+        Ok(attribute)
+    }
+
+    fn quoted(&mut self, c: &mut Cursor<'_>) -> Result<StringId> {
+        let text = c.string()?;
+        Ok(self.string(&text))
+    }
+
+    fn scratch(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<(Preview, Preview)> {
+        for token in ["smem", ".", "size", "="] {
+            c.expect(token)?;
+        }
+        let size = self.full(c, depth)?;
+        for token in [",", "smem", ".", "alignment", "="] {
+            c.expect(token)?;
+        }
+        Ok((size, self.full(c, depth)?))
+    }
+
+    /// Extents, some of which are expressions in brackets, before an element type.
+    pub(super) fn symbolic_dims(&mut self, c: &mut Cursor<'_>) -> Result<(Box<[i64]>, Box<[Preview]>)> {
+        let (mut shape, mut symbols) = (Vec::new(), Vec::new());
+        loop {
+            let symbol = match c.peek() {
+                Some('[') => {
+                    c.expect("[")?;
+                    let symbol = self.expression(c, 0)?;
+                    c.expect("]")?;
+                    symbol
+                }
+                Some('0'..='9') => Preview::Int(c.integer("a dimension")?),
+                _ => return Ok((shape.into(), symbols.into())),
+            };
+            shape.push(if let Preview::Int(extent) = symbol { extent } else { DYNAMIC });
+            symbols.push(symbol);
+            let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
+            c.goto(c.at() + c.rest().len() - after.len());
+            check_symbols(&symbols, &shape).map_err(|message| c.error(message))?;
+        }
+    }
+
+    /// What follows `preview$` in a type.
+    pub(super) fn preview_type(&mut self, c: &mut Cursor<'_>, name: &str, start: usize) -> Result<PreviewType> {
+        Ok(match name {
+            "sym_t" => {
+                c.expect("<")?;
+                let symbol = c.name("the name of a type")?;
+                let symbol = self.string(symbol);
+                c.expect(">")?;
+                PreviewType::Symbol(Preview::Var(symbol))
+            }
+            "fragment" => PreviewType::Fragment(Box::new(self.fragment(c)?)),
+            "Datatype" => PreviewType::Datatype,
+            "shape" => PreviewType::Shape,
+            "string" => PreviewType::String,
+            other => return Err(c.error_at(start, format!("unknown type: preview${other}"))),
+        })
+    }
+
+    fn fragment(&mut self, c: &mut Cursor<'_>) -> Result<Fragment> {
+        c.expect("<")?;
+        let (shape, symbols) = self.symbolic_dims(c)?;
+        let element = self.ty(c)?;
+        c.expect(",")?;
+        let space = named(c)?;
+        for token in [",", "mem_layout", "="] {
+            c.expect(token)?;
+        }
+        let layout = self.layout(c, 0)?;
+        for token in [",", "fragmap", "="] {
+            c.expect(token)?;
+        }
+        let map = self.layout(c, 0)?;
+        let mut alignment = Preview::Int(1);
+        if c.eat(",") {
+            c.expect("alignment")?;
+            c.expect("=")?;
+            alignment = self.expression(c, 0)?;
+        }
+        c.expect(">")?;
+        Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
+    }
+
+    /// `<[N: index]>` or `<[8]>`, when it is there.
+    pub(super) fn bracketed(&mut self, c: &mut Cursor<'_>, parameters: bool) -> Result<Box<[Preview]>> {
+        if !c.eat("<") {
+            return Ok(Box::default());
+        }
+        let items = list(c, |c| {
+            if !parameters {
+                return self.expression(c, 0);
+            }
+            let name = c.name("the name of a parameter")?;
+            let name = self.string(name);
+            c.expect(":")?;
+            Ok(Preview::ConstParam { name, ty: self.ty(c)? })
+        })?;
+        c.expect(">")?;
+        Ok(items.into())
+    }
+
+    /// A function without a body, whose first words have been read; `name` is what follows them.
+    pub(super) fn external(&mut self, c: &mut Cursor<'_>, name: StringId, implements: bool, after: u32) -> Result<Extern> {
+        let const_params = self.bracketed(c, true)?;
+        let mut implementation = None;
+        if implements {
+            c.expect("implements")?;
+            let implemented = super::parse::symbol(c)?;
+            let implements = self.string(&implemented);
+            let const_args = self.bracketed(c, false)?;
+            implementation = Some(Implementation { implements, const_args, ..empty() });
+        }
+        let (ty, arg_attrs) = self.signature(c)?;
+        if let Some(own) = &mut implementation {
+            self.implementation(c, own)?;
+        }
+        let implementation = implementation.map(Box::new);
+        Ok(Extern { name, ty, visibility: Visibility::Private, arg_attrs, const_params, implementation, loc: Loc::UNKNOWN, after })
+    }
+
+    fn signature(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Box<[Dictionary]>)> {
+        let (mut inputs, mut attributes, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        c.expect("(")?;
+        while !c.sees(")") {
+            c.identifier('%', "a name such as %arg0")?;
+            c.expect(":")?;
+            inputs.push(self.ty(c)?);
+            attributes.push(if c.sees("{") { self.dictionary(c, 0)? } else { Dictionary::default() });
+            if !c.eat(",") {
+                break;
+            }
+        }
+        c.expect(")")?;
+        if c.eat("->") {
+            let several = c.eat("(");
+            results = self.types(c)?;
+            if several {
+                c.expect(")")?;
+            }
+        }
+        let ty = self.intern(Type::Function { inputs: inputs.into(), results: results.into() });
+        Ok((ty, attributes.into()))
+    }
+
+    fn implementation(&mut self, c: &mut Cursor<'_>, own: &mut Implementation) -> Result<()> {
+        if c.eat("synchronization") {
+            c.expect("=")?;
+            match self.full(c, 0)? {
+                Preview::Synchronization(threads) => own.synchronization = Some(threads),
+                _ => return Err(c.error("expected a synchronization before this")),
+            }
+        }
+        if c.eat("arch") {
+            c.expect("=")?;
+            own.arch = Some(list(c, |c| self.quoted(c))?.into());
+        }
+        if c.eat("scratch") {
+            c.expect("{")?;
+            own.scratch = Some(self.scratch(c, 0)?);
+            c.expect("}")?;
+        }
+        if c.sees("{") {
+            for (name, value) in self.dictionary(c, 0)? {
+                match (self.strings[name].as_str(), value) {
+                    ("frontendABI", Attribute::Dictionary(entries)) => own.abi = Some(entries),
+                    ("provider_score", Attribute::Integer { bits, .. }) => own.provider_score = Some(bits),
+                    (other, _) => return Err(c.error(format!("an implementation has no such attribute: {other}"))),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn empty() -> Implementation {
+    Implementation {
+        implements: StringId(0),
+        const_args: Box::default(),
+        res_attrs: None,
+        scratch: None,
+        config: None,
+        arch: None,
+        abi: None,
+        synchronization: None,
+        provider_score: None,
+    }
+}
+
+/// What was read so far, unless it nests too deep for those who recurse over it.
+fn shallow(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
+    match expression.depth() > MAX_DEPTH {
+        true => Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels"))),
+        false => Ok(expression),
+    }
+}
+
+fn spelled<E: WireEnum>(word: &str) -> Option<E> {
+    E::SPELLINGS.iter().position(|spelling| *spelling == word).and_then(|number| E::from_number(number as u8))
+}
+
+fn named<E: WireEnum>(c: &mut Cursor<'_>) -> Result<E> {
+    c.skip_space();
+    let at = c.at();
+    let word = c.word("a name")?;
+    spelled(word).ok_or_else(|| c.error_at(at, format!("expected one of: {}", E::SPELLINGS.join(", "))))
+}

@@ -1,0 +1,300 @@
+//! Preview content as text.
+
+use super::attributes::{Typed, write_attribute, write_string, write_symbol};
+use super::types::{TypeText, separated, write_dims_of, write_type};
+use crate::enums::WireEnum;
+use crate::module::Module;
+use crate::preview::{ExprOp, Extern, Fragment, Preview, PreviewType};
+use crate::types::{Attribute, StringId, Type, TypeId};
+use base::Arena;
+use numerics::Scalar;
+use std::fmt::Write as _;
+
+/// What names and types are written from.
+#[derive(Clone, Copy)]
+pub(crate) struct Tables<'a> {
+    pub(crate) strings: &'a Arena<StringId, String>,
+    pub(crate) types: &'a Arena<TypeId, Type>,
+}
+
+impl<'a> Tables<'a> {
+    pub(crate) fn of(module: &'a Module) -> Self {
+        Tables { strings: &module.strings, types: &module.types }
+    }
+}
+
+/// How strongly the outermost operator of an expression binds.
+fn strength(expression: &Preview) -> u32 {
+    match expression {
+        Preview::Binary { op: ExprOp::Add | ExprOp::Sub, .. } => 1,
+        Preview::Binary { op: ExprOp::Mul | ExprOp::FloorDiv | ExprOp::CeilDiv, .. } => 2,
+        Preview::Neg(_) => 3,
+        _ => 4,
+    }
+}
+
+/// An expression as it stands in shapes, layouts and arguments.
+pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression: &Preview) {
+    let at_least = |out: &mut String, part: &Preview, least: u32| {
+        let parentheses = strength(part) < least;
+        out.push_str(if parentheses { "(" } else { "" });
+        write_expression(out, tables, part);
+        out.push_str(if parentheses { ")" } else { "" });
+    };
+    match expression {
+        Preview::Int(value) => write!(out, "{value}").expect("strings take all text"),
+        Preview::Var(name) | Preview::Builtin { name, .. } => out.push_str(&tables.strings[*name]),
+        Preview::ConstString(text) => write_string(out, &tables.strings[*text]),
+        Preview::ConcreteType(ty) => write_type(out, tables, *ty, TypeText::Full),
+        Preview::Neg(inner) => {
+            out.push('-');
+            at_least(out, inner, 4);
+        }
+        Preview::Tuple(parts) => write_tuple(out, tables, parts),
+        Preview::Layout { shape, strides } => {
+            out.push('<');
+            write_tuple(out, tables, shape);
+            out.push(':');
+            write_tuple(out, tables, strides);
+            out.push('>');
+        }
+        Preview::Binary { op, lhs, rhs } => {
+            let operator = match op {
+                ExprOp::Add => "+",
+                ExprOp::Sub => "-",
+                ExprOp::Mul => "*",
+                ExprOp::FloorDiv => "/",
+                ExprOp::CeilDiv => "/+",
+                // There is no sign for it.
+                ExprOp::Div => return write_full(out, tables, expression),
+            };
+            at_least(out, lhs, strength(expression));
+            out.push_str(operator);
+            at_least(out, rhs, strength(expression) + 1);
+        }
+        _ => write_full(out, tables, expression),
+    }
+}
+
+fn write_tuple(out: &mut String, tables: Tables<'_>, parts: &[Preview]) {
+    out.push('(');
+    separated(out, parts, ", ", |out, part| write_expression(out, tables, part));
+    out.push(')');
+}
+
+/// An attribute with its name, as in a dictionary.
+pub(super) fn write_full(out: &mut String, tables: Tables<'_>, attribute: &Preview) {
+    out.push_str("#cuda_tile<preview$");
+    match attribute {
+        Preview::Int(value) => write!(out, "expr_int<{value}>").expect("strings take all text"),
+        Preview::Var(name) => {
+            out.push_str("expr_var<");
+            write_string(out, &tables.strings[*name]);
+            out.push('>');
+        }
+        Preview::ConstString(text) => {
+            out.push_str("expr_const_str<");
+            write_string(out, &tables.strings[*text]);
+            out.push('>');
+        }
+        Preview::Binary { op, lhs, rhs } => {
+            let _ = write!(out, "expr_{}<", op.spelling());
+            write_full(out, tables, lhs);
+            out.push_str(", ");
+            write_full(out, tables, rhs);
+            out.push('>');
+        }
+        Preview::Neg(inner) => {
+            out.push_str("expr_neg<");
+            write_full(out, tables, inner);
+            out.push('>');
+        }
+        Preview::Tuple(parts) => {
+            out.push_str("symbolic_tuple<");
+            write_tuple(out, tables, parts);
+            out.push('>');
+        }
+        Preview::Layout { .. } => {
+            out.push_str("layout");
+            write_expression(out, tables, attribute);
+        }
+        Preview::ConcreteType(ty) => {
+            out.push_str("concrete_type<");
+            write_type(out, tables, *ty, TypeText::Full);
+            out.push('>');
+        }
+        Preview::MemorySpace(space) => write!(out, "memory_space<{}>", space.spelling()).expect("strings take all text"),
+        Preview::Synchronization(threads) => {
+            write!(out, "synchronization<{}>", threads.spelling()).expect("strings take all text");
+        }
+        Preview::Access(access) => write!(out, "access<{}>", access.spelling()).expect("strings take all text"),
+        Preview::Scratch { size, alignment } => {
+            out.push_str("scratch_request<smem.size = ");
+            write_full(out, tables, size);
+            out.push_str(", smem.alignment = ");
+            write_full(out, tables, alignment);
+            out.push('>');
+        }
+        Preview::ConstParam { name, ty } | Preview::Builtin { name, ty } => {
+            let kind = if matches!(attribute, Preview::ConstParam { .. }) { "const_param" } else { "expr_builtin" };
+            let _ = write!(out, "{kind}<name = ");
+            write_string(out, &tables.strings[*name]);
+            out.push_str(", type = ");
+            write_type(out, tables, *ty, TypeText::Full);
+            out.push('>');
+        }
+    }
+    out.push('>');
+}
+
+pub(super) fn write_preview_type(out: &mut String, tables: Tables<'_>, ty: &PreviewType) {
+    match ty {
+        PreviewType::Symbol(name) => {
+            out.push_str("preview$sym_t<");
+            write_expression(out, tables, name);
+            out.push('>');
+        }
+        PreviewType::Tile { element, shape, symbols } => {
+            out.push_str("tile<");
+            write_symbolic(out, tables, shape, symbols);
+            write_type(out, tables, *element, TypeText::Short);
+            out.push('>');
+        }
+        PreviewType::Fragment(fragment) => write_fragment(out, tables, fragment),
+        PreviewType::Datatype => out.push_str("preview$Datatype"),
+        PreviewType::Shape => out.push_str("preview$shape"),
+        PreviewType::String => out.push_str("preview$string"),
+        PreviewType::Index => out.push_str("index"),
+        PreviewType::None => out.push_str("none"),
+    }
+}
+
+fn write_symbolic(out: &mut String, tables: Tables<'_>, shape: &[i64], symbols: &[Preview]) {
+    for (dim, symbol) in shape.iter().zip(symbols) {
+        if let Preview::Int(_) = symbol {
+            write_dims_of(out, &[*dim]);
+            continue;
+        }
+        out.push('[');
+        write_expression(out, tables, symbol);
+        out.push_str("]x");
+    }
+}
+
+fn write_fragment(out: &mut String, tables: Tables<'_>, fragment: &Fragment) {
+    out.push_str("preview$fragment<");
+    write_symbolic(out, tables, &fragment.shape, &fragment.symbols);
+    write_type(out, tables, fragment.element, TypeText::Short);
+    let _ = write!(out, ", {}, mem_layout = ", fragment.space.spelling());
+    write_expression(out, tables, &fragment.layout);
+    out.push_str(", fragmap = ");
+    write_expression(out, tables, &fragment.map);
+    if fragment.alignment != Preview::Int(1) {
+        out.push_str(", alignment = ");
+        write_expression(out, tables, &fragment.alignment);
+    }
+    out.push('>');
+}
+
+/// `<[N: index]>`, or `<[8]>`; nothing when there is none.
+pub(super) fn write_bracketed(out: &mut String, tables: Tables<'_>, items: &[Preview]) {
+    if items.is_empty() {
+        return;
+    }
+    out.push_str("<[");
+    separated(out, items, ", ", |out, item| match item {
+        Preview::ConstParam { name, ty } => {
+            let _ = write!(out, "{}: ", tables.strings[*name]);
+            write_parameter_type(out, tables, *ty);
+        }
+        other => write_expression(out, tables, other),
+    });
+    out.push_str("]>");
+}
+
+/// Types of the dialect stand in brackets here.
+fn write_parameter_type(out: &mut String, tables: Tables<'_>, ty: TypeId) {
+    match tables.types[ty].preview() {
+        Some(PreviewType::Index | PreviewType::None) | None => write_type(out, tables, ty, TypeText::Short),
+        Some(preview) => {
+            out.push_str("!cuda_tile<");
+            write_preview_type(out, tables, preview);
+            out.push('>');
+        }
+    }
+}
+
+/// A function without a body, up to its location.
+pub(super) fn write_extern(out: &mut String, module: &Module, function: &Extern) {
+    let tables = Tables::of(module);
+    out.push_str(function.mnemonic());
+    out.push_str(if function.implementation.is_none() { " extern " } else { " " });
+    write_symbol(out, module.string(function.name));
+    write_bracketed(out, tables, &function.const_params);
+    if let Some(implementation) = &function.implementation {
+        out.push_str(" implements ");
+        write_symbol(out, module.string(implementation.implements));
+        write_bracketed(out, tables, &implementation.const_args);
+        out.push(' ');
+    }
+    write_arguments(out, module, function);
+    match &function.implementation {
+        None => out.push(' '),
+        Some(_) => write_implementation(out, module, function),
+    }
+}
+
+fn write_arguments(out: &mut String, module: &Module, function: &Extern) {
+    let tables = Tables::of(module);
+    let Type::Function { inputs, results } = module.ty(function.ty) else { return };
+    out.push('(');
+    for (i, input) in inputs.iter().enumerate() {
+        let _ = write!(out, "{}%arg{i}: ", if i > 0 { ", " } else { "" });
+        write_type(out, tables, *input, TypeText::Short);
+        if let Some(entries) = function.arg_attrs.get(i).filter(|entries| !entries.is_empty()) {
+            out.push(' ');
+            write_attribute(out, module, &Attribute::Dictionary(entries.clone()), Typed::Never);
+        }
+    }
+    out.push(')');
+    if results.is_empty() {
+        return;
+    }
+    let (open, close) = if results.len() == 1 { (" -> ", "") } else { (" -> (", ")") };
+    out.push_str(open);
+    separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Short));
+    out.push_str(close);
+}
+
+fn write_implementation(out: &mut String, module: &Module, function: &Extern) {
+    let Some(own) = &function.implementation else { return };
+    let tables = Tables::of(module);
+    if let Some(threads) = own.synchronization {
+        out.push_str(" synchronization = ");
+        write_full(out, tables, &Preview::Synchronization(threads));
+    }
+    if let Some(names) = &own.arch {
+        out.push_str(" arch = [");
+        separated(out, names, ", ", |out, name| write_string(out, module.string(*name)));
+        out.push(']');
+    }
+    if let Some((size, alignment)) = &own.scratch {
+        out.push_str(" scratch {smem.size = ");
+        write_full(out, tables, size);
+        out.push_str(", smem.alignment = ");
+        write_full(out, tables, alignment);
+        out.push('}');
+    }
+    let mut entries: Vec<String> = Vec::new();
+    if let Some(abi) = &own.abi {
+        let mut text = "frontendABI = ".to_string();
+        write_attribute(&mut text, module, &Attribute::Dictionary(abi.clone()), Typed::UnlessDefault);
+        entries.push(text);
+    }
+    if let Some(score) = own.provider_score {
+        entries.push(format!("provider_score = {} : {}", score as i64, Scalar::I64));
+    }
+    if !entries.is_empty() {
+        let _ = write!(out, " {{{}}}", entries.join(", "));
+    }
+}

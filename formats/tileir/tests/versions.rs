@@ -1,0 +1,20 @@
+//! The document of what each version brought is what the tables say.
+
+#[test]
+fn the_document_of_versions_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/VERSIONS.md");
+    let history = tileir::gates::history();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &history).expect("the document can be written");
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), history, "run scripts/bless");
+}
+
+#[test]
+fn tags_are_in_order_and_named_once() {
+    let types: Vec<u8> = tileir::gates::TYPES.iter().map(|row| row.tag).collect();
+    let attributes: Vec<u8> = tileir::gates::ATTRIBUTES.iter().map(|row| row.tag).collect();
+    for tags in [types, attributes] {
+        assert!(tags.windows(2).all(|pair| pair[0] < pair[1]), "{tags:?}");
+    }
+}
