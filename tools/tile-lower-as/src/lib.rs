@@ -74,7 +74,11 @@ impl Lowering {
 
     fn rewrite(&mut self, pass: fn(&Function, Target) -> Function) -> Result<()> {
         let target = self.lowered.envelope.target()?;
-        self.program.payload.functions.iter_mut().for_each(|function| *function = pass(function, target));
+        for function in &mut self.program.payload.functions {
+            *function = pass(function, target);
+            // The table is for readers and names values as they were; who needs facts derives them.
+            function.attrs.facts.clear();
+        }
         Ok(())
     }
 
