@@ -30,20 +30,20 @@ impl Random {
 const STAGES: [(&str, &str); 4] = [("tile-lower-aa", "aa"), ("tile-lower-as", "as"), ("tile-sched", "sched"), ("tile-ptx", "ptx")];
 
 /// The files of a format, as text, for two targets where there is one.
-fn files(stages: usize) -> Vec<String> {
+fn files(stages: usize, phase: &str) -> Vec<String> {
     let mut files = Vec::new();
     for case in folders(&root().join("tests/run")) {
         let targets: &[&str] = if stages > 1 { &["sm_80", "sm_120"] } else { &["sm_80"] };
         for target in targets {
-            files.extend(lowered(&case, target, stages));
+            files.extend(lowered(&case, target, stages, phase));
         }
     }
     assert!(files.len() > 10, "only {} examples could be lowered", files.len());
     files
 }
 
-/// None when a stage does not take the example to this target.
-fn lowered(case: &Path, target: &str, stages: usize) -> Option<String> {
+/// None when a stage does not take the example to this target. The last one stops after the phase, where one is named.
+fn lowered(case: &Path, target: &str, stages: usize, phase: &str) -> Option<String> {
     let text = case.join("kernel.tile");
     let program = if text.is_file() { text } else { case.join("kernel.tileirbc") };
     let mut file = run("tile-read", &[&program], b"").ok(&program.display().to_string());
@@ -51,6 +51,7 @@ fn lowered(case: &Path, target: &str, stages: usize) -> Option<String> {
         let mut arguments = arguments(tool, target);
         if i + 1 == stages {
             arguments.push("--format=text");
+            arguments.extend((!phase.is_empty()).then_some(["--stop-after", phase]).into_iter().flatten());
         }
         let ran = run(tool, &arguments, &file);
         if ran.code == Some(3) {
@@ -140,8 +141,10 @@ fn amount() -> (u64, u64) {
     (numbers.next().unwrap_or(MUTANTS), numbers.next().unwrap_or(0))
 }
 
-fn hold<P: Payload>(stages: usize) {
-    let files = files(stages);
+fn hold<P: Payload>(stages: usize, phase: &str) {
+    let files = files(stages, phase);
+    // A stage goes on from its own file of an earlier phase.
+    let next = if phase.is_empty() { stages } else { stages - 1 };
     let (count, first) = amount();
     let numbers: Vec<u64> = (first..first + count).collect();
     let taken = std::sync::atomic::AtomicUsize::new(0);
@@ -154,13 +157,13 @@ fn hold<P: Payload>(stages: usize) {
         }
         taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut file = text.clone().into_bytes();
-        for (tool, _) in &STAGES[stages..] {
+        for (tool, _) in &STAGES[next..] {
             let ran = run(tool, &arguments(tool, "sm_80"), &file);
             match ran.code {
                 Some(0) => file = ran.stdout,
                 Some(1 | 3 | 4) => break,
                 code => {
-                    let kept = std::env::temp_dir().join(format!("mutant-{number}.{}", STAGES[stages - 1].1));
+                    let kept = std::env::temp_dir().join(format!("mutant-{phase}{number}.{}", STAGES[stages - 1].1));
                     std::fs::write(&kept, &text).map_err(|error| error.to_string())?;
                     let how = code.map_or("by a signal".into(), |code| format!("with {code}"));
                     return Err(format!("mutant {number} ends {tool} {how}, see {}: {}", kept.display(), ran.stderr.trim()));
@@ -176,15 +179,25 @@ fn hold<P: Payload>(stages: usize) {
 
 #[test]
 fn edited_aa_files_are_refused_or_lowered() {
-    hold::<tileaa::Module>(1);
+    hold::<tileaa::Module>(1, "");
 }
 
 #[test]
 fn edited_as_files_are_refused_or_scheduled() {
-    hold::<tileas::Module>(2);
+    hold::<tileas::Module>(2, "");
 }
 
 #[test]
 fn edited_sched_files_are_refused_or_emitted() {
-    hold::<sched::Module>(3);
+    hold::<sched::Module>(3, "");
+}
+
+#[test]
+fn edited_schedules_are_refused_or_carried_out() {
+    hold::<sched::Module>(3, "analysis");
+}
+
+#[test]
+fn edited_placements_are_refused_or_carried_out() {
+    hold::<sched::Module>(3, "alloc");
 }
