@@ -60,7 +60,7 @@ struct Arguments {
     /// Leaves out what would help: it takes a run of the model for each thing that might
     #[arg(long)]
     no_advice: bool,
-    /// Registers of a thread, as the assembler reports them; without it they are estimated
+    /// Registers of a thread; without it what ptxas reports, and where there is none an estimate
     #[arg(long, value_name = "N")]
     registers: Option<u32>,
     /// Threads of a block, for kernels that do not say it

@@ -1,10 +1,27 @@
-//! How many registers a thread needs, from what is live where: an estimate for when the assembler's report is not at hand.
+//! How many registers a thread needs: what the assembler reports, or, when there is none, an estimate from what is live where.
 
 use crate::code::Code;
+use common::toolkit;
 use simulator::program::{Op, Program};
+use std::process::Command;
 
 /// What an assembler uses beside the values of the program.
 const OVERHEAD: u32 = 12;
+
+/// What `ptxas` says of an entry; nothing when it is not found or refuses the file.
+pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<u32> {
+    let ptxas = toolkit::ptxas().ok()?;
+    let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
+    let input = folder.path().join("k.ptx");
+    std::fs::write(&input, text).ok()?;
+    let output =
+        Command::new(ptxas.path).args(["-v", "-arch", module.target.first()?, "-o", "/dev/null"]).arg(&input).output().ok()?;
+    let report = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    // "Compiling entry function 'name' ..." comes some lines before "Used 40 registers, ...".
+    let after = report.split_once(&format!("'{entry}'"))?.1;
+    let words: Vec<&str> = after.split_once("Used ")?.1.split_whitespace().take(1).collect();
+    words.first()?.parse().ok()
+}
 
 pub(crate) fn estimate(program: &Program, code: &Code) -> u32 {
     let words = (program.slots as usize).div_ceil(64);

@@ -75,14 +75,15 @@ impl Sample {
         }
         let distinct = distinct(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
         let recording = recordings.swap_remove(typical);
+        let known = arguments.registers.or_else(|| registers::reported(text, module, &program.entry));
         let (read, written) = traffic(&program, &recording);
         Ok(Sample {
             instructions: lengths[typical],
             longest: lengths[most] as f64 / lengths[typical].max(1) as f64,
             complete: recording.complete,
             clusters,
-            registers: arguments.registers.unwrap_or_else(|| registers::estimate(&program, &code)),
-            registers_known: arguments.registers.is_some(),
+            registers: known.unwrap_or_else(|| registers::estimate(&program, &code).min(most_registers(module, &program.entry))),
+            registers_known: known.is_some(),
             distinct,
             read,
             written,
@@ -93,6 +94,16 @@ impl Sample {
             program,
         })
     }
+}
+
+/// What the text allows a thread.
+fn most_registers(module: &ptx::Module, entry: &str) -> u32 {
+    let function = module.items.iter().find_map(|item| match item {
+        ptx::Item::Function(function) if function.name == entry => Some(function),
+        _ => None,
+    });
+    let most = function.and_then(|function| function.directive("maxnreg")?.first().copied());
+    most.and_then(|most| u32::try_from(most).ok()).unwrap_or(255)
 }
 
 fn memory(program: &Program, call: &Call) -> Global {

@@ -53,7 +53,7 @@ impl Kernel {
         write("k.ptx", &self.ptx());
         write("launch.json", &launch);
         let output = Command::new(env!("CARGO_BIN_EXE_tile-time"))
-            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--gpu", gpu])
+            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice", "--registers", "64", "--gpu", gpu])
             .current_dir(folder.path())
             .output()
             .expect("tile-time runs");
