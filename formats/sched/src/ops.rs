@@ -20,8 +20,6 @@ base::ops! {
         AsyncFence "async_fence" {} = synchronises(Synchronises::Fence),
         /// Waits until at most `pending` products of this thread's warp group are in flight; `sums` are theirs, and complete.
         GroupWait "group_wait" { pending: u32, sums: Vec<Value> } = synchronises(Synchronises::WaitsForProducts),
-        /// Says which slot of a ring the uses of a buffer mean from here on.
-        SelectSlot "select_slot" { buffer: tileas::Buffer, slot: Value } = synchronises(Synchronises::SelectsSlot),
     }
 }
 

@@ -5,7 +5,7 @@
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
-//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; slots are those of rings |
+//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; accesses to rings, and no others, name a slot |
 //!
 //! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a ring has slots |
 //! | SC13… | its waits, barriers and placements are what the program needs ([`crate::judge`]) |
@@ -19,7 +19,7 @@ use base::ir::OpNode;
 use base::{Envelope, Target};
 use numerics::Scalar;
 use tileas::Type;
-use tileas::effects::Completes;
+use tileas::effects::{BufferAccess, Completes, Effects};
 use vocabulary::rules::{Rule, require};
 use vocabulary::tile::Elem;
 
@@ -96,10 +96,7 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
-        Op::Core(program) => {
-            let waits = program.effects().completes == Completes::WithItsProducts;
-            return require(!waits || phase == Phase::Materialize, || format!("no product is in flight in phase {}", phase.name()));
-        }
+        Op::Core(program) => return in_program(function, phase, &program.effects()),
         Op::Barrier { id, threads } => {
             let all = attrs.program.warps * 32;
             let fits = *threads > 0 && *threads <= all && threads.is_multiple_of(32);
@@ -114,13 +111,30 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
             let tiles = sums.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
             require(whole && tiles, || "sums are complete when nothing is in flight".into())
         }
-        Op::SelectSlot { buffer, slot } => {
-            require(attrs.program.buffers.get(*buffer).is_some(), || format!("{buffer} is not in the table"))?;
-            let is_number = *function.body.ty(*slot) == Type::Scalar(Elem::Scalar(Scalar::I32));
-            require(is_number, || format!("{slot} is not the number of a slot"))
-        }
     };
     own?;
     require(op.results.is_empty(), || "it has no results".into())?;
     require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
+}
+
+/// What an op of `.as` says here that it cannot say there: which slot of a ring it means, and that it stays in flight.
+fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
+    let flies = effects.completes == Completes::WithItsProducts;
+    require(!flies || phase == Phase::Materialize, || format!("no product is in flight in phase {}", phase.name()))?;
+    for (i, BufferAccess { buffer, slot, .. }) in effects.buffers.iter().enumerate() {
+        // Rings are written down as such before anything goes round them.
+        let ring = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
+        match slot {
+            Some(_) if phase != Phase::Materialize => return Err(format!("no access names a slot in phase {}", phase.name())),
+            Some(slot) => {
+                let is_number = *function.body.ty(*slot) == Type::Scalar(Elem::Scalar(Scalar::I32));
+                require(ring && is_number, || format!("{slot} is not the number of a slot of {buffer}"))?;
+            }
+            None => require(!ring, || format!("{buffer} is a ring, and the op does not say which slot it means"))?,
+        }
+        let others = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
+        let same = others.into_iter().all(|other| other.slot == *slot);
+        require(same, || format!("the op means two slots of {buffer}"))?;
+    }
+    Ok(())
 }

@@ -9,7 +9,7 @@ fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
     let cases = [
         ("sched 1 materialize", "sched 1 done", "SC001"),
-        ("sched 1 materialize", "sched 1 alloc", "no synchronisation in phase alloc"),
+        ("sched 1 materialize", "sched 1 alloc", "no access names a slot in phase alloc"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 5)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4000, depth: 4)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 0)", "has no slot"),
@@ -18,8 +18,9 @@ fn an_edited_schedule_is_refused() {
         ("barrier(id: 0, threads: 128)", "barrier(id: 0, threads: 64)", "barrier 0 is for all threads"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 16, threads: 128)", "there are 16 barriers"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 1, threads: 40)", "not for whole warps"),
-        ("select_slot(buffer: 0, slot: %65)", "select_slot(buffer: 9, slot: %65)", "not in the table"),
-        ("select_slot(buffer: 0, slot: %65)", "select_slot(buffer: 0, slot: %15)", "not the number of a slot"),
+        ("buffer: 0, slot: %65", "buffer: 0, slot: %15", "not the number of a slot"),
+        ("buffer: 0, slot: %87", "buffer: 0", "does not say which slot"),
+        ("buffer: 2, ", "buffer: 2, slot: %41, ", "not the number of a slot"),
         // The program keeps the rules of .as.
         ("atom: async(bytes: 16)", "atom: async(bytes: 12)", "AS007"),
     ];

@@ -24,6 +24,8 @@ pub struct Effects<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferAccess {
     pub buffer: Buffer,
+    /// Of a ring; a buffer with one slot has no number for it.
+    pub slot: Option<Value>,
     pub does: Does,
     pub way: Way,
 }
@@ -74,8 +76,6 @@ pub enum Synchronises {
     WaitsForProducts,
     /// Makes what threads wrote visible by other ways.
     Fence,
-    /// Names the slot of a ring that later accesses mean.
-    SelectsSlot,
 }
 
 /// An access to global memory, or to the block's own behind pointers.
@@ -138,14 +138,14 @@ pub mod words {
     pub fn computes<'a>() -> Effects<'a> {
         Effects::default()
     }
-    pub fn reads<'a>(buffers: impl IntoIterator<Item = &'a Buffer>, way: Way) -> Effects<'a> {
-        accesses(buffers, Does::Reads, way)
+    pub fn reads<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
+        access(*buffer, *slot, Does::Reads, way)
     }
-    pub fn writes(buffer: &Buffer, way: Way) -> Effects<'_> {
-        accesses([buffer], Does::Writes, way)
+    pub fn writes<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
+        access(*buffer, *slot, Does::Writes, way)
     }
-    pub fn changes(buffer: &Buffer, way: Way) -> Effects<'_> {
-        accesses([buffer], Does::Changes, way)
+    pub fn changes<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
+        access(*buffer, *slot, Does::Changes, way)
     }
     pub fn synchronises<'a>(synchronises: Synchronises) -> Effects<'a> {
         Effects { synchronises: Some(synchronises), ..Effects::default() }
@@ -179,9 +179,8 @@ pub mod words {
         }
     }
 
-    fn accesses<'a>(buffers: impl IntoIterator<Item = &'a Buffer>, does: Does, way: Way) -> Effects<'a> {
-        let access = |buffer: &Buffer| BufferAccess { buffer: *buffer, does, way };
-        Effects { buffers: buffers.into_iter().map(access).collect(), ..Effects::default() }
+    fn access<'a>(buffer: Buffer, slot: Option<Value>, does: Does, way: Way) -> Effects<'a> {
+        Effects { buffers: vec![BufferAccess { buffer, slot, does, way }], ..Effects::default() }
     }
     fn global(access: GlobalAccess<'_>) -> Effects<'_> {
         Effects { global: Some(access), ..Effects::default() }

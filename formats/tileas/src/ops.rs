@@ -68,11 +68,11 @@ base::ops! {
         /// Copies a tile of a view straight into a buffer: each thread the elements that `layout` gives it, in pieces of the atom's
         /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
         /// Complete when executed. Result: token.
-        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, layout: LayoutId, atom: CopyAtom }
-            = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, Way::Copies)).done(Completes::WithItsCopies),
+        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, slot: Option<Value>, layout: LayoutId, atom: CopyAtom }
+            = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Copies)).done(Completes::WithItsCopies),
         /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
-        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, atom: CopyAtom }
-            = at_pointers(Does::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, Way::Copies)).done(Completes::WithItsCopies),
+        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
+            = at_pointers(Does::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Copies)).done(Completes::WithItsCopies),
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
@@ -90,18 +90,18 @@ base::ops! {
             = at_pointers(Does::Changes, ptr, Moved::Operand(*value), token, order),
 
         /// Writes a tile to a buffer, each element at its place in the buffer's layout.
-        SharedStore "shared_store" { x: Value, buffer: Buffer, atom: CopyAtom }
-            = writes(buffer, Way::Threads),
+        SharedStore "shared_store" { x: Value, buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
+            = writes(buffer, slot, Way::Threads),
         /// Reads a whole buffer into the result's layout.
-        SharedLoad "shared_load" { buffer: Buffer, atom: CopyAtom }
-            = reads([buffer], Way::Threads),
+        SharedLoad "shared_load" { buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
+            = reads(buffer, slot, Way::Threads),
         /// Reads, for each element of `index` (an element number of the buffer), the element there.
-        SharedGather "shared_gather" { buffer: Buffer, index: Value }
-            = reads([buffer], Way::Threads),
+        SharedGather "shared_gather" { buffer: Buffer, slot: Option<Value>, index: Value }
+            = reads(buffer, slot, Way::Threads),
 
         /// Writes each element of a tile to the place that the element number in `index` has in the buffer.
-        SharedScatter "shared_scatter" { x: Value, buffer: Buffer, index: Value }
-            = changes(buffer, Way::Threads),
+        SharedScatter "shared_scatter" { x: Value, buffer: Buffer, slot: Option<Value>, index: Value }
+            = changes(buffer, slot, Way::Threads),
 
         /// Combines the registers of each thread along `dim`; the result has as many elements along it as there are threads in
         /// line. The body takes for each operand a left and a right value; the left one is of the lower registers.
@@ -118,16 +118,17 @@ base::ops! {
 
         /// `acc + lhs * rhs` (with an optional leading batch dimension), each thread multiplying and adding for its own
         /// accumulators, in the order of K; the operands are read from buffers.
-        MmaShared "mma_shared" { lhs: Buffer, rhs: Buffer, acc: Value, signed_lhs: bool, signed_rhs: bool }
-            = reads([lhs, rhs], Way::Threads),
+        MmaShared "mma_shared" { lhs: Buffer, lhs_slot: Option<Value>, rhs: Buffer, rhs_slot: Option<Value>, acc: Value, signed_lhs: bool, signed_rhs: bool }
+            = reads(lhs, lhs_slot, Way::Threads).and(reads(rhs, rhs_slot, Way::Threads)),
         /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
             = computes(),
         /// The same by warp groups, in place: the left operand is in registers or in a buffer, the right one in a buffer, which holds
         /// it transposed where that is said. Complete when executed, unless `in_flight`: then until a `group_wait` of `.sched`
         /// nothing but the next of them may touch the sums, or change what is read.
-        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_turned: bool, rhs: Buffer, rhs_turned: bool, acc: Value, atom: MmaAtom }
-            = reads(lhs_buffer.iter().chain([rhs]), Way::Products).done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
+        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_slot: Option<Value>, lhs_turned: bool, rhs: Buffer, rhs_slot: Option<Value>, rhs_turned: bool, acc: Value, atom: MmaAtom }
+            = lhs_buffer.iter().fold(reads(rhs, rhs_slot, Way::Products), |effects, lhs| effects.and(reads(lhs, lhs_slot, Way::Products)))
+                .done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
         /// The same with a scale for each block of elements along K, in the atom's layout for scales.
         MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom }
             = computes(),
@@ -137,6 +138,23 @@ base::ops! {
 impl Op {
     pub fn is_pure(&self) -> bool {
         self.effects().is_pure()
+    }
+
+    /// The slot operands of the op's accesses, each with its buffer. An access that was missing here would be refused as one of
+    /// a ring without a slot.
+    pub fn slots_mut(&mut self) -> Vec<(Buffer, &mut Option<Value>)> {
+        match self {
+            Op::CopyView { buffer, slot, .. }
+            | Op::Copy { buffer, slot, .. }
+            | Op::SharedStore { buffer, slot, .. }
+            | Op::SharedLoad { buffer, slot, .. }
+            | Op::SharedGather { buffer, slot, .. }
+            | Op::SharedScatter { buffer, slot, .. } => vec![(*buffer, slot)],
+            Op::MmaShared { lhs, lhs_slot, rhs, rhs_slot, .. } => vec![(*lhs, lhs_slot), (*rhs, rhs_slot)],
+            Op::MmaGroup { lhs_buffer: Some(lhs), lhs_slot, rhs, rhs_slot, .. } => vec![(*lhs, lhs_slot), (*rhs, rhs_slot)],
+            Op::MmaGroup { lhs_buffer: None, rhs, rhs_slot, .. } => vec![(*rhs, rhs_slot)],
+            _ => Vec::new(),
+        }
     }
 
     /// The operands that an atom multiplies.

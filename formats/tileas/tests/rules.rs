@@ -48,6 +48,7 @@ fn an_edited_product_is_refused() {
             "not those of the fragments",
         ),
         ("atom: sync(name: \"m16n8k16.f32\")", "atom: wgmma(name: \"m64k16.f32\")", "does not multiply registers"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, slot: %41, atom: matrix)", "one slot here"),
         // What nothing implements has no name.
         ("atom: sync(name: \"m16n8k16.f32\")", "atom: tcgen05(name: \"nonsense\", ctas: 7)", "tcgen05"),
         ("warps: 4", "warps: 4, cluster: 4", "cluster"),

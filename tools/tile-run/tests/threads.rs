@@ -119,6 +119,24 @@ fn exchange_between_warps_needs_a_barrier() {
     assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
 }
 
+/// A copy arrives as late as the waits allow, for its own warp behind the wait and for others behind a barrier after it.
+#[test]
+fn a_copy_is_there_when_it_was_waited_for() {
+    let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
+    let run = |between: &[&str]| {
+        let attrs = format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
+        let between: String = between.iter().map(|op| format!("  {op} @1\n")).collect();
+        let copy = format!("copy_view(view: %a, index: [%i], {WEAK}, whole: true, buffer: 0, layout: 0, atom: async(bytes: 8))");
+        let load = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n";
+        outcome("sched 1 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
+    };
+    assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
+    refused(run(&[commit, barrier]), "to which a 'copy_view' at k.py:1:4 is under way");
+    refused(run(&[wait, barrier]), "to which a 'copy_view' at k.py:1:4 is under way");
+    refused(run(&[commit, wait]), "'copy_view' at k.py:1:4 wrote in another warp");
+    refused(run(&[commit, barrier, wait]), "'copy_view' at k.py:1:4 wrote in another warp");
+}
+
 #[test]
 fn a_buffer_holds_nothing_before_it_is_written() {
     let attrs = format!("{AGENT}, {BUFFERS}");

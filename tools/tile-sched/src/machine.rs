@@ -158,8 +158,7 @@ impl Machine {
             | Op::CopyCommit {}
             | Op::CopyWait { .. }
             | Op::AsyncFence {}
-            | Op::GroupWait { .. }
-            | Op::SelectSlot { .. } => Cost::default(),
+            | Op::GroupWait { .. } => Cost::default(),
         }
     }
 }

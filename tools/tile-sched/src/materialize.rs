@@ -10,7 +10,7 @@
 //! which is the one before the next reads. So the copies of such a loop come behind that barrier.
 //!
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
-//! of copied buffers; `select_slot` before every use of a ring. Other barriers are for [`crate::barriers`] to place.
+//! of copied buffers; a slot in every access to a ring. Other barriers are for [`crate::barriers`] to place.
 
 use crate::graph::{address_slice, loops, region_of};
 use crate::hazards::{Touch, touches};
@@ -63,7 +63,16 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks 
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
         let loc = function.body.ops[for_op].loc;
-        let mut weaver = Weaver { body: &mut function.body, out: Vec::new(), marks: &mut marks, plan: &plan, threads, depths, loc };
+        let mut weaver = Weaver {
+            body: &mut function.body,
+            out: Vec::new(),
+            marks: &mut marks,
+            plan: &plan,
+            threads,
+            depths,
+            read: BTreeMap::new(),
+            loc,
+        };
         weaver.pipeline(for_op);
     }
     marks
@@ -136,6 +145,8 @@ struct Weaver<'a> {
     plan: &'a Plan,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
+    /// The slots of the rings that the op being written reads.
+    read: BTreeMap<Buffer, Value>,
     loc: Loc,
 }
 
@@ -330,10 +341,8 @@ impl Weaver<'_> {
                 let all: Vec<usize> = needed.iter().copied().chain(plan.fetched_early()).collect();
                 self.wait_for(&all, issued, &mut ready);
             }
-            for copy in needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0) {
-                let ring = self.ring(rings, copy);
-                self.append(Op::SelectSlot { buffer: copy.buffer, slot: ring.read }, []);
-            }
+            let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
+            self.read = read.map(|copy| (copy.buffer, self.ring(rings, copy).read)).collect();
             self.clone_op(op, map);
             if let Some(product) = plan.in_flight.iter().find(|product| product.op == op) {
                 self.stays_in_flight(&product.reads);
@@ -407,14 +416,12 @@ impl Weaver<'_> {
         for &op in copy.slice.iter().flatten() {
             self.clone_op(op, &mut map);
         }
-        if let Some(slot) = slot {
-            self.append(Op::SelectSlot { buffer: copy.buffer, slot }, []);
-        }
         let mut kind = self.body.ops[copy.op].kind.clone();
         if let Op::Core(tileas::Op::CopyView { token, .. } | tileas::Op::Copy { token, .. }) = &mut kind {
             *token = None;
         }
         kind.for_each_operand_mut(&mut |value| *value = mapped(&map, *value));
+        set_slots(&mut kind, |_| slot);
         let loc = self.body.ops[copy.op].loc;
         let new = self.body.new_op(kind, [Type::Token], loc);
         self.out.push(new);
@@ -433,6 +440,7 @@ impl Weaver<'_> {
         }
         let mut next = new_regions.into_iter();
         node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("one for each"));
+        set_slots(&mut node.kind, |buffer| self.read.get(&buffer).copied());
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);
         for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
@@ -539,6 +547,14 @@ fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
 
 fn scalar(scalar: Scalar) -> Type {
     Type::Scalar(Elem::Scalar(scalar))
+}
+
+/// Gives each access of an op the slot of its buffer.
+fn set_slots(op: &mut Op, slot: impl Fn(Buffer) -> Option<Value>) {
+    let Op::Core(program) = op else { return };
+    for (buffer, place) in program.slots_mut() {
+        *place = slot(buffer);
+    }
 }
 
 fn mapped(map: &Map, value: Value) -> Value {

@@ -77,6 +77,7 @@ pub(super) struct Memory<'a> {
     copies: Vec<Copy>,
     products: Vec<Product>,
     contents: Vec<Content>,
+    /// Of rings the slot that the op being played means.
     selected: BTreeMap<Buffer, u32>,
     copied: BTreeMap<Buffer, u64>,
     read: BTreeMap<Buffer, u64>,
@@ -100,7 +101,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The slot that an access means; before slots are selected it may be any.
+    /// The slot that an access means; before accesses name slots it may be any.
     fn slot(&self, buffer: Buffer) -> Slot {
         if !self.synchronised {
             return self.ring(buffer);
@@ -121,7 +122,7 @@ impl<'a> Memory<'a> {
         let slot = slot.ok_or("the slot is not computed from loop counters")?;
         let depth = self.attrs.placements[buffer].depth;
         if slot >= u64::from(depth) {
-            return Err(format!("{buffer} has {depth} slots, and slot {slot} is selected"));
+            return Err(format!("{buffer} has {depth} slots, and slot {slot} is meant"));
         }
         self.selected.insert(buffer, slot as u32);
         Ok(())

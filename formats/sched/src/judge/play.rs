@@ -167,11 +167,11 @@ impl<'a> Play<'a> {
                 _ => unreachable!("no other op waits"),
             },
             Some(Synchronises::Fence) => self.memory.fence(),
-            Some(Synchronises::SelectsSlot) => {
-                let Op::SelectSlot { buffer, slot } = kind else { unreachable!("no other op selects slots") };
-                self.memory.select(*buffer, self.values.get(slot).copied())?;
-            }
             None => {}
+        }
+        for access in &effects.buffers {
+            let Some(slot) = access.slot else { continue };
+            self.memory.select(access.buffer, self.values.get(&slot).copied())?;
         }
         let runs_ahead = |buffer: &Buffer| self.ahead.values().any(|rings| rings.contains(buffer));
         if let Some(buffer) = effects.copied_to().filter(runs_ahead) {

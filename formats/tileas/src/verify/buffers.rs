@@ -12,13 +12,13 @@ impl Check<'_> {
 
     pub(super) fn shared<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
-            Op::SharedStore { x, buffer, atom } => {
+            Op::SharedStore { x, buffer, atom, .. } => {
                 uses.results(&[])?;
                 self.whole(uses, *x, *buffer, *atom)
             }
-            Op::SharedLoad { buffer, atom } => self.whole(uses, uses.result()?, *buffer, *atom),
-            Op::SharedGather { buffer, index } => self.indexed(uses, *buffer, uses.result()?, *index),
-            Op::SharedScatter { x, buffer, index } => {
+            Op::SharedLoad { buffer, atom, .. } => self.whole(uses, uses.result()?, *buffer, *atom),
+            Op::SharedGather { buffer, index, .. } => self.indexed(uses, *buffer, uses.result()?, *index),
+            Op::SharedScatter { x, buffer, index, .. } => {
                 uses.results(&[])?;
                 self.indexed(uses, *buffer, *x, *index)
             }
@@ -35,7 +35,7 @@ impl Check<'_> {
         let fits = match atom {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
             // There is no such store.
-            CopyAtom::Matrix { .. } => uses.op.kind.operands().is_empty() && info.matrix(&layout) == Some(atom),
+            CopyAtom::Matrix { .. } => !uses.op.results.is_empty() && info.matrix(&layout) == Some(atom),
             CopyAtom::Async { .. } => false,
         };
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))

@@ -116,7 +116,7 @@ impl Check<'_> {
 
     /// The operands are where the atom finds them, and the sums in the registers of its warps.
     fn group_product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom, .. } = kind else {
+        let Op::MmaGroup { lhs, lhs_buffer, lhs_slot, lhs_turned, rhs, rhs_turned, acc, atom, .. } = kind else {
             unreachable!("only products of groups come here")
         };
         let MmaAtom::Wgmma { name } = atom else { return Err("its atom is none of warp groups".into()) };
@@ -141,6 +141,7 @@ impl Check<'_> {
             (None, Some(buffer)) => in_buffer(*buffer, Operand::A, *lhs_turned)?,
             _ => return Err("its left operand is in registers or in a buffer".into()),
         };
+        require(lhs_buffer.is_some() || lhs_slot.is_none(), || "registers have no slots".into())?;
         let (b, right) = in_buffer(*rhs, Operand::B, *rhs_turned)?;
         uses.product(&left, &right, *acc)?;
         self.together(uses, &[*acc, uses.result()?])?;

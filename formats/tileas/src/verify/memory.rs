@@ -27,7 +27,7 @@ impl Check<'_> {
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
-            Op::Copy { ptr, mask, token, order, buffer, atom } => {
+            Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
                 let copied = uses.pointed(*ptr)?;
                 uses.masked(*mask, *ptr)?;
                 unordered(uses, *order, *token)?;

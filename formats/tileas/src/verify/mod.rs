@@ -13,7 +13,7 @@
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
 //! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
 //! | AS011 | a buffer is written before it is read |
-//! | AS012 | every op is complete when the next one starts (in `.as` only) |
+//! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one slot |
 
 mod buffers;
 mod combine;
@@ -21,7 +21,7 @@ mod memory;
 mod relations;
 mod tables;
 
-use crate::effects::Completes;
+use crate::effects::{Completes, Effects};
 use crate::layout::{Layout, LayoutId};
 use crate::{FunctionAttrs, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
@@ -36,15 +36,20 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     program(&module.layouts, &module.globals, &module.functions, envelope)?;
     module.functions.iter().try_for_each(|function| {
         let mut ops = function.body.ops.values();
-        match ops.find(|op| op.kind.effects().completes == Completes::WithItsProducts) {
-            Some(op) => {
-                let message =
-                    format!("in '{}': '{}' stays in flight, and nothing waits for it here", function.name, op.kind.mnemonic());
-                Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc))
-            }
-            None => Ok(()),
-        }
+        ops.try_for_each(|op| {
+            alone(&op.kind.effects()).map_err(|message| {
+                let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
+                Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
+            })
+        })
     })
+}
+
+/// What only `.sched` can say: that something is still under way, and that a buffer has several slots.
+fn alone(effects: &Effects<'_>) -> Rule {
+    require(effects.completes != Completes::WithItsProducts, || "it stays in flight, and nothing waits for it here".into())?;
+    let slots = effects.buffers.iter().all(|access| access.slot.is_none());
+    require(slots, || "buffers have one slot here".into())
 }
 
 /// An op of this format, or of one that extends it.

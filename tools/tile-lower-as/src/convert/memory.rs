@@ -113,6 +113,7 @@ impl Rewriter<'_> {
             in_bounds: in_bounds.clone(),
             whole,
             buffer,
+            slot: None,
             layout: self.module.layout_id(layout),
             atom: CopyAtom::Async { bytes },
         };
@@ -131,6 +132,7 @@ impl Rewriter<'_> {
             token: self.optional(*token)?,
             order: *order,
             buffer,
+            slot: None,
             atom: CopyAtom::Async { bytes },
         };
         self.copied(op, new, buffer, readers);

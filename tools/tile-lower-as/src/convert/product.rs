@@ -42,14 +42,26 @@ impl Rewriter<'_> {
                     }
                 };
                 let (rhs, rhs_turned) = self.matrix(rhs, Operand::B)?;
-                Op::MmaGroup { in_flight: false, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom }
+                Op::MmaGroup {
+                    in_flight: false,
+                    lhs,
+                    lhs_buffer,
+                    lhs_slot: None,
+                    lhs_turned,
+                    rhs,
+                    rhs_slot: None,
+                    rhs_turned,
+                    acc,
+                    atom,
+                }
             }
             (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Shared { .. }) => {
                 let dims = self.elem_shape(lhs).1.len();
                 // Neighbours along the extent that a thread walks across lie side by side.
                 let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
                 let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
-                Op::MmaShared { lhs, rhs, acc, signed_lhs: *signed_lhs, signed_rhs: *signed_rhs }
+                let (signed_lhs, signed_rhs) = (*signed_lhs, *signed_rhs);
+                Op::MmaShared { lhs, lhs_slot: None, rhs, rhs_slot: None, acc, signed_lhs, signed_rhs }
             }
             _ => return Err(self.unsupported(op)),
         };

@@ -50,7 +50,7 @@ impl Rewriter<'_> {
                 let source = self.elem_shape(*x).1;
                 let buffer = self.staged(*x, loc)?;
                 let index = self.slice_index(indices, &source, &shape, &home, loc)?;
-                self.emit_one(Op::SharedGather { buffer, index }, ty, loc)
+                self.emit_one(Op::SharedGather { buffer, slot: None, index }, ty, loc)
             }
             Core::Insert { x, into, indices } => {
                 let slice = self.elem_shape(*x).1;
@@ -58,7 +58,7 @@ impl Rewriter<'_> {
                 let at = self.homes.or_default(self.from, *x);
                 let index = self.slice_index(indices, &shape, &slice, &at, loc)?;
                 let x = self.tile(*x, &at)?;
-                self.emit(Op::SharedScatter { x, buffer, index }, [], loc);
+                self.emit(Op::SharedScatter { x, buffer, slot: None, index }, [], loc);
                 self.shared_load(buffer, ty, &home, loc)
             }
             _ => unreachable!("only slices come here"),

@@ -134,9 +134,7 @@ impl<'c> Emitter<'c, '_> {
             }
             let reads = matches!(
                 kind,
-                Op::Core(tileas::Op::SharedLoad { .. } | tileas::Op::CopyView { .. } | tileas::Op::Copy { .. })
-                    | Op::SelectSlot { .. }
-                    | Op::CopyCommit {}
+                Op::Core(tileas::Op::SharedLoad { .. } | tileas::Op::CopyView { .. } | tileas::Op::Copy { .. }) | Op::CopyCommit {}
             );
             let computes = matches!(kind, Op::Core(program) if program.is_pure());
             if !reads && !computes {

@@ -29,7 +29,7 @@ struct InPlace<'c> {
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::MmaGroup { in_flight, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom } = program else {
+        let tileas::Op::MmaGroup { in_flight, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom, .. } = program else {
             return Err(self.unsupported(op));
         };
         let MmaAtom::Wgmma { name } = atom else {

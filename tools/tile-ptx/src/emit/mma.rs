@@ -31,7 +31,7 @@ impl<'c> Emitter<'c, '_> {
                 self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], Some([*lhs_scale, *rhs_scale]), results[0]);
                 Ok(())
             }
-            tileas::Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs } => {
+            tileas::Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs, .. } => {
                 self.shared_product([*lhs, *rhs], *acc, [*signed_lhs, *signed_rhs], results[0])
             }
             _ => Err(self.unsupported(op)),

@@ -81,7 +81,7 @@ pub(crate) struct Emitter<'c, 'a> {
     heap: Vec<(usize, PointerValue<'c>)>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
-    /// The selected slots of buffers that are rings.
+    /// The slots that the op being emitted means, of buffers that are rings.
     slots: BTreeMap<Buffer, IntValue<'c>>,
     /// Tiles that are read when products get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
@@ -153,6 +153,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.grow(op)?;
         let node = &self.function.body.ops[op];
         let results = node.results.as_slice();
+        let slots = node.kind.effects().buffers.into_iter().filter_map(|access| Some((access.buffer, access.slot?)));
+        self.slots = slots.map(|(buffer, slot)| (buffer, self.scalar(slot).into_int_value())).collect();
         match &node.kind {
             Op::Core(tileas::Op::Core(core)) => self.core(op, core, results),
             Op::Core(program) => self.program_op(op, program, results),
@@ -174,10 +176,6 @@ impl<'c, 'a> Emitter<'c, 'a> {
             }
             Op::GroupWait { pending, sums } => {
                 self.group_wait(*pending, sums);
-                Ok(())
-            }
-            Op::SelectSlot { buffer, slot } => {
-                self.slots.insert(*buffer, self.scalar(*slot).into_int_value());
                 Ok(())
             }
         }
@@ -257,11 +255,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::MmaGroup { .. } => self.group_product(op, program, results[0]),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
             Op::Scan { operands, dim, reverse, body } => self.scan(op, operands, *dim, *reverse, *body, results),
-            Op::SharedGather { buffer, index } => {
+            Op::SharedGather { buffer, index, .. } => {
                 self.shared_gather(*buffer, *index, results[0]);
                 Ok(())
             }
-            Op::SharedScatter { x, buffer, index } => {
+            Op::SharedScatter { x, buffer, index, .. } => {
                 self.shared_scatter(*x, *buffer, *index);
                 Ok(())
             }

@@ -12,15 +12,15 @@ use tileas::{Buffer, CopyAtom, Layout};
 impl<'c> Emitter<'c, '_> {
     pub(super) fn shared_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
-            tileas::Op::SharedStore { x, buffer, atom: CopyAtom::Vector { vector_bits } } => {
+            tileas::Op::SharedStore { x, buffer, atom: CopyAtom::Vector { vector_bits }, .. } => {
                 self.shared_store(*x, *buffer, *vector_bits);
                 Ok(())
             }
-            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Vector { vector_bits } } => {
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Vector { vector_bits }, .. } => {
                 self.shared_load(*buffer, *vector_bits, results[0]);
                 Ok(())
             }
-            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans } } => {
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, .. } => {
                 self.matrix_load(op, *buffer, *trans, results[0]);
                 Ok(())
             }

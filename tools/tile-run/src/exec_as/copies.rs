@@ -1,5 +1,5 @@
-//! Copies from global memory straight to buffers. They are done at once: that nothing reads them too early is for the scheduler's
-//! checker to see, and a missing barrier shows as a race.
+//! Copies from global memory straight to buffers. Where the program has waits they arrive as late as those allow
+//! ([`super::under_way`]), else at once.
 
 use super::global::Transfer;
 use super::{SpreadProgram, Step};
@@ -12,7 +12,7 @@ use tileas::{Buffer, CopyAtom, Op};
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::CopyView { view, index, token, order, in_bounds, whole, buffer, layout, atom } = kind else {
+        let Op::CopyView { view, index, token, order, in_bounds, whole, buffer, layout, atom, .. } = kind else {
             unreachable!("called for copies only")
         };
         let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
@@ -31,7 +31,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::Copy { ptr, mask, token, order, buffer, atom } = kind else { unreachable!("called for copies only") };
+        let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("called for copies only") };
         let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
         env.begin(self.manner(op, *token, *order));
         let spots = self.pointed(op, *ptr, *ptr, *mask, env)?;
@@ -49,7 +49,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         if width == 0 || !spread.registers.is_multiple_of(width) {
             return Err(self.refuse(op, format!("copies pieces of {bytes} bytes to {buffer}, which they do not fit")));
         }
-        self.begin(op, env);
+        self.begin(op, env)?;
         for first in (0..spread.slots()).step_by(width).filter(|first| spread.speaks[spread.thread(*first)]) {
             let place = |slot: usize| offsets[spread.elements[slot] as usize] as usize * size;
             if let Some(i) = (1..width).find(|i| place(first + i) != place(first) + i * size) {
@@ -75,7 +75,7 @@ impl<O: Step> SpreadProgram<'_, O> {
                 self.note_bytes(transfer, start, inside * size, first, false, env)?;
                 env.world.read(start, &mut data[..inside * size])?;
             }
-            let written = self.hazards(env).write(buffer.0 as usize, place(first), &data, spread.warp(first));
+            let written = self.hazards(env).copy(buffer.0 as usize, place(first), &data, spread.warp(first));
             written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
         }
         Ok(())

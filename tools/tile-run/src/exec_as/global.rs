@@ -176,7 +176,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     /// What each thread reads; every thread reads what it needs itself.
     fn load_spots(&self, transfer: &Transfer<'_>, padding: Lanes, env: &mut Env<'_>) -> Result<Lanes> {
         let mut lanes = padding;
-        self.begin(transfer.op, env);
+        self.begin(transfer.op, env)?;
         let mut bytes = vec![0; transfer.size()];
         for first in (0..transfer.spots.len()).step_by(transfer.width) {
             let Some((address, upper)) = self.vector(transfer, first)? else { continue };
@@ -191,7 +191,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     /// Of the threads that hold the same elements one writes.
     fn store_spots(&self, transfer: &Transfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<()> {
         let (spread, bits) = (transfer.spread, memory_bits(transfer.ty) as usize);
-        self.begin(transfer.op, env);
+        self.begin(transfer.op, env)?;
         let bytes = to_bytes(slots);
         let starts = (0..transfer.spots.len()).step_by(transfer.width);
         for first in starts.filter(|first| spread.speaks[spread.thread(*first)]) {

@@ -4,9 +4,10 @@
 //! barrier came between. Each byte remembers the op that last wrote it and one that read it since the last barrier.
 
 use super::shared::{Place, SharedMemory};
+use super::under_way::{Piece, Read, UnderWay};
 use base::Op as OpId;
 use std::collections::BTreeMap;
-use tileas::effects::{BufferAccess, Does};
+use tileas::effects::{BufferAccess, Completes, Does};
 
 /// One access of a warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,6 +47,14 @@ pub(crate) enum Fault {
     },
     /// The op's row of the table of effects does not list the access.
     Undeclared,
+    /// A copy to the byte is under way.
+    UnderWay {
+        op: OpId,
+    },
+    /// A product in flight reads the byte.
+    InFlight {
+        op: OpId,
+    },
     /// The other access, and what it does.
     Race {
         op: OpId,
@@ -89,8 +98,10 @@ pub(crate) struct Hazards {
     pub(crate) shared: SharedMemory,
     clock: Clock,
     races: bool,
-    /// What the op being executed is said to do to buffers.
+    /// What the op being executed is said to do to buffers, and when it is done.
     declared: Vec<BufferAccess>,
+    completes: Completes,
+    pub(super) under_way: UnderWay,
     /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
     global: BTreeMap<u64, Box<[Mark; PAGE]>>,
 }
@@ -102,13 +113,18 @@ impl Hazards {
             clock: Clock::default(),
             races,
             declared: Vec::new(),
+            completes: Completes::AtOnce,
+            under_way: UnderWay::default(),
             global: BTreeMap::new(),
         }
     }
 
     /// What follows belongs to one execution of an op.
-    pub(crate) fn begin(&mut self, op: OpId, declared: Vec<BufferAccess>) {
-        self.declared = declared;
+    pub(crate) fn begin(&mut self, op: OpId, declared: Vec<BufferAccess>, completes: Completes) {
+        (self.declared, self.completes) = (declared, completes);
+        if self.stays_in_flight() {
+            self.under_way.product();
+        }
         self.clock.now = Touch { event: self.clock.now.event + 1, op: op.0, warp: 0 };
     }
 
@@ -121,11 +137,59 @@ impl Hazards {
 
     pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), Fault> {
         self.declares(buffer, Does::needs_content)?;
-        self.shared.read(buffer, byte, out, warp, &self.clock)
+        let start = self.shared.start(buffer, byte, out.len())?;
+        self.under_way.arrived(start, out.len())?;
+        self.shared.read(buffer, byte, out, warp, &self.clock)?;
+        if self.stays_in_flight() {
+            self.under_way.product_reads(Read { start, length: out.len(), warp, op: self.clock.now.op });
+        }
+        Ok(())
     }
     pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
-        self.declares(buffer, Does::writes)?;
+        self.is_free(buffer, byte, data.len())?;
         self.shared.write(buffer, byte, data, warp, &self.clock)
+    }
+
+    /// A piece of a copy, which arrives when it is waited for.
+    pub(super) fn copy(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
+        if !self.races {
+            return self.write(buffer, byte, data, warp);
+        }
+        let start = self.is_free(buffer, byte, data.len())?;
+        self.shared.visit(start, data.len(), warp, true, &self.clock)?;
+        self.under_way.copy(Piece { buffer, start, data: data.to_vec(), warp, op: self.clock.now.op });
+        Ok(())
+    }
+
+    /// Each thread waits for its own copies: others see them behind a barrier after the wait.
+    pub(super) fn wait_for_copies(&mut self, pending: usize) {
+        for Piece { buffer, start, data, warp, op } in self.under_way.copies_done(pending) {
+            self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
+            self.shared.arrive(buffer, start, &data, warp, &self.clock);
+        }
+    }
+
+    /// What products have read is free for their warps, and for others behind a barrier.
+    pub(super) fn wait_for_products(&mut self, pending: usize) {
+        for Read { start, length, warp, op } in self.under_way.products_done(pending) {
+            self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
+            // That nothing wrote there meanwhile is known.
+            let _ = self.shared.visit(start, length, warp, false, &self.clock);
+        }
+    }
+
+    /// Whether the op being executed reads on after it was executed.
+    fn stays_in_flight(&self) -> bool {
+        self.races && self.completes == Completes::WithItsProducts
+    }
+
+    /// Whether the op may write there, as far as what is under way goes; gives where it lies.
+    fn is_free(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
+        self.declares(buffer, Does::writes)?;
+        let start = self.shared.start(buffer, byte, length)?;
+        self.under_way.arrived(start, length)?;
+        self.under_way.free(start, length)?;
+        Ok(start)
     }
 
     /// What an op does to buffers is in the table of effects, which all who place barriers and copies believe.
@@ -165,13 +229,17 @@ mod tests {
 
     /// Everything that the tests do.
     fn both() -> Vec<BufferAccess> {
-        [0, 1].map(|buffer| BufferAccess { buffer: Buffer(buffer), does: Does::Changes, way: Way::Threads }).to_vec()
+        [0, 1].map(|buffer| BufferAccess { buffer: Buffer(buffer), slot: None, does: Does::Changes, way: Way::Threads }).to_vec()
     }
 
     #[test]
     fn what_the_table_does_not_list_is_refused() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1), vec![BufferAccess { buffer: Buffer(0), does: Does::Reads, way: Way::Threads }]);
+        hazards.begin(
+            OpId(1),
+            vec![BufferAccess { buffer: Buffer(0), slot: None, does: Does::Reads, way: Way::Threads }],
+            Completes::AtOnce,
+        );
         assert_eq!(hazards.write(0, 0, &[1], 0), Err(Fault::Undeclared));
         assert_eq!(hazards.read(1, 0, &mut [0], 0), Err(Fault::Undeclared));
     }
@@ -179,16 +247,16 @@ mod tests {
     #[test]
     fn a_barrier_orders_what_warps_do() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1), both());
+        hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.write(0, 0, &[1; 8], 0).unwrap();
-        hazards.begin(OpId(2), both());
+        hazards.begin(OpId(2), both(), Completes::AtOnce);
         let mut out = [0; 4];
         hazards.read(0, 0, &mut out, 0).unwrap();
         assert_eq!(hazards.read(0, 4, &mut out, 1), Err(Fault::Race { op: OpId(1), writes: true }));
         hazards.barrier();
-        hazards.begin(OpId(2), both());
+        hazards.begin(OpId(2), both(), Completes::AtOnce);
         hazards.read(0, 4, &mut out, 1).unwrap();
-        hazards.begin(OpId(3), both());
+        hazards.begin(OpId(3), both(), Completes::AtOnce);
         assert_eq!(hazards.write(0, 4, &[2; 4], 0), Err(Fault::Race { op: OpId(2), writes: false }));
         hazards.write(0, 4, &[2; 4], 1).unwrap();
     }
@@ -196,25 +264,25 @@ mod tests {
     #[test]
     fn two_readers_race_with_either_ones_write() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1), both());
+        hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.write(0, 0, &[1], 0).unwrap();
         hazards.barrier();
-        hazards.begin(OpId(2), both());
+        hazards.begin(OpId(2), both(), Completes::AtOnce);
         hazards.read(0, 0, &mut [0], 0).unwrap();
         hazards.read(0, 0, &mut [0], 1).unwrap();
-        hazards.begin(OpId(3), both());
+        hazards.begin(OpId(3), both(), Completes::AtOnce);
         assert!(hazards.write(0, 0, &[1], 1).is_err() && hazards.write(0, 0, &[1], 0).is_err());
     }
 
     #[test]
     fn memory_that_another_buffer_took_over_is_stale() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1), both());
+        hazards.begin(OpId(1), both(), Completes::AtOnce);
         assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Unwritten { byte: 3 }));
         hazards.write(0, 3, &[7], 0).unwrap();
-        hazards.begin(OpId(2), both());
+        hazards.begin(OpId(2), both(), Completes::AtOnce);
         hazards.write(1, 3, &[8], 0).unwrap();
-        hazards.begin(OpId(3), both());
+        hazards.begin(OpId(3), both(), Completes::AtOnce);
         assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Foreign { byte: 3, buffer: 1 }));
         assert_eq!(hazards.read(0, 8, &mut [0], 0), Err(Fault::Outside { byte: 8, bytes: 8 }));
     }
@@ -222,11 +290,60 @@ mod tests {
     #[test]
     fn global_memory_is_ordered_by_barriers_too() {
         let mut hazards = hazards();
-        hazards.begin(OpId(1), both());
+        hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.outside(100, 4, 0, true).unwrap();
-        hazards.begin(OpId(2), both());
+        hazards.begin(OpId(2), both(), Completes::AtOnce);
         assert!(hazards.outside(103, 4, 1, false).is_err());
         hazards.barrier();
         hazards.outside(103, 4, 1, false).unwrap();
+    }
+
+    #[test]
+    fn copies_arrive_when_they_are_waited_for() {
+        let mut hazards = hazards();
+        let begin = |hazards: &mut Hazards, op| hazards.begin(OpId(op), both(), Completes::AtOnce);
+        begin(&mut hazards, 1);
+        hazards.copy(0, 0, &[1; 4], 0).unwrap();
+        hazards.under_way.commit();
+        begin(&mut hazards, 2);
+        hazards.copy(0, 4, &[2; 4], 0).unwrap();
+        hazards.under_way.commit();
+        hazards.wait_for_copies(1);
+        begin(&mut hazards, 3);
+        assert_eq!(hazards.read(0, 4, &mut [0], 0), Err(Fault::UnderWay { op: OpId(2) }));
+        assert_eq!(hazards.write(0, 4, &[0], 0), Err(Fault::UnderWay { op: OpId(2) }));
+        hazards.read(0, 0, &mut [0], 0).unwrap();
+        // Another warp needs a barrier after the wait, not only after the copy.
+        assert_eq!(hazards.read(0, 0, &mut [0], 1), Err(Fault::Race { op: OpId(1), writes: true }));
+        hazards.barrier();
+        begin(&mut hazards, 4);
+        hazards.read(0, 0, &mut [0], 1).unwrap();
+    }
+
+    #[test]
+    fn a_copy_in_a_group_that_was_not_ended_never_arrives() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1), both(), Completes::AtOnce);
+        hazards.copy(0, 0, &[1], 0).unwrap();
+        hazards.wait_for_copies(0);
+        assert_eq!(hazards.read(0, 0, &mut [0], 0), Err(Fault::UnderWay { op: OpId(1) }));
+    }
+
+    #[test]
+    fn what_a_product_in_flight_reads_is_kept() {
+        let mut hazards = hazards();
+        hazards.begin(OpId(1), both(), Completes::AtOnce);
+        hazards.write(0, 0, &[1; 8], 0).unwrap();
+        hazards.barrier();
+        hazards.begin(OpId(2), both(), Completes::WithItsProducts);
+        hazards.read(0, 0, &mut [0; 4], 1).unwrap();
+        hazards.barrier();
+        hazards.begin(OpId(3), both(), Completes::AtOnce);
+        assert_eq!(hazards.copy(0, 0, &[1], 1), Err(Fault::InFlight { op: OpId(2) }));
+        hazards.wait_for_products(0);
+        hazards.begin(OpId(3), both(), Completes::AtOnce);
+        // Its own warp knows that it is done, others do behind a barrier only.
+        hazards.copy(0, 0, &[1], 1).unwrap();
+        assert_eq!(hazards.copy(0, 1, &[1], 0), Err(Fault::Race { op: OpId(2), writes: false }));
     }
 }

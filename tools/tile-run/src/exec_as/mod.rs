@@ -15,6 +15,7 @@ mod reduce;
 mod rename;
 mod shared;
 mod spread;
+mod under_way;
 
 pub(crate) use hazards::Hazards;
 pub(crate) use shared::{Place, apart};
@@ -31,7 +32,7 @@ use smallvec::smallvec;
 use spread::Spread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tileas::effects::{Does, GlobalAccess};
+use tileas::effects::{BufferAccess, Does, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Elem, Shape};
@@ -46,12 +47,16 @@ pub(crate) enum StepKind<'a> {
     Barrier {
         threads: u32,
     },
-    SelectSlot {
-        buffer: tileas::Buffer,
-        slot: Id,
+    /// Ends the group of the copies since the last one.
+    CommitCopies,
+    /// Waits until so many groups of copies are under way at most.
+    WaitForCopies {
+        pending: u32,
     },
-    /// Waits for asynchronous copies.
-    Wait,
+    WaitForProducts {
+        pending: u32,
+    },
+    Fence,
 }
 
 impl Step for Op {
@@ -281,17 +286,22 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
                 let strong = |access: GlobalAccess<'_>| access.does == Does::Changes || access.order.semantics != Weak;
                 kind.effects().global.is_some_and(strong)
             }
-            StepKind::Barrier { .. } | StepKind::SelectSlot { .. } | StepKind::Wait => false,
+            _ => false,
         })
     }
 
     /// What follows are the accesses of one execution of an op.
-    fn begin(&self, op: OpId, env: &mut Env<'_>) {
-        let declared = match self.source.body.ops[op].kind.step() {
-            StepKind::Program(kind) => kind.effects().buffers,
-            _ => Vec::new(),
+    fn begin(&self, op: OpId, env: &mut Env<'_>) -> Result<()> {
+        let Effects { buffers, completes, .. } = match self.source.body.ops[op].kind.step() {
+            StepKind::Program(kind) => kind.effects(),
+            _ => Effects::default(),
         };
-        self.hazards(env).begin(op, declared);
+        for BufferAccess { buffer, slot, .. } in &buffers {
+            let slot = slot.map_or(0, |slot| env.tile(slot).first());
+            self.hazards(env).shared.select(buffer.0 as usize, slot).map_err(|message| self.refuse(op, message))?;
+        }
+        self.hazards(env).begin(op, buffers, completes);
+        Ok(())
     }
 
     /// What executing needs besides the values: made when a block first asks.
@@ -342,13 +352,19 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
             // Lanes of a warp run in step anyway.
             StepKind::Barrier { threads: 32 } => Ok(Results::new()),
             StepKind::Barrier { threads } => Err(self.unsupported(op, &format!("of {threads} threads"))),
-            StepKind::SelectSlot { buffer, slot } => {
-                let slot = env.tile(slot).first();
-                let selected = self.hazards(env).shared.select(buffer.0 as usize, slot);
-                selected.map(|()| Results::new()).map_err(|message| self.refuse(op, message))
+            StepKind::CommitCopies => {
+                self.hazards(env).under_way.commit();
+                Ok(Results::new())
             }
-            // Copies are done when they are issued, so there is never one to wait for.
-            StepKind::Wait => Ok(Results::new()),
+            StepKind::WaitForCopies { pending } => {
+                self.hazards(env).wait_for_copies(pending as usize);
+                Ok(Results::new())
+            }
+            StepKind::WaitForProducts { pending } => {
+                self.hazards(env).wait_for_products(pending as usize);
+                Ok(Results::new())
+            }
+            StepKind::Fence => Ok(Results::new()),
         }
     }
 }

@@ -234,7 +234,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, .. } = kind else {
             unreachable!("called for products of warp groups only")
         };
-        self.begin(op, env);
+        self.begin(op, env)?;
         let spread = self.spread(*acc);
         let sides = [(*lhs_buffer, *lhs_turned), (Some(*rhs), *rhs_turned)];
         let mut data = sides.map(|(buffer, _)| match buffer {
@@ -272,11 +272,11 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     /// Each warp reads the rows and columns that its sums need.
     pub(super) fn product_of_buffers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs } = kind else {
+        let Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("called for products of buffers only")
         };
         let extents = self.buffer_extents(*lhs, *rhs, *acc).map_err(|message| self.refuse(op, message))?;
-        self.begin(op, env);
+        self.begin(op, env)?;
         let spread = self.spread(*acc);
         let mut data = [*lhs, *rhs].map(|buffer| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)]);
         let mut known = BTreeSet::new();

@@ -61,6 +61,7 @@ pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
 /// The shared memory of a block.
 pub(crate) struct SharedMemory {
     places: Vec<Place>,
+    /// Of each buffer the slot that the op being executed means.
     slots: Vec<usize>,
     data: Vec<u8>,
     /// For each byte the buffer through which it was written, counted from 1; 0 for none.
@@ -79,14 +80,14 @@ impl SharedMemory {
     pub(super) fn select(&mut self, buffer: usize, slot: u64) -> Result<(), String> {
         let depth = self.places[buffer].depth;
         if slot >= depth as u64 {
-            return Err(format!("of slot {slot} of buffer{buffer}, which has {depth}"));
+            return Err(format!("means slot {slot} of buffer{buffer}, which has {depth}"));
         }
         self.slots[buffer] = slot as usize;
         Ok(())
     }
 
-    /// Where a byte of a buffer's current slot lies.
-    fn start(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
+    /// Where a byte of a buffer lies, in the slot that the op being executed means.
+    pub(super) fn start(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
         let place = self.places[buffer];
         if byte + length > place.bytes {
             return Err(Fault::Outside { byte, bytes: place.bytes });
@@ -94,7 +95,7 @@ impl SharedMemory {
         Ok(place.base + self.slots[buffer] * place.bytes + byte)
     }
 
-    fn visit(&mut self, start: usize, length: usize, warp: usize, writes: bool, clock: &Clock) -> Result<(), Fault> {
+    pub(super) fn visit(&mut self, start: usize, length: usize, warp: usize, writes: bool, clock: &Clock) -> Result<(), Fault> {
         if self.marks.is_empty() {
             return Ok(());
         }
@@ -115,6 +116,13 @@ impl SharedMemory {
         }
         out.copy_from_slice(&self.data[start..start + out.len()]);
         Ok(())
+    }
+
+    /// What was copied is there; that it may be was found when it was sent.
+    pub(super) fn arrive(&mut self, buffer: usize, start: usize, data: &[u8], warp: usize, clock: &Clock) {
+        let _ = self.visit(start, data.len(), warp, true, clock);
+        self.data[start..start + data.len()].copy_from_slice(data);
+        self.owners[start..start + data.len()].fill(buffer as u16 + 1);
     }
 
     pub(super) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize, clock: &Clock) -> Result<(), Fault> {
@@ -151,17 +159,17 @@ pub(super) fn buffer_lanes(elem: Elem, data: Vec<u8>) -> Lanes {
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn shared_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        self.begin(op, env);
+        self.begin(op, env)?;
         let all = |id: Id| self.spread(id).elements.iter().map(|element| u64::from(*element));
         match kind {
-            Op::SharedStore { x, buffer, atom } => {
+            Op::SharedStore { x, buffer, atom, .. } => {
                 self.store(&self.exchange(op, *x, *buffer, all(*x), self.width(op, *atom)?)?, &self.slots(*x, env), env)
             }
-            Op::SharedScatter { x, buffer, index } => {
+            Op::SharedScatter { x, buffer, index, .. } => {
                 let index = self.slots(*index, env);
                 self.store(&self.exchange(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
             }
-            Op::SharedLoad { buffer, atom } => {
+            Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
                 let width = match atom {
                     CopyAtom::Matrix { trans } => {
@@ -172,7 +180,7 @@ impl<O: Step> SpreadProgram<'_, O> {
                 };
                 self.load(&self.exchange(op, result, *buffer, all(result), width)?, env)
             }
-            Op::SharedGather { buffer, index } => {
+            Op::SharedGather { buffer, index, .. } => {
                 let index = self.slots(*index, env);
                 self.load(&self.exchange(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
             }
@@ -293,6 +301,12 @@ impl<O: Step> SpreadProgram<'_, O> {
         self.one(op, Tile::new(spread.shape(), elem, buffer_lanes(elem, data)))
     }
 
+    /// Where an op stands in the source, if that is known.
+    fn position(&self, op: OpId) -> String {
+        let position = self.source.debug.position(self.source.body.ops[op].loc);
+        position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"))
+    }
+
     pub(super) fn fault(&self, op: OpId, buffer: Option<Buffer>, fault: Fault, writes: bool) -> Box<Diagnostic> {
         let doing = if writes { "writes" } else { "reads" };
         let what = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
@@ -303,10 +317,18 @@ impl<O: Step> SpreadProgram<'_, O> {
                 self.refuse(op, format!("reads byte {byte} of {what}, which holds what buffer{buffer} was given"))
             }
             Fault::Undeclared => self.refuse(op, format!("{doing} {what}, which its row of the table of effects does not say")),
+            Fault::UnderWay { op: other } => {
+                let name = self.source.body.ops[other].kind.mnemonic();
+                let message = format!("{doing} bytes of {what} to which a '{name}'{} is under way", self.position(other));
+                Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
+            Fault::InFlight { op: other } => {
+                let name = self.source.body.ops[other].kind.mnemonic();
+                let message = format!("{doing} bytes of {what} that a '{name}'{} in flight reads", self.position(other));
+                Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
             Fault::Race { op: other, writes: other_writes } => {
-                let node = &self.source.body.ops[other];
-                let position = self.source.debug.position(node.loc);
-                let at = position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"));
+                let (node, at) = (&self.source.body.ops[other], self.position(other));
                 let did = if other_writes { "wrote" } else { "read" };
                 let name = node.kind.mnemonic();
                 let message = format!("{doing} bytes of {what} that '{name}'{at} {did} in another warp, with no barrier between");

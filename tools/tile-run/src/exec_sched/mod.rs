@@ -12,8 +12,11 @@ impl Step for Op {
         match self {
             Op::Core(op) => StepKind::Program(op),
             Op::Barrier { threads, .. } => StepKind::Barrier { threads: *threads },
-            Op::SelectSlot { buffer, slot } => StepKind::SelectSlot { buffer: *buffer, slot: *slot },
-            Op::CopyCommit {} | Op::CopyWait { .. } | Op::AsyncFence {} | Op::GroupWait { .. } => StepKind::Wait,
+            Op::CopyCommit {} => StepKind::CommitCopies,
+            Op::CopyWait { pending } => StepKind::WaitForCopies { pending: *pending },
+            Op::GroupWait { pending, .. } => StepKind::WaitForProducts { pending: *pending },
+            // All ways lead to the same memory here.
+            Op::AsyncFence {} => StepKind::Fence,
         }
     }
 }

@@ -1,0 +1,98 @@
+//! What a block has under way: copies that arrive, and products that let go of what they read, as late as the waits allow.
+//!
+//! All threads run in step, so their groups are counted together.
+
+use super::hazards::Fault;
+use base::Op as OpId;
+use std::collections::VecDeque;
+
+/// What one thread copies at once.
+pub(super) struct Piece {
+    pub(super) buffer: usize,
+    /// In the block's memory.
+    pub(super) start: usize,
+    pub(super) data: Vec<u8>,
+    pub(super) warp: usize,
+    pub(super) op: u32,
+}
+
+/// What a warp's part of a product reads.
+pub(super) struct Read {
+    pub(super) start: usize,
+    pub(super) length: usize,
+    pub(super) warp: usize,
+    pub(super) op: u32,
+}
+
+#[derive(Default)]
+pub(super) struct UnderWay {
+    /// Groups of copies that were ended, the oldest first, and the one that was not.
+    groups: VecDeque<Vec<Piece>>,
+    open: Vec<Piece>,
+    products: VecDeque<Vec<Read>>,
+    /// For each byte the op whose copy goes there, counted from 1, and the one that reads it in flight, with how often.
+    arriving: Vec<u32>,
+    read: Vec<(u32, u32)>,
+}
+
+impl UnderWay {
+    pub(super) fn copy(&mut self, piece: Piece) {
+        let end = piece.start + piece.data.len();
+        if self.arriving.len() < end {
+            self.arriving.resize(end, 0);
+        }
+        self.arriving[piece.start..end].fill(piece.op + 1);
+        self.open.push(piece);
+    }
+
+    /// Ends a group.
+    pub(super) fn commit(&mut self) {
+        self.groups.push_back(std::mem::take(&mut self.open));
+    }
+
+    /// The copies of all groups but the last `pending`.
+    pub(super) fn copies_done(&mut self, pending: usize) -> Vec<Piece> {
+        let done = self.groups.len().saturating_sub(pending);
+        let pieces: Vec<Piece> = self.groups.drain(..done).flatten().collect();
+        for piece in &pieces {
+            self.arriving[piece.start..piece.start + piece.data.len()].fill(0);
+        }
+        pieces
+    }
+
+    /// Starts a product that stays in flight.
+    pub(super) fn product(&mut self) {
+        self.products.push_back(Vec::new());
+    }
+
+    pub(super) fn product_reads(&mut self, read: Read) {
+        let end = read.start + read.length;
+        if self.read.len() < end {
+            self.read.resize(end, (0, 0));
+        }
+        self.read[read.start..end].iter_mut().for_each(|(reader, count)| (*reader, *count) = (read.op, *count + 1));
+        self.products.back_mut().expect("a product was started").push(read);
+    }
+
+    /// What all products but the last `pending` read.
+    pub(super) fn products_done(&mut self, pending: usize) -> Vec<Read> {
+        let done = self.products.len().saturating_sub(pending);
+        let reads: Vec<Read> = self.products.drain(..done).flatten().collect();
+        for read in &reads {
+            self.read[read.start..read.start + read.length].iter_mut().for_each(|(_, count)| *count -= 1);
+        }
+        reads
+    }
+
+    /// That no copy to these bytes is under way.
+    pub(super) fn arrived(&self, start: usize, length: usize) -> Result<(), Fault> {
+        let on_the_way = self.arriving.iter().skip(start).take(length).find(|op| **op > 0);
+        on_the_way.map_or(Ok(()), |op| Err(Fault::UnderWay { op: OpId(op - 1) }))
+    }
+
+    /// That no product in flight reads these bytes.
+    pub(super) fn free(&self, start: usize, length: usize) -> Result<(), Fault> {
+        let reader = self.read.iter().skip(start).take(length).find(|(_, count)| *count > 0);
+        reader.map_or(Ok(()), |(op, _)| Err(Fault::InFlight { op: OpId(*op) }))
+    }
+}
