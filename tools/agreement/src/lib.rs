@@ -12,6 +12,8 @@ pub struct Output {
     pub scalar: Scalar,
     /// How far an element may be off, relative to its size or to one; zero: not by a bit.
     pub tolerance: f64,
+    /// What must be there, where that is known without executing anything.
+    pub expected: Option<Vec<u8>>,
 }
 
 /// What came of one program on one target.
@@ -30,6 +32,9 @@ pub struct Bench {
     pub level: String,
     pub target: String,
 }
+
+/// What the message begins with where the program itself does not leave what is known.
+pub const UNEXPECTED: &str = "unexpected: ";
 
 /// Seconds that one process may take.
 const PATIENCE: &str = "120";
@@ -69,8 +74,8 @@ impl Bench {
         })
     }
 
-    /// Every stage must leave what the program itself does. The program itself is also checked for what would leave freedom.
-    /// The folder has it as `k.tile`, and its launch as `launch.json`.
+    /// Every stage must leave what the program itself does. The program itself is also checked for what would leave freedom, and
+    /// must leave what is known without executing it. The folder has it as `k.tile`, and its launch as `launch.json`.
     pub fn compare(&self, outputs: &[Output], folder: &Path) -> Result<Outcome> {
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
@@ -79,6 +84,9 @@ impl Bench {
             Ran::Done(printed) => printed,
             Ran::Failed(outcome) => return Ok(outcome),
         };
+        if let Some(message) = unexpected(outputs, &folder.join("tile"))? {
+            return Ok(Outcome::Wrong(format!("{UNEXPECTED}{message}")));
+        }
         let level = format!("-O{}", self.level);
         let step = |tool, args, file, executor, runs| Step { tool, args, file, executor, runs };
         let mut steps = vec![
@@ -149,25 +157,45 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
+fn read(output: &Output, folder: &Path) -> Result<Vec<u8>> {
+    let path = folder.join(format!("{}.bin", output.name));
+    std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
+}
+
+/// What two runs left.
 fn difference(outputs: &[Output], wanted: &Path, got: &Path) -> Result<Option<String>> {
-    for Output { name, scalar, tolerance } in outputs {
-        let read = |folder: &Path| {
-            let path = folder.join(format!("{name}.bin"));
-            std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
-        };
-        let (want, got) = (read(wanted)?, read(got)?);
-        let size = scalar.bytes() as usize;
-        let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
-        let close = |(want, got): (&[u8], &[u8])| want == got || alike(*scalar, word(want), word(got), *tolerance);
-        let odd: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !close(*pair)).map(|(i, _)| i).collect();
-        if let Some(first) = odd.first() {
-            let bits = |data: &[u8]| word(&data[first * size..][..size]);
-            let (count, all) = (odd.len(), want.len() / size);
-            let (got, want) = (bits(&got), bits(&want));
-            return Ok(Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}")));
+    for output in outputs {
+        let differs = differs(output, &read(output, wanted)?, &read(output, got)?);
+        if differs.is_some() {
+            return Ok(differs);
         }
     }
     Ok(None)
+}
+
+/// What a run left, where it is known without executing anything.
+fn unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
+    for output in outputs {
+        let Some(expected) = &output.expected else { continue };
+        let differs = differs(output, expected, &read(output, got)?);
+        if differs.is_some() {
+            return Ok(differs);
+        }
+    }
+    Ok(None)
+}
+
+fn differs(output: &Output, want: &[u8], got: &[u8]) -> Option<String> {
+    let Output { name, scalar, tolerance, .. } = output;
+    let size = scalar.bytes() as usize;
+    let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
+    let close = |(want, got): (&[u8], &[u8])| want == got || alike(*scalar, word(want), word(got), *tolerance);
+    let odd: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !close(*pair)).map(|(i, _)| i).collect();
+    let first = odd.first()?;
+    let bits = |data: &[u8]| word(&data[first * size..][..size]);
+    let (count, all) = (odd.len(), want.len() / size);
+    let (got, want) = (bits(got), bits(want));
+    Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}"))
 }
 
 fn word(bytes: &[u8]) -> u64 {

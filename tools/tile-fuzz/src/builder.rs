@@ -1,6 +1,6 @@
 //! Puts a Tile IR module together: interned types, constants, ops in the block that is open.
 
-use base::ir::{Block, Region, Value};
+use base::ir::{Block, Operation, Region, Value};
 use base::{Arena, Body, Loc};
 use numerics::Scalar;
 use numerics::arith::Overflow;
@@ -140,6 +140,25 @@ impl Builder {
     /// Back to the block that was open before a region.
     pub(crate) fn close(&mut self, before: Block) {
         self.block = before;
+    }
+
+    /// What the ops outside regions gave so far: the op, the tile of numbers, and of which kind it is.
+    pub(crate) fn values(&self) -> Vec<(&'static str, Value, Kind)> {
+        let mut values = Vec::new();
+        let function = &self.body.blocks[self.body.block_of(self.region)];
+        for op in &function.ops {
+            let node = &self.body.ops[*op];
+            // Addresses are not the same everywhere.
+            if matches!(node.kind, Op::Constant { .. } | Op::Iota {} | Op::PtrToInt { .. }) {
+                continue;
+            }
+            for value in &node.results {
+                if let Type::Tile { element: Element::Scalar(scalar), shape } = &self.module.types[self.body.values[*value].ty] {
+                    values.push((node.kind.mnemonic(), *value, Kind::new(*scalar, shape)));
+                }
+            }
+        }
+        values
     }
 
     pub(crate) fn string(&mut self, text: &str) -> StringId {

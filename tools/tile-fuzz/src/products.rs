@@ -119,7 +119,7 @@ impl Generator {
     /// the blocks' where `other` is the block.
     fn matrix(&mut self, types: Types, rows: i64, depth: i64, steps: i64, lhs: bool, other: Value, tiles: i64) -> Matrix {
         let stored = if types.operand == Scalar::TF32 { Scalar::F32 } else { types.operand };
-        // The last tile may stick out of the matrix, and tiles beyond it are zero.
+        // The last tile may stick out of the matrix.
         let ragged = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
         let along_size = (depth * steps - ragged).max(1);
         let turned = self.random.one_in(4);
@@ -167,12 +167,12 @@ impl Generator {
     fn trips(&mut self) -> Trips {
         let most = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
-        let upper = match self.random.below(3) {
-            0 => self.index_constant(most),
-            1 => self.number_parameter(most),
+        let (upper, most) = match self.random.below(3) {
+            0 => (self.index_constant(most), most),
+            1 => (self.number_parameter(most), most),
             _ => {
                 let more = self.number_parameter(most);
-                self.build.plus(&Kind::new(Scalar::I32, &[]), more, self.block)
+                (self.build.plus(&Kind::new(Scalar::I32, &[]), more, self.block), most + self.grid - 1)
             }
         };
         Trips { bounds: [zero, upper, one], most: most.max(1) }

@@ -45,6 +45,19 @@ impl Program {
         }
         let launch = serde_json::to_string_pretty(&self.launch).expect("a launch is made of plain values");
         std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
+        // For who compares with something else than the stages.
+        let of = |output: &Output| {
+            let Output { name, scalar, tolerance, expected } = output;
+            let expected = expected.as_ref().map(|_| format!("{name}.expect"));
+            serde_json::json!({"buffer": name, "type": scalar.name(), "tolerance": tolerance, "file": expected})
+        };
+        let outputs = serde_json::Value::from_iter(self.outputs.iter().map(of)).to_string();
+        std::fs::write(folder.join("outputs.json"), outputs).map_err(failed)?;
+        for output in &self.outputs {
+            if let Some(expected) = &output.expected {
+                std::fs::write(folder.join(format!("{}.expect", output.name)), expected).map_err(failed)?;
+            }
+        }
         let envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-fuzz", &[]);
         let file = File { envelope, payload: self.module.clone() };
         std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
@@ -126,7 +139,7 @@ pub(crate) enum Theme {
 }
 
 impl Generator {
-    pub(crate) fn program(seed: u64, theme: Theme) -> Program {
+    pub(crate) fn program(seed: u64, theme: Theme, store_values: bool) -> Program {
         let mut random = Random::new(seed);
         let grid = random.pick(&[1, 2, 3, 4]);
         let mut generator = Generator {
@@ -159,6 +172,9 @@ impl Generator {
             }
         }
         generator.epilogue();
+        if store_values {
+            generator.store_values();
+        }
         generator.done()
     }
 
@@ -199,7 +215,7 @@ impl Generator {
     /// A parameter that points to memory for what the program writes.
     pub(crate) fn output(&mut self, scalar: Scalar, elements: i64, tolerance: f64) -> Value {
         let name = format!("out{}", self.outputs.len());
-        self.outputs.push(Output { name: name.clone(), scalar, tolerance });
+        self.outputs.push(Output { name: name.clone(), scalar, tolerance, expected: None });
         self.buffer(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
@@ -251,6 +267,9 @@ impl Generator {
         if self.random.one_in(3) {
             self.hints();
         }
+        if self.random.one_in(3) {
+            self.ordered();
+        }
     }
 
     /// A shape of `1 << bits` elements.
@@ -297,6 +316,35 @@ impl Generator {
         let latest = self.pool[self.pool.len() - stored..].to_vec();
         for (value, kind) in latest {
             self.store(value, &kind);
+        }
+    }
+
+    /// Stores what the ops outside regions gave, to outputs in their order. The program is otherwise as without this.
+    fn store_values(&mut self) {
+        for (number, (op, value, kind)) in self.build.values().into_iter().enumerate() {
+            let (value, kind) = match kind.scalar {
+                Scalar::I1 => {
+                    let (signedness, wide) = (numerics::arith::Signedness::Unsigned, kind.of(Scalar::I8));
+                    (self.build.make(&wide, Op::ExtI { signedness, from: value }), wide)
+                }
+                scalar if scalar.bits() < 8 => continue,
+                scalar if scalar.bytes() == 1 => {
+                    let bits = kind.of(Scalar::I8);
+                    (self.build.make(&bits, Op::Bitcast { source: value }), bits)
+                }
+                _ => (value, kind),
+            };
+            let stored = Kind::new(kind.scalar, &[kind.count()]);
+            let value = self.reshape(value, &kind, &stored.shape);
+            let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
+            let name = format!("value{number:03}.{op}");
+            // The buffer was made under another name.
+            for place in [&mut self.outputs.last_mut().expect("just made").name, &mut self.data.last_mut().expect("just made").0] {
+                place.clone_from(&name);
+            }
+            *self.params.last_mut().expect("just made") = Param::Ptr(name);
+            let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
+            self.store_view(view, &index, value, None);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
 use base::ir::Value;
 use numerics::Scalar;
+use numerics::arith::Signedness;
 use tileir::types::{DYNAMIC, Dictionary};
 use tileir::{Attribute, Op, TypeId};
 use vocabulary::memory::{MemoryOrdering, MemoryScope, Padding};
@@ -147,7 +148,14 @@ impl Generator {
             dim_map = (0..rank).collect();
         }
         let mut index = vec![self.index_constant(0); rank];
-        index[self.random.below(rank)] = if self.random.one_in(3) { self.below(4, &[]) } else { self.block };
+        let moved = self.random.below(rank);
+        let step = match &view_kind {
+            ViewKind::Partition => kind.shape[moved],
+            ViewKind::Strided(steps) => steps[moved],
+            ViewKind::Gather(_) => 1,
+        };
+        let space = sizes[dim_map[moved]].unsigned_abs().div_ceil(step.unsigned_abs()) as i64;
+        index[moved] = self.index_below(space);
         if let ViewKind::Gather(dim) = view_kind {
             let bound = (sizes[dim] as u64).next_power_of_two() as i64 * 2;
             index[dim] = self.below(bound, &[kind.shape[dim]]);
@@ -155,6 +163,16 @@ impl Generator {
         let padding = Some(self.padding(kind.scalar));
         let view = self.view(&tensor, &View { kind: view_kind, tile: kind.shape.clone(), dim_map }, padding);
         self.load_view(view, &index, kind, None).0
+    }
+
+    /// The block, or another number, below `space`: an index outside the index space means nothing.
+    fn index_below(&mut self, space: i64) -> Value {
+        let (index, most) = if self.random.one_in(3) { (self.below(4, &[]), 4) } else { (self.block, self.grid) };
+        if most <= space {
+            return index;
+        }
+        let last = self.index_constant(space - 1);
+        self.build.make(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
     }
 
     /// A tile of a one-dimensional tensor whose extent is known only at run time.
@@ -171,7 +189,8 @@ impl Generator {
         let view = View { kind: ViewKind::Partition, tile: kind.shape.clone(), dim_map: vec![0] };
         let ty = self.build.view(&view, ty, Some(padding));
         let view = self.build.op(Op::MakePartitionView { tensor_view }, ty);
-        self.load_view(view, &[self.block], kind, None).0
+        let index = self.index_below(known.unsigned_abs().div_ceil(kind.shape[0].unsigned_abs()) as i64);
+        self.load_view(view, &[index], kind, None).0
     }
 
     /// A tensor that each block has a tile of, one after the other along the first dimension.

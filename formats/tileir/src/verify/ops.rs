@@ -197,11 +197,14 @@ fn ftof(view: &OpView<'_, '_>, mode: Rounding, from: Value) -> Check {
         ),
         (F32, TF32) => (
             &[NearestEven, Zero, NearestAway],
-            "invalid rounding mode specified. Only 'nearest_even', 'zero' and 'nearest_away' are supported",
+            "invalid rounding mode specified for conversion from f32 to tf32. Only 'nearest_even', 'zero', and 'nearest_away' are \
+             supported",
         ),
-        _ => {
-            (&[NearestEven, Zero, NegativeInf, PositiveInf, NearestAway], "invalid rounding mode specified for an exact conversion")
-        }
+        _ => (
+            &[NearestEven, Zero, NegativeInf, PositiveInf, NearestAway],
+            "invalid rounding mode specified for widening conversion. Only IEEE float rounding modes are supported: \
+             'nearest_even', 'zero', 'negative_inf', 'positive_inf', 'nearest_away'",
+        ),
     };
     if allowed.contains(&mode) { Ok(()) } else { Err(message.into()) }
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// What can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Check {
-    /// Accesses outside all buffers, and `inbounds` promises that do not hold
+    /// Accesses outside all buffers, indices outside the index space of a view, and `inbounds` promises that do not hold
     Memory,
     /// Reads of memory that was never written
     Init,

@@ -432,9 +432,20 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
     })
 }
 
-/// Reports dimensions that are promised to stay inside the tensor and do not.
+/// Reports indices outside the index space, and dimensions that are promised to stay inside the tensor and do not.
 pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
-    if !inbounds.contains(&true) || !env.world.checks(Check::Memory) {
+    if !env.world.checks(Check::Memory) {
+        return;
+    }
+    for (dim, (index, space)) in indices.iter().zip(view.index_space()).enumerate() {
+        // Rows that a gather names may lie outside the tensor.
+        let sparse = view.kind == ViewKind::Gather { sparse_dim: dim as u32 };
+        if !sparse && index.first() >= space as u64 {
+            let message = format!("index {} of dimension {dim} is outside the index space, which has {space}", index.first());
+            env.world.report(Check::Memory, loc, message);
+        }
+    }
+    if !inbounds.contains(&true) {
         return;
     }
     let window = Window::new(view, indices);

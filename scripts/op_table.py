@@ -1,0 +1,315 @@
+"""Every op, type and variant over edge inputs: the kernels of tests/ops, and what the reference makes of them.
+
+A kernel has all variants of some ops on one type; each variant is a row of 256 elements of the output of its result type.
+`x` and `y` run through all pairs of sixteen edge values, `z` through the values in another order. `rows.txt` says for each row
+
+    KERNEL ROW TYPE = HASH                 both sides give the same bits, NaN being NaN
+    KERNEL ROW TYPE ~ ULPS VALUES          of a function: at most so many ulps lie between ours, in tile-run and in PTX, and the values
+                                           of the reference, which follow in hexadecimal (of the first target, and where a row
+                                           does not depend on y, every sixteenth)
+    KERNEL ROW TYPE ! HASH                 more lies between them; the hash is of ours
+
+and `reasons.toml`, which is written by hand, why rows of the last two kinds are as they are.
+"""
+import json, math, os, struct, subprocess
+
+COUNT = 256
+FLOATS = ['f16', 'bf16', 'f32', 'f64']
+INTS = ['i8', 'i16', 'i32', 'i64']
+SMALL = ['f8E4M3FN', 'f8E5M2']
+BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
+MANTISSA = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
+DIRECTED = ['nearest_even', 'zero', 'negative_inf', 'positive_inf']
+
+
+def edges(kind):
+    """Sixteen bit patterns."""
+    bits = BITS[kind]
+    if kind in INTS:
+        top = 1 << bits - 1
+        whole = [0, 1, -1, 2, -2, 3, -7, 10, top, top + 1, top - 1, top - 2, bits, bits - 1, 0x5555555555555555, 100]
+        return [number % (1 << bits) for number in whole]
+    if kind in SMALL:
+        return list(range(3, 256, 16))
+    mantissa = MANTISSA[kind]
+    one = ((1 << bits - 2 - mantissa) - 1) << mantissa
+    top, step = 1 << bits - 1, 1 << mantissa
+    infinity = top - step
+    # 0, -0, 1, -1, 1/2, -3/2, 5/2, 3, denormals, the least normal, the largest, infinities, NaN, near 2/3, near 11.
+    return [0, top, one, top | one, one - step, top | one + step // 2, one + step + step // 4, one + step + step // 2, 1, top | step - 1,
+            step, infinity - 1, infinity, top | infinity, infinity + step // 2, one - step + step // 3]
+
+
+def packed(kind, patterns):
+    return b''.join(pattern.to_bytes(BITS[kind] // 8, 'little') for pattern in patterns)
+
+
+def inputs(kind):
+    """x, y and z."""
+    edge = edges(kind)
+    return [packed(kind, [edge[i // 16] for i in range(COUNT)]), packed(kind, [edge[i % 16] for i in range(COUNT)]),
+            packed(kind, [edge[(i * 7 + i // 16) % 16] for i in range(COUNT)])]
+
+
+def tile(kind):
+    return f'tile<{COUNT}x{kind}>'
+
+
+def rows():
+    """Kernel, name of the row, result type, text of the op on %x, %y, %z; the other operands' type is the kernel's."""
+    for kind in FLOATS:
+        t, wide, flush = tile(kind), kind in ('f32', 'f64'), kind == 'f32'
+        def row(kernel, name, text):
+            return f'{kind}_{kernel}', name, kind, f'{text} : {t}'
+        for op in ('absf', 'negf', 'ceil', 'floor'):
+            yield row('arithmetic', op, f'{op} %x')
+        roundings = DIRECTED if wide else DIRECTED[:1]
+        modes = [(f'.{rounding}', f' rounding<{rounding}>') for rounding in roundings]
+        modes += [(f'{name}.flush', f'{text} flush_to_zero') for name, text in modes] if flush else []
+        for name, text in modes:
+            for op in ('addf', 'subf', 'mulf', 'divf') if wide else ('addf', 'subf', 'mulf'):
+                yield row('arithmetic', op + name, f'{op} %x, %y{text}')
+            yield row('arithmetic', 'fma' + name, f'fma %x, %y, %z{text}')
+            if wide:
+                yield row('arithmetic', 'sqrt' + name, f'sqrt %x{text}')
+        yield row('arithmetic', 'remf', 'remf %x, %y')
+        for op in ('maxf', 'minf'):
+            for flags in ['', ' propagate_nan'] + [' flush_to_zero', ' flush_to_zero propagate_nan'] * flush:
+                yield row('arithmetic', op + flags.replace(' ', '.'), f'{op} %x, %y{flags}')
+        for op in ('rsqrt', 'exp', 'exp2', 'log', 'log2', 'sin', 'cos', 'tan', 'sinh', 'cosh', 'tanh'):
+            yield row('trigonometry' if op in ('sin', 'cos', 'tan') else 'functions', op, f'{op} %x')
+        for op in ('rsqrt', 'exp2') * flush:
+            yield row('functions', f'{op}.flush', f'{op} %x flush_to_zero')
+        if flush:
+            for text in ('divf %x, %y rounding<approx>', 'divf %x, %y rounding<full>', 'sqrt %x rounding<approx>', 'tanh %x rounding<approx>'):
+                yield row('functions', text.split()[0] + '.' + text.split('<')[1][:-1], text)
+        for op in ('atan2', 'fpowf'):
+            yield row('functions', op, f'{op} %x, %y')
+        for order in ('ordered', 'unordered'):
+            for predicate in ('equal', 'not_equal', 'less_than', 'less_than_or_equal', 'greater_than', 'greater_than_or_equal'):
+                yield f'{kind}_conversions', f'cmpf.{predicate}.{order}', 'i1', f'cmpf {predicate} {order} %x, %y : {t} -> {tile("i1")}'
+        for to in FLOATS + SMALL:
+            if to != kind:
+                narrow = BITS[to] == 16 and kind != to
+                allowed = DIRECTED[:1] if to in SMALL else DIRECTED[:2] if narrow else DIRECTED
+                for rounding in allowed:
+                    kernel = f'{kind}_small' if to in SMALL else f'{kind}_conversions'
+                    yield kernel, f'ftof.{to}.{rounding}', to, f'ftof %x rounding<{rounding}> : {t} -> {tile(to)}'
+        for to in INTS:
+            for sign in ('signed', 'unsigned'):
+                for flag in ('', ' saturating'):
+                    yield f'{kind}_conversions', f'ftoi.{to}.{sign}{flag.replace(" ", ".")}', to, f'ftoi %x {sign}{flag} : {t} -> {tile(to)}'
+    for kind in SMALL:
+        for to in FLOATS:
+            yield f'{kind}_small', f'ftof.{to}', to, f'ftof %x : {tile(kind)} -> {tile(to)}'
+    for kind in INTS:
+        t = tile(kind)
+        def row(name, text):
+            return f'{kind}_arithmetic', name, kind, f'{text} : {t}'
+        for op in ('addi', 'subi', 'muli', 'mulhii', 'andi', 'ori', 'xori', 'shli'):
+            yield row(op, f'{op} %x, %y')
+        for op in ('absi', 'negi'):
+            yield row(op, f'{op} %x')
+        for sign in ('signed', 'unsigned'):
+            for op in ('maxi', 'mini', 'shri'):
+                yield row(f'{op}.{sign}', f'{op} %x, %y {sign}')
+            # By nothing but zero.
+            yield row(f'remi.{sign}', f'remi %x, %divisor {sign}')
+            for rounding in ('zero', 'positive_inf') + ('negative_inf',) * (sign == 'signed'):
+                text = '' if rounding == 'zero' else f' rounding<{rounding}>'
+                yield row(f'divi.{sign}.{rounding}', f'divi %x, %divisor {sign}{text}')
+            for predicate in ('equal', 'not_equal', 'less_than', 'less_than_or_equal', 'greater_than', 'greater_than_or_equal'):
+                yield f'{kind}_arithmetic', f'cmpi.{predicate}.{sign}', 'i1', f'cmpi {predicate} %x, %y, {sign} : {t} -> {tile("i1")}'
+            for to in INTS:
+                if BITS[to] > BITS[kind]:
+                    yield f'{kind}_conversions', f'exti.{to}.{sign}', to, f'exti %x {sign} : {t} -> {tile(to)}'
+            for to in FLOATS:
+                yield f'{kind}_conversions', f'itof.{to}.{sign}', to, f'itof %x {sign} : {t} -> {tile(to)}'
+        for to in INTS + FLOATS:
+            if BITS[to] < BITS[kind] and to in INTS:
+                yield f'{kind}_conversions', f'trunci.{to}', to, f'trunci %x : {t} -> {tile(to)}'
+            if BITS[to] == BITS[kind] and to != kind:
+                yield f'{kind}_conversions', f'bitcast.{to}', to, f'bitcast %x : {t} -> {tile(to)}'
+
+
+def kernels():
+    """Name, and rows of name, result type and text."""
+    found = {}
+    for kernel, *row in rows():
+        found.setdefault(kernel, []).append(row)
+    return found
+
+
+def stored(kind):
+    """The type that memory has for it."""
+    return 'i8' if kind == 'i1' or kind in SMALL else kind
+
+
+def text(kernel, table):
+    kind = kernel.split('_')[0]
+    outputs = sorted({stored(result) for _, result, _ in table})
+    names = ['x', 'y', 'z']
+    lines = []
+
+    def view(name, elem, rows):
+        tensor = f'tensor_view<{rows * COUNT}x{elem}, strides=[1]>'
+        partition = f'partition_view<tile=({COUNT}), {tensor}>'
+        lines.append(f'%t_{name} = make_tensor_view %p_{name}, shape = [{rows * COUNT}], strides = [1] : {tensor}')
+        lines.append(f'%v_{name} = make_partition_view %t_{name} : {partition}')
+        return partition
+
+    lines.append('%zero = constant <i32: 0> : tile<i32>')
+    for name in names:
+        elem = stored(kind)
+        partition = view(name, elem, 1)
+        loaded = f'%bits_{name}' if elem != kind else f'%{name}'
+        lines.append(f'{loaded}, %k_{name} = load_view_tko weak %v_{name}[%zero] : {partition}, tile<i32> -> {tile(elem)}, token')
+        if elem != kind:
+            lines.append(f'%{name} = bitcast {loaded} : {tile(elem)} -> {tile(kind)}')
+    if any('%divisor' in op for _, _, op in table):
+        lines.append(f'%none = constant <{kind}: 0> : {tile(kind)}')
+        lines.append(f'%one = constant <{kind}: 1> : {tile(kind)}')
+        lines.append(f'%is_none = cmpi equal %y, %none, signed : {tile(kind)} -> {tile("i1")}')
+        lines.append(f'%divisor = select %is_none, %one, %y : {tile("i1")}, {tile(kind)}')
+    views = {elem: view(elem, elem, sum(stored(result) == elem for _, result, _ in table)) for elem in outputs}
+    places = dict.fromkeys(outputs, 0)
+    for number, (_, result, op) in enumerate(table):
+        elem = stored(result)
+        lines.append(f'%r{number} = {op}')
+        value = f'%r{number}'
+        if elem != result:
+            value = f'%w{number}'
+            change = f'exti %r{number} unsigned' if result == 'i1' else f'bitcast %r{number}'
+            lines.append(f'{value} = {change} : {tile(result)} -> {tile(elem)}')
+        lines.append(f'%i{number} = constant <i32: {places[elem]}> : tile<i32>')
+        places[elem] += 1
+        lines.append(f'%s{number} = store_view_tko weak {value}, %v_{elem}[%i{number}] : {tile(elem)}, {views[elem]}, tile<i32> -> token')
+    parameters = [f'%p_{name}: tile<ptr<{stored(kind)}>>' for name in names] + [f'%p_{elem}: tile<ptr<{elem}>>' for elem in outputs]
+    head = '//!tile tileir 1 read\n//!tile producer test\n//!tile input 0\n'
+    return head + f'entry @{kernel}({", ".join(parameters)}) {{\n' + ''.join(f'  {line}\n' for line in lines) + '  return\n}\n'
+
+
+def launch(kernel, table):
+    kind = kernel.split('_')[0]
+    outputs = sorted({stored(result) for _, result, _ in table})
+    files = [(name, f'{kind}.{name}.bin') for name in 'xyz'] + [(elem, f'{elem}.{sum(stored(r) == elem for _, r, _ in table)}.zeros') for elem in outputs]
+    buffers = [{'name': name, 'file': file, 'align': 256, 'address': 0x7f0000000000 + (i << 24)} for i, (name, file) in enumerate(files)]
+    return {'entry': None, 'grid': [1, 1, 1], 'buffers': buffers, 'params': [{'ptr': name} for name, _ in files], 'outputs': outputs}
+
+
+def write_kernels(folder):
+    """Kernels, launches and inputs; what outputs hold before is made by who runs them."""
+    os.makedirs(folder, exist_ok=True)
+    for kind in FLOATS + INTS + SMALL:
+        for name, data in zip('xyz', inputs(kind)):
+            with open(f'{folder}/{kind}.{name}.bin', 'wb') as file:
+                file.write(data)
+    for kernel, table in kernels().items():
+        with open(f'{folder}/{kernel}.tile', 'w') as file:
+            file.write(text(kernel, table))
+        with open(f'{folder}/{kernel}.json', 'w') as file:
+            json.dump(launch(kernel, table), file)
+            file.write('\n')
+
+
+def words(kind, data):
+    """The bits of elements, NaN being one pattern."""
+    size = BITS[kind] // 8
+    found = [int.from_bytes(data[i:i + size], 'little') for i in range(0, len(data), size)]
+    if kind not in MANTISSA:
+        return found
+    infinity = (1 << BITS[kind] - 1) - (1 << MANTISSA[kind])
+    return [infinity + 1 if word & (1 << BITS[kind] - 1) - 1 > infinity else word for word in found]
+
+
+def ulps(kind, a, b):
+    """How many numbers lie from one to the other; none if there is no way between them."""
+    if a == b:
+        return 0
+    if kind not in MANTISSA:
+        return math.inf
+    top = 1 << BITS[kind] - 1
+    infinity = top - (1 << MANTISSA[kind])
+    if any(word & top - 1 > infinity for word in (a, b)):
+        return math.inf
+    along = lambda word: top - word if word & top else word
+    return abs(along(a if a < top else a) - along(b))
+
+
+def fingerprint(kind, found):
+    """FNV-1a over the words."""
+    number = 0xcbf29ce484222325
+    for byte in b''.join(word.to_bytes(BITS[kind] // 8, 'little') for word in found):
+        number = (number ^ byte) * 0x100000001b3 % (1 << 64)
+    return f'{number:016x}'
+
+
+def results(folder, table):
+    """For each row the words that a run left."""
+    data = {elem: open(f'{folder}/{elem}.bin', 'rb').read() for elem in {stored(result) for _, result, _ in table}}
+    places, found = dict.fromkeys(data, 0), []
+    for _, result, _ in table:
+        elem = stored(result)
+        size = COUNT * BITS[elem] // 8
+        found.append(words(elem, data[elem][places[elem] * size:][:size]))
+        places[elem] += 1
+    return found
+
+
+def compare(reference, arguments, work):
+    folder = f'{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/tests/ops' if arguments.write else f'{work}/ops'
+    write_kernels(folder)
+    lines, counts = [], {}
+    for kernel, table in kernels().items():
+        runs = f'{work}/{kernel}'
+        os.makedirs(f'{runs}/ours')
+        described = launch(kernel, table)
+        for buffer in described['buffers']:
+            with open(f'{runs}/{buffer["file"]}', 'wb') as file:
+                if buffer['file'].endswith('.zeros'):
+                    elem, count, _ = buffer['file'].split('.')
+                    file.write(bytes(COUNT * int(count) * BITS[elem] // 8))
+                else:
+                    with open(f'{folder}/{buffer["file"]}', 'rb') as source:
+                        file.write(source.read())
+        json.dump(described, open(f'{runs}/launch.json', 'w'))
+        subprocess.run([f'{arguments.bin}/tile-read', f'{folder}/{kernel}.tile', '-o', f'{runs}/k.tile'], check=True)
+        subprocess.run([f'{arguments.bin}/tile-write', f'{runs}/k.tile', '-o', f'{runs}/k.bc'], check=True)
+        subprocess.run([f'{arguments.bin}/tile-run', f'{runs}/k.tile', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/ours'], check=True)
+        # What the stages make of a function may be another value within its error than that of tile-run.
+        ours, others, made = results(f'{runs}/ours', table), {}, []
+        rounded = kernel.endswith(('functions', 'trigonometry'))
+        for target in ('sm_80', 'sm_100') if rounded else ():
+            subprocess.run([f'{arguments.bin}/tileiras', f'{runs}/k.bc', '--gpu-name', target, '--emit=ptx', '-o', f'{runs}/k.ptx'], check=True)
+            os.makedirs(f'{runs}/made', exist_ok=True)
+            subprocess.run([f'{arguments.bin}/tile-sim', f'{runs}/k.ptx', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/made'], check=True)
+            made.append(results(f'{runs}/made', table))
+        for target in arguments.targets.split(','):
+            failed, _ = reference.run(f'{runs}/k.bc', target, f'{runs}/launch.json', f'{runs}/{target}')
+            if failed:
+                print(kernel, target, failed)
+                counts['kernels refused'] = counts.get('kernels refused', 0) + 1
+            else:
+                others[target] = results(f'{runs}/{target}', table)
+        for number, (name, result, op) in enumerate(table if others else []):
+            elem = stored(result)
+            distance = lambda found: max(ulps(elem, a, b) for both in (ours, *made) for a, b in zip(both[number], found[number]))
+            far = {target: distance(found) for target, found in others.items()}
+            worst = max(far.values())
+            kind = '!' if worst > 1 << 24 else '~' if worst or rounded else '='
+            counts[kind] = counts.get(kind, 0) + 1
+            if worst:
+                print(kernel, name, far)
+                odd = [i for i in range(COUNT) if any(ulps(elem, ours[number][i], found[number][i]) == worst for found in others.values())][:2]
+                for i in odd:
+                    print('   ', i, hex(ours[number][i]), *(hex(found[number][i]) for found in others.values()))
+            if kind == '~':
+                values = next(iter(others.values()))[number]
+                values = values if '%y' in op else values[::16]
+                lines.append(f'{kernel} {name} {elem} ~ {worst} ' + ''.join(f'{word:0{BITS[elem] // 4}x}' for word in values))
+            else:
+                lines.append(f'{kernel} {name} {elem} {kind} {fingerprint(elem, ours[number])}')
+    print(counts)
+    if arguments.write:
+        with open(f'{folder}/rows.txt', 'w') as file:
+            file.write('\n'.join(lines) + '\n')

@@ -1,0 +1,259 @@
+//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against what the reference makes of them.
+//!
+//! `scripts/op_table.py` makes the kernels and `rows.txt` of `tests/ops`, and says there how to read it. Why a row is not as the
+//! reference has it is in `reasons.toml`: each such row has one reason, and each reason has rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tests::{for_each, root, run, temporary};
+
+/// Elements of a row.
+const COUNT: usize = 256;
+
+/// What is known of a row.
+enum Expected {
+    /// These bits, and whether the reference has them too.
+    Bits { hash: u64, shared: bool },
+    /// At most so many ulps from the reference's values.
+    Near { ulps: u64, values: Vec<u64> },
+}
+
+struct Row {
+    kernel: String,
+    name: String,
+    elem: String,
+    expected: Expected,
+}
+
+fn folder() -> PathBuf {
+    root().join("tests/ops")
+}
+
+fn rows() -> Vec<Row> {
+    let text = std::fs::read_to_string(folder().join("rows.txt")).expect("rows.txt is there");
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [kernel, name, elem] = [0, 1, 2].map(|i: usize| words[i].to_string());
+        let hash = || u64::from_str_radix(words[4], 16).expect("a hash");
+        let expected = match words[3] {
+            "=" => Expected::Bits { hash: hash(), shared: true },
+            "!" => Expected::Bits { hash: hash(), shared: false },
+            "~" => {
+                let digits = bytes(&elem) * 2;
+                let value = |at: usize| u64::from_str_radix(&words[5][at..at + digits], 16).expect("digits");
+                let values = (0..words[5].len()).step_by(digits).map(value).collect();
+                Expected::Near { ulps: words[4].parse().expect("a number"), values }
+            }
+            other => panic!("'{other}' is no kind of row"),
+        };
+        Row { kernel, name, elem, expected }
+    };
+    text.lines().map(row).collect()
+}
+
+fn bytes(elem: &str) -> usize {
+    match elem {
+        "i8" => 1,
+        "i16" | "f16" | "bf16" => 2,
+        "i32" | "f32" => 4,
+        _ => 8,
+    }
+}
+
+/// Bits of the fraction.
+fn mantissa(elem: &str) -> Option<u32> {
+    match elem {
+        "f16" => Some(10),
+        "bf16" => Some(7),
+        "f32" => Some(23),
+        "f64" => Some(52),
+        _ => None,
+    }
+}
+
+/// The bits of each element, NaN being one pattern.
+fn words(elem: &str, data: &[u8]) -> Vec<u64> {
+    let size = bytes(elem);
+    let top = 1u64 << (8 * size - 1);
+    let word = |bytes: &[u8]| {
+        let word = bytes.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+        match mantissa(elem).map(|bits| top - (1 << bits)) {
+            Some(infinity) if word & (top - 1) > infinity => infinity + 1,
+            _ => word,
+        }
+    };
+    data.chunks_exact(size).map(word).collect()
+}
+
+/// FNV-1a.
+fn fingerprint(elem: &str, words: &[u64]) -> u64 {
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes()[..bytes(elem)].to_vec());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// How many numbers lie from one to the other.
+fn ulps(elem: &str, a: u64, b: u64) -> u64 {
+    let top = 1u64 << (8 * bytes(elem) - 1);
+    let infinity = top - (1 << mantissa(elem).expect("a float"));
+    let is_nan = |word: u64| word & (top - 1) > infinity;
+    let along = |word: u64| if word & top != 0 { -i128::from(word & (top - 1)) } else { i128::from(word) };
+    match (a == b, is_nan(a) || is_nan(b)) {
+        (true, _) => 0,
+        (_, true) => u64::MAX,
+        _ => (along(a) - along(b)).unsigned_abs().try_into().unwrap_or(u64::MAX),
+    }
+}
+
+fn complaint(row: &Row, found: &[u64]) -> Option<String> {
+    match &row.expected {
+        Expected::Bits { hash, .. } => {
+            let is = fingerprint(&row.elem, found);
+            (is != *hash).then(|| format!("{}: other bits, {is:016x}", row.name))
+        }
+        Expected::Near { ulps: most, values } => {
+            let step = COUNT / values.len();
+            let far = found.iter().step_by(step).zip(values).map(|(found, value)| ulps(&row.elem, *found, *value)).max()?;
+            (far > *most).then(|| format!("{}: {far} ulps, {most} are known", row.name))
+        }
+    }
+}
+
+/// A folder with the launch, the inputs and room for the outputs.
+fn prepare(kernel: &str, to: &Path) {
+    let text = std::fs::read_to_string(folder().join(format!("{kernel}.json"))).expect("a kernel has its launch");
+    let launch: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    std::fs::write(to.join("launch.json"), text).expect("a new folder");
+    for buffer in launch["buffers"].as_array().expect("buffers") {
+        let name = buffer["file"].as_str().expect("a name");
+        let data = match name.strip_suffix(".zeros").and_then(|name| name.split_once('.')) {
+            Some((elem, rows)) => vec![0; COUNT * bytes(elem) * rows.parse::<usize>().expect("a number of rows")],
+            None => std::fs::read(folder().join(name)).expect("an input"),
+        };
+        std::fs::write(to.join(name), data).expect("a new folder");
+    }
+}
+
+/// Executes a file and compares the rows of its kernel.
+fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row]) -> Result<(), String> {
+    let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
+    std::fs::create_dir_all(&out).expect("a new folder");
+    let ran = run(tool, &[file, "--launch", &launch, "--out-dir", &out], b"");
+    if ran.code != Some(0) {
+        return Err(format!("{tool}: {}", ran.stderr.trim()));
+    }
+    let mut data: BTreeMap<&str, std::vec::IntoIter<u64>> = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for row in rows {
+        let elem = row.elem.as_str();
+        let all = data.entry(elem).or_insert_with(|| {
+            let bytes = std::fs::read(at.join("out").join(format!("{elem}.bin"))).expect("an output");
+            words(elem, &bytes).into_iter()
+        });
+        let found: Vec<u64> = all.by_ref().take(COUNT).collect();
+        // What means nothing in the program may become anything on the way to PTX.
+        if tool == "tile-run" || !matches!(row.expected, Expected::Bits { shared: false, .. }) {
+            complaints.extend(complaint(row, &found));
+        }
+    }
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("; ")) }
+}
+
+#[test]
+fn every_variant_gives_what_is_known() {
+    let rows = rows();
+    let mut kernels: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    rows.iter().for_each(|row| kernels.entry(&row.kernel).or_default().push(row));
+    let kernels: Vec<_> = kernels.into_iter().collect();
+    assert!(kernels.len() > 20);
+    for_each(&kernels, |(kernel, rows)| {
+        let folder = temporary();
+        let at = folder.path();
+        prepare(kernel, at);
+        let source = self::folder().join(format!("{kernel}.tile")).display().to_string();
+        execute("tile-run", &source, at, rows).map_err(|complaint| format!("{kernel}: {complaint}"))?;
+        let (code, ptx) = (at.join("k.bc").display().to_string(), at.join("k.ptx").display().to_string());
+        run("tile-write", &[&source, "-o", &code], b"").ok(kernel);
+        for target in ["sm_80", "sm_100"] {
+            let ran = run("tileiras", &[&code, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
+            if ran.stderr.contains("Incompatibility with architecture") {
+                continue;
+            }
+            ran.ok(&format!("{kernel} {target}"));
+            execute("tile-sim", &ptx, at, rows).map_err(|complaint| format!("{kernel} {target}: {complaint}"))?;
+        }
+        Ok(())
+    });
+}
+
+#[derive(serde::Deserialize)]
+struct Reasons {
+    reason: Vec<Reason>,
+    refused: Vec<Reason>,
+}
+
+fn reasons() -> Reasons {
+    let text = std::fs::read_to_string(folder().join("reasons.toml")).expect("reasons.toml is there");
+    toml::from_str(&text).expect("TOML")
+}
+
+/// Why some rows are not as the reference has them.
+#[derive(serde::Deserialize)]
+struct Reason {
+    /// `KERNEL ROW`; a `*` at the end stands for the rest. Of what is refused: the operand's type and the op.
+    rows: Vec<String>,
+    why: String,
+    /// The most ulps that this explains; without it, it is about bits that mean nothing.
+    ulps: Option<u64>,
+}
+
+impl Reason {
+    fn covers(&self, row: &Row) -> bool {
+        let name = format!("{} {}", row.kernel, row.name);
+        self.rows.iter().any(|rows| rows.strip_suffix('*').map_or(*rows == name, |start| name.starts_with(start)))
+    }
+}
+
+#[test]
+fn every_difference_has_its_reason() {
+    let reasons = reasons().reason;
+    assert!(reasons.iter().all(|reason| !reason.why.is_empty()));
+    let mut used = BTreeSet::new();
+    for row in rows() {
+        let covering: Vec<usize> = (0..reasons.len()).filter(|i| reasons[*i].covers(&row)).collect();
+        let (kernel, name) = (&row.kernel, &row.name);
+        match (&row.expected, &covering[..]) {
+            (Expected::Bits { shared: true, .. } | Expected::Near { ulps: 0, .. }, []) => {}
+            (Expected::Bits { shared: true, .. } | Expected::Near { ulps: 0, .. }, _) => {
+                panic!("{kernel} {name} is as the reference has it")
+            }
+            (Expected::Bits { .. }, [i]) => assert!(reasons[*i].ulps.is_none(), "{kernel} {name} is far off"),
+            (Expected::Near { ulps, .. }, [i]) => {
+                assert!(reasons[*i].ulps.is_some_and(|most| *ulps <= most), "{kernel} {name} is {ulps} ulps off");
+            }
+            _ => panic!("{kernel} {name} has {} reasons", covering.len()),
+        }
+        used.extend(covering);
+    }
+    assert_eq!(used.len(), reasons.len(), "a reason has no rows");
+}
+
+#[test]
+fn what_is_refused_is_known() {
+    let folder = temporary();
+    let file = folder.path().join("k.tile").display().to_string();
+    let header = "//!tile tileir 1 read\n//!tile producer test\n//!tile input 0\n";
+    for row in reasons().refused.iter().flat_map(|refused| &refused.rows) {
+        let (kind, op) = row.split_once(' ').expect("a type and an op");
+        let read = |op: &str| {
+            let text = format!(
+                "{header}entry @k(%p: tile<{kind}>) {{\n  %x = broadcast %q : tile<1x{kind}> -> tile<8x{kind}>\n  %r = {op}\n  return\n}}\n"
+            );
+            let text = text.replace("{\n  %x", &format!("{{\n  %q = reshape %p : tile<{kind}> -> tile<1x{kind}>\n  %x"));
+            std::fs::write(&file, text).expect("a new folder");
+            run("tile-read", &[&file, "-o", &format!("{file}.out")], b"")
+        };
+        assert_ne!(read(op).code, Some(0), "{op} is taken");
+        // It is the op that is refused, and not what is around it.
+        read(&format!("negf %x : tile<8x{kind}>")).ok(op);
+    }
+}
