@@ -20,7 +20,7 @@
 //!tile name "/tmp/tileworks-example/kernels.py"
 //!tile scope File(name:(0),directory:(1))
 //!tile scope CompileUnit(file:(0))
-//!tile scope Subprogram(file:(0),line:121,name:(2),linkage_name:(3),compile_unit:(1),scope_line:121)
+//!tile scope Subprogram(file:(0),line:121,name:(2),linkage_name:(3),compile_unit:(1),scope_line:121,declaration:false)
 //!tile loc Source(file:(4),line:122,column:0,scope:Some((2)))
 //!tile loc Source(file:(4),line:122,column:11,scope:Some((2)))
 //!tile loc Source(file:(4),line:122,column:14,scope:Some((2)))
