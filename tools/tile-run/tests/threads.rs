@@ -119,7 +119,7 @@ fn exchange_between_warps_needs_a_barrier() {
     assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
 }
 
-/// A copy arrives as late as the waits allow, for its own warp behind the wait and for others behind a barrier after it.
+/// A copy is there for its own warp behind the wait, and for others behind a barrier after it.
 #[test]
 fn a_copy_is_there_when_it_was_waited_for() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
@@ -131,10 +131,11 @@ fn a_copy_is_there_when_it_was_waited_for() {
         outcome("sched 1 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
-    refused(run(&[commit, barrier]), "to which a 'copy_view' at k.py:1:4 is under way");
-    refused(run(&[wait, barrier]), "to which a 'copy_view' at k.py:1:4 is under way");
-    refused(run(&[commit, wait]), "'copy_view' at k.py:1:4 wrote in another warp");
-    refused(run(&[commit, barrier, wait]), "'copy_view' at k.py:1:4 wrote in another warp");
+    // The judge says so before anything is executed; what the executor sees itself is tested beside it.
+    refused(run(&[commit, barrier]), "is read before its copy was waited for");
+    refused(run(&[wait, barrier]), "is read before its copy was waited for");
+    refused(run(&[commit, wait]), "is read before a barrier after");
+    refused(run(&[commit, barrier, wait]), "is read before a barrier after");
 }
 
 #[test]

@@ -38,7 +38,8 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
         let own: Vec<&LoopSchedule> = module.schedules.iter().filter(|schedule| schedule.function == function.name).collect();
         let refuse = |code: &str, op: Option<OpId>, message: String, what: String| {
             let loc = op.map_or(function.loc, |op| function.body.ops[op].loc);
-            Diagnostic::invalid(code, message).at(Place::Entity(what)).at_loc(&envelope.debug, loc)
+            let found = Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc);
+            if found.place.is_some() { found.note(format!("in {what}")) } else { found.at(Place::Entity(what)) }
         };
         let ahead = if phase == Phase::Alloc { rings(function, &own) } else { Ok(BTreeMap::new()) };
         let ahead = ahead.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
