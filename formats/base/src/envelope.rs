@@ -1,9 +1,9 @@
 //! The file envelope: what a stage file says about itself, and its three forms.
 //!
 //! Binary: [`MAGIC`], the length and BLAKE3 hash of the rest, then the envelope and the payload, so a cut or damaged file is
-//! known as such. RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`. Text: the envelope as lines that
-//! start with `//!tile`, the first naming format, version and phase, then the format's own text. The same comment lines head a
-//! `.ptx` file.
+//! known as such. RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`. Text: lines that start
+//! with `//!tile`, the first naming format, version and phase, then the format's own text, then such lines again for the log and
+//! the tables of locations. All of them together head a `.ptx` file.
 
 use crate::diag::{Diagnostic, Place, Result};
 use crate::{DebugInfo, Loc, Target, codec};
@@ -50,6 +50,26 @@ pub struct LogEntry {
     pub loc: Loc,
 }
 
+/// A log entry in the text form: its function is a number of a table.
+#[derive(Serialize, Deserialize)]
+struct LogLine {
+    pass: String,
+    outcome: Outcome,
+    name: String,
+    category: Category,
+    function: u32,
+    loc: Loc,
+    message: String,
+}
+
+impl LogLine {
+    fn entry(self, functions: &[String]) -> Option<LogEntry> {
+        let LogLine { pass, outcome, name, category, function, loc, message } = self;
+        let function = functions.get(function as usize)?.clone();
+        Some(LogEntry { pass, outcome, name, category, message, function, loc })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     Passed,
@@ -66,6 +86,14 @@ pub enum Category {
     Other,
 }
 
+/// Whether the text form names the locations in the file's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locations {
+    Named,
+    /// Only comments tell source lines; the text reads back without locations.
+    Left,
+}
+
 /// The content of one kind of file.
 pub trait Payload: Serialize + DeserializeOwned {
     /// The name in the envelope, such as `tileaa`.
@@ -74,8 +102,8 @@ pub trait Payload: Serialize + DeserializeOwned {
     const VERSION: u32;
     /// What must hold for a consumer to index freely; run when a file is read and before it is written.
     fn verify(&self, envelope: &Envelope) -> Result<()>;
-    /// The readable form, without the envelope lines.
-    fn print(&self, envelope: &Envelope) -> String;
+    /// The readable form, without the lines of the envelope.
+    fn print(&self, envelope: &Envelope, locations: Locations) -> String;
     /// Reads what `print` wrote. `name` is the file's name for diagnostics and `first_line` the number of the text's first
     /// line in it. The envelope may be completed, for forms that carry part of it themselves.
     fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self>;
@@ -163,9 +191,13 @@ impl Envelope {
 
     /// The envelope as comment lines.
     pub fn to_lines(&self) -> String {
+        self.head_lines() + &self.table_lines()
+    }
+
+    /// What the file is and how it was made.
+    fn head_lines(&self) -> String {
         let mut out = format!("{LINE}{} {} {}\n", self.format, self.version, self.phase);
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
-        let flat = |value: &dyn erased::Ron| value.flat();
         if let Some(target) = self.target {
             line("target", target.name.to_string());
         }
@@ -174,8 +206,24 @@ impl Envelope {
         }
         line("producer", self.producer.clone());
         line("input", self.input_hash.clone());
+        out
+    }
+
+    /// The log of the passes and the tables of locations. A function that the log speaks of is named once.
+    fn table_lines(&self) -> String {
+        let mut out = String::new();
+        let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
+        let flat = |value: &dyn erased::Ron| value.flat();
+        let mut functions: Vec<&str> = Vec::new();
         for entry in &self.log {
-            line("log", flat(entry));
+            let known = functions.iter().position(|name| *name == entry.function);
+            let function = known.unwrap_or_else(|| {
+                line("function", flat(&entry.function));
+                functions.push(&entry.function);
+                functions.len() - 1
+            });
+            let LogEntry { pass, outcome, name, category, message, loc, .. } = entry.clone();
+            line("log", crate::text::to_text(&LogLine { pass, outcome, name, category, function: function as u32, loc, message }));
         }
         for name in self.debug.names.values() {
             line("name", flat(name));
@@ -216,6 +264,7 @@ impl Envelope {
             debug: DebugInfo::default(),
         };
         let mut rest = Vec::new();
+        let mut functions: Vec<String> = Vec::new();
         for (n, line, content) in lines {
             let (key, value) = content.split_once(' ').unwrap_or((content, ""));
             let fail = |error: &dyn std::fmt::Display| bad(n, line, format!("'{key}' line: {error}"));
@@ -227,7 +276,11 @@ impl Envelope {
                 }
                 "producer" => envelope.producer = value.into(),
                 "input" => envelope.input_hash = value.into(),
-                "log" => envelope.log.push(codec::from_ron(value).map_err(|error| fail(&error))?),
+                "function" => functions.push(codec::from_ron(value).map_err(|error| fail(&error))?),
+                "log" => {
+                    let entry: LogLine = crate::text::from_text(value).ok_or_else(|| fail(&"not an entry of the log"))?;
+                    envelope.log.push(entry.entry(&functions).ok_or_else(|| fail(&"no function has this number"))?);
+                }
                 "name" => {
                     envelope.debug.names.push(codec::from_ron(value).map_err(|error| fail(&error))?);
                 }
@@ -301,7 +354,8 @@ impl<P: Payload> File<P> {
             Sniffed::Stage { form: Form::Text, .. } => {
                 let text = utf8(bytes, name)?;
                 let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE)).map(str::len).sum();
-                let (mut envelope, unknown) = Envelope::from_lines(&text[..head], name)?;
+                // The tables stand behind the program, where they are comments to its reader.
+                let (mut envelope, unknown) = Envelope::from_lines(text, name)?;
                 envelope.expect::<P>(name)?;
                 if let Some((key, _)) = unknown.first() {
                     return Err(Diagnostic::invalid("ENV004", format!("{name} has an envelope line with the unknown key '{key}'")));
@@ -337,8 +391,17 @@ impl<P: Payload> File<P> {
                 let body = codec::to_ron(&(&self.envelope, &self.payload));
                 format!("{LINE}ron {format} {version} {phase}\n{body}\n").into_bytes()
             }
-            Form::Text => (self.envelope.to_lines() + &self.payload.print(&self.envelope)).into_bytes(),
+            Form::Text => {
+                (self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Named) + &self.envelope.table_lines())
+                    .into_bytes()
+            }
         })
+    }
+
+    /// The text form without log and locations, for reading: it reads back, but its locations are unknown then.
+    pub fn bare(&self) -> Result<String> {
+        self.payload.verify(&self.envelope)?;
+        Ok(self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Left))
     }
 }
 

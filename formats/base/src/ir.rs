@@ -200,3 +200,22 @@ impl<O: Operation, T> Body<O, T> {
         crate::ir_verify::structure(self, root)
     }
 }
+
+/// The bits of a constant tile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dense {
+    /// Every element alike.
+    Splat(u64),
+    /// Row by row.
+    Elements(Vec<u64>),
+}
+
+impl Dense {
+    pub fn at(&self, index: usize) -> u64 {
+        match self {
+            Dense::Splat(bits) => *bits,
+            Dense::Elements(all) => all[index],
+        }
+    }
+}

@@ -82,7 +82,7 @@ macro_rules! plain_fields {
 }
 
 plain_fields! {
-    bool, u8, u32, u64, i32, i64, usize, String, numerics::Scalar,
+    bool, u8, u32, u64, i32, i64, usize, String, crate::ir::Dense, numerics::Scalar,
     numerics::arith::Rounding, numerics::arith::Signedness, numerics::arith::Overflow, numerics::arith::Predicate,
     numerics::arith::Unary, numerics::arith::Binary, numerics::arith::Compare, numerics::arith::Convert, numerics::arith::Fma,
 }

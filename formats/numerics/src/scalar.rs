@@ -4,21 +4,37 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Scalar {
+    #[serde(rename = "i1")]
     I1,
+    #[serde(rename = "i4")]
     I4,
+    #[serde(rename = "i8")]
     I8,
+    #[serde(rename = "i16")]
     I16,
+    #[serde(rename = "i32")]
     I32,
+    #[serde(rename = "i64")]
     I64,
+    #[serde(rename = "f16")]
     F16,
+    #[serde(rename = "bf16")]
     BF16,
+    #[serde(rename = "f32")]
     F32,
+    #[serde(rename = "tf32")]
     TF32,
+    #[serde(rename = "f64")]
     F64,
+    #[serde(rename = "f8E4M3FN")]
     F8E4M3FN,
+    #[serde(rename = "f8E5M2")]
     F8E5M2,
+    #[serde(rename = "f8E8M0FNU")]
     F8E8M0FNU,
+    #[serde(rename = "f4E2M1FN")]
     F4E2M1FN,
+    #[serde(rename = "fnv8E5M3FNU")]
     F8E5M3FNU,
 }
 

@@ -4,7 +4,7 @@ use crate::Op;
 use base::diag::Result;
 use base::ir::Operation;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Arena, Envelope, Payload};
+use base::{Arena, Envelope, Locations, Payload};
 use serde::{Deserialize, Serialize};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, Type};
@@ -111,29 +111,35 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// The schedule as a table, one op a line; behind each, for the reader, what the op is as long as the loop is still there.
-    fn print_schedule(&self, schedule: &LoopSchedule) -> String {
-        let function = self.functions.iter().find(|function| function.name == schedule.function);
-        let ops = function.and_then(|function| {
-            let body = &function.body;
-            let block = loop_body(function, schedule.index)?;
-            Some(body.blocks[block].ops.iter().map(|op| body.ops[*op].kind.mnemonic()).collect::<Vec<_>>())
-        });
-        let ops = ops.filter(|ops| ops.len() == schedule.slots.len() + 1).unwrap_or_default();
-        let lines = schedule.slots.iter().map(|slot| {
-            let comment = ops.get(slot.op as usize).map(|op| format!(" // {op}")).unwrap_or_default();
-            format!("  {}{comment}\n", to_text(slot))
-        });
-        let LoopSchedule { function, index, interval, resource_bound, recurrence_bound, .. } = schedule;
-        let head = format!("schedule {} loop {index} interval {interval}", to_text(function));
-        let bounds = format!("resource_bound {resource_bound} recurrence_bound {recurrence_bound}");
-        let in_flight = if schedule.in_flight { " in_flight" } else { "" };
-        format!("{head} {bounds}{in_flight} {{\n{}}}\n", lines.collect::<String>())
+    /// A function's schedules as tables, one op a line; behind each, for the reader, what the op is as long as the loop is still there.
+    fn print_schedules(&self, function: &Function) -> String {
+        self.schedules
+            .iter()
+            .filter(|schedule| schedule.function == function.name)
+            .map(|schedule| print_schedule(function, schedule))
+            .collect()
     }
 }
 
-fn parse_schedule(reader: &mut Reader<'_>) -> Result<LoopSchedule> {
-    let function = reader.value()?;
+fn print_schedule(function: &Function, schedule: &LoopSchedule) -> String {
+    let body = &function.body;
+    let ops = loop_body(function, schedule.index).map(|block| &body.blocks[block].ops[..]).unwrap_or_default();
+    let known = ops.len() == schedule.slots.len() + 1;
+    let lines = schedule.slots.iter().map(|slot| {
+        let op = ops.get(slot.op as usize).filter(|_| known).map(|op| &body.ops[*op]);
+        let results = |op: &base::ir::OpNode<Op>| op.results.iter().map(|value| format!("{value} = ")).collect::<String>();
+        let comment = op.map(|op| format!(" // {}{}", results(op), op.kind.mnemonic())).unwrap_or_default();
+        format!("  {}{comment}\n", to_text(slot))
+    });
+    let LoopSchedule { index, interval, resource_bound, recurrence_bound, .. } = schedule;
+    let head = format!("schedule loop {index} interval {interval}");
+    let bounds = format!("resource_bound {resource_bound} recurrence_bound {recurrence_bound}");
+    let in_flight = if schedule.in_flight { " in_flight" } else { "" };
+    format!("{head} {bounds}{in_flight} {{ // cycles\n{}}}\n", lines.collect::<String>())
+}
+
+/// A schedule of the function that stands before it.
+fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedule> {
     let mut number = |name: &str| {
         reader.expect(name)?;
         reader.value::<u32>()
@@ -146,7 +152,7 @@ fn parse_schedule(reader: &mut Reader<'_>) -> Result<LoopSchedule> {
     while !reader.eat("}") {
         slots.push(reader.value()?);
     }
-    Ok(LoopSchedule { function, index, interval, resource_bound, recurrence_bound, in_flight, slots })
+    Ok(LoopSchedule { function: function.into(), index, interval, resource_bound, recurrence_bound, in_flight, slots })
 }
 
 /// The body of a function's `for` with that number, in program order.
@@ -167,12 +173,14 @@ impl Payload for Module {
         crate::verify::module(self, envelope)
     }
 
-    fn print(&self, _: &Envelope) -> String {
-        let layouts = self.layouts.values().map(|layout| format!("layout {}\n", to_text(layout)));
+    fn print(&self, envelope: &Envelope, locations: Locations) -> String {
+        let layouts = tileas::module::print_layouts(&self.layouts);
         let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
-        let schedules = self.schedules.iter().map(|schedule| self.print_schedule(schedule));
-        let functions = self.functions.iter().map(print_function);
-        layouts.chain(globals).chain(schedules).chain(functions).collect()
+        let functions = self
+            .functions
+            .iter()
+            .map(|function| print_function(function, &envelope.debug, locations) + &self.print_schedules(function));
+        layouts.into_iter().chain(globals).chain(functions).collect()
     }
 
     fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
@@ -180,11 +188,14 @@ impl Payload for Module {
         let mut module = Module::default();
         while !reader.at_end() {
             if reader.eat("layout") {
-                module.layouts.push(reader.value()?);
+                tileas::module::parse_layout(&mut reader, &mut module.layouts)?;
             } else if reader.eat("global") {
                 module.globals.push(reader.value()?);
             } else if reader.eat("schedule") {
-                module.schedules.push(parse_schedule(&mut reader)?);
+                let Some(function) = module.functions.last() else {
+                    return Err(reader.error("a schedule stands behind its function"));
+                };
+                module.schedules.push(parse_schedule(&mut reader, &function.name)?);
             } else {
                 let function: Function = read_function(&mut reader, &envelope.debug)?;
                 module.functions.push(base::text::compact(&function));

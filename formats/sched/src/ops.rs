@@ -1,5 +1,6 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
+use base::ir::Dense;
 use base::{Region, Value};
 use tileas::effects::words::synchronises;
 use tileas::effects::{Effects, Synchronises};
@@ -57,5 +58,14 @@ impl tileas::verify::Program for Op {
             Op::Core(op) => Some(op),
             _ => None,
         }
+    }
+}
+
+impl base::text::OpText for Op {
+    fn constant(&self) -> Option<&Dense> {
+        self.core().and_then(Core::constant)
+    }
+    fn from_constant(value: Dense) -> Self {
+        Op::Core(tileas::Op::Core(Core::Constant { value }))
     }
 }

@@ -4,7 +4,7 @@ use crate::facts::Known;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Envelope, Payload};
+use base::{Envelope, Locations, Payload};
 use serde::{Deserialize, Serialize};
 pub use vocabulary::memory::Sharing;
 pub use vocabulary::tile::Global;
@@ -66,12 +66,12 @@ impl Payload for Module {
         crate::verify::module(self, envelope)
     }
 
-    fn print(&self, _: &Envelope) -> String {
+    fn print(&self, envelope: &Envelope, locations: Locations) -> String {
         let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
         let functions = self.functions.iter().map(|function| {
             let attrs = FunctionAttrs { facts: Vec::new(), ..function.attrs.clone() };
             let facts = function.attrs.facts.iter().map(|known| format!("fact {}\n", to_text(known)));
-            print_function(&Function { attrs, ..function.clone() }) + &facts.collect::<String>()
+            print_function(&Function { attrs, ..function.clone() }, &envelope.debug, locations) + &facts.collect::<String>()
         });
         globals.chain(functions).collect()
     }

@@ -1,5 +1,6 @@
 //! The ops of `.aa`: the shared ones and those that touch memory or combine elements.
 
+use base::ir::Dense;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 use vocabulary::core_ops::Core;
@@ -92,5 +93,14 @@ impl MiddleOp for Op {
             Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => Some((operands, *body)),
             _ => None,
         }
+    }
+}
+
+impl base::text::OpText for Op {
+    fn constant(&self) -> Option<&Dense> {
+        self.core().and_then(Core::constant)
+    }
+    fn from_constant(value: Dense) -> Self {
+        Op::Core(Core::Constant { value })
     }
 }

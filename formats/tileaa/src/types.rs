@@ -3,7 +3,7 @@
 use base::text::TypeText;
 use serde::{Deserialize, Serialize};
 use vocabulary::rules::{MiddleType, Seen};
-use vocabulary::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
+use vocabulary::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
@@ -52,8 +52,8 @@ impl TypeText for Type {
         match self {
             Type::Tile { elem, shape } if shape.is_empty() => elem.print(),
             Type::Tile { elem, shape } => format!("tile<{}{}>", print_shape(shape), elem.print()),
-            Type::MemRef(memref) => format!("memref<{}>", base::text::to_text(memref)),
-            Type::View(view) => format!("view<{}>", base::text::to_text(view)),
+            Type::MemRef(memref) => memref.print(),
+            Type::View(view) => view.print(),
             Type::Token => "token".into(),
         }
     }
@@ -64,12 +64,25 @@ impl TypeText for Type {
         } else if let Some(tile) = inner("tile") {
             let (shape, elem) = parse_shape(tile);
             Some(Type::Tile { elem: Elem::parse(elem)?, shape })
-        } else if let Some(memref) = inner("memref") {
-            base::text::from_text(memref).map(Type::MemRef)
-        } else if let Some(view) = inner("view") {
-            base::text::from_text(view).map(Type::View)
+        } else if text.starts_with("memref<") {
+            MemRef::parse(text).map(Type::MemRef)
+        } else if text.starts_with("view<") {
+            View::parse(text).map(Type::View)
         } else {
             Some(Type::Tile { elem: Elem::parse(text)?, shape: Shape::new() })
         }
+    }
+    fn parts(&self) -> Vec<String> {
+        match self {
+            Type::MemRef(memref) => vec![memref.print()],
+            Type::View(view) => vec![view.memref.print(), view.print()],
+            _ => Vec::new(),
+        }
+    }
+    fn literal(&self, bits: u64) -> Option<String> {
+        self.tile().map(|(elem, _)| elem).map(|elem| print_literal(elem, bits))
+    }
+    fn bits(&self, literal: &str) -> Option<u64> {
+        self.tile().map(|(elem, _)| elem).and_then(|elem| parse_literal(elem, literal))
     }
 }

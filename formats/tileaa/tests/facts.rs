@@ -25,7 +25,7 @@ fn assumptions_and_constants_become_divisors_and_ranges() {
     let f = function(
         "%0 = assume(value: %n, fact: bounded(low: 0)) : i32
          %1 = assume(value: %0, fact: div_by(divisor: 16)) : i32
-         %2 = constant(value: splat(6)) : i32
+         %2 = constant(6) : i32
          %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32",
     );
     let facts = Facts::of(&f);
@@ -38,7 +38,7 @@ fn pointers_of_a_block_of_elements_are_contiguous_and_aligned() {
     let f = function(
         "%0 = assume(value: %p, fact: div_by(divisor: 16)) : ptr<f32>
          %1 = block_id(axis: 0) : i32
-         %2 = constant(value: splat(128)) : i32
+         %2 = constant(128) : i32
          %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
          %4 = iota : tile<128xi32>
          %5 = reshape(x: %3) : tile<1xi32>
@@ -84,14 +84,14 @@ fn shapes_carry_what_is_known_along_each_dimension() {
 fn division_by_a_power_of_two_makes_runs_of_equal_numbers() {
     let f = function(
         "%0 = iota : tile<64xi32>
-         %1 = constant(value: splat(16)) : tile<64xi32>
+         %1 = constant(16) : tile<64xi32>
          %2 = binary(kind: div_i(signedness: signed, rounding: zero), lhs: %0, rhs: %1) : tile<64xi32>",
     );
     let facts = Facts::of(&f);
     assert_eq!((facts.axis(last(&f), 0).constancy, facts.range(last(&f))), (16, (0, 3)));
     let f = function(
         "%0 = iota : tile<64xi32>
-         %1 = constant(value: splat(16)) : tile<64xi32>
+         %1 = constant(16) : tile<64xi32>
          %2 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %1) : tile<64xi32>",
     );
     assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 16);
@@ -111,10 +111,10 @@ fn numbers_that_may_wrap_are_contiguous_only_up_to_their_alignment() {
 #[test]
 fn loops_keep_what_every_iteration_confirms() {
     let f = function(
-        "%z = constant(value: splat(0)) : i32
-         %s = constant(value: splat(32)) : i32
+        "%z = constant(0) : i32
+         %s = constant(32) : i32
          %l = assume(value: %n, fact: bounded(low: 0, high: 1000)) : i32
-         %r, %q = for(lower: %z, upper: %l, step: %s, init: [%z, %z], body: {}) : i32, i32 {
+         %r, %q = for(lower: %z, upper: %l, step: %s, init: [%z, %z]) : i32, i32 {
            (%i: i32, %c: i32, %d: i32)
            %x = binary(kind: add_i(overflow: none), lhs: %c, rhs: %s) : i32
            %y = binary(kind: max_i(signedness: signed), lhs: %d, rhs: %i) : i32
@@ -133,7 +133,7 @@ fn memrefs_collect_the_facts_of_what_they_are_made_of() {
     let f = function(
         "%0 = assume(value: %p, fact: div_by(divisor: 256)) : ptr<f32>
          %1 = assume(value: %n, fact: div_by(divisor: 4)) : i32
-         %2 = make_memref(base: %0, sizes: [%n], strides: [%1]) : memref<(elem: F32, space: global, sizes: [_, 8], strides: [_, 1], alias_scope: 1)>",
+         %2 = make_memref(base: %0, sizes: [%n], strides: [%1]) : memref<?x8xf32, strides: [?, 1], scope: 1>",
     );
     let found = Facts::of(&f).memref(last(&f)).unwrap();
     assert_eq!((found.base, &found.sizes[..], &found.strides[..]), (256, &[1, 8][..], &[4, 1][..]));
@@ -142,7 +142,7 @@ fn memrefs_collect_the_facts_of_what_they_are_made_of() {
 #[test]
 fn deep_nests_of_loops_end() {
     let depth = 150;
-    let mut body = String::from("%z = constant(value: splat(0)) : i32\n%s = constant(value: splat(64)) : i32\n");
+    let mut body = String::from("%z = constant(0) : i32\n%s = constant(64) : i32\n");
     for level in 0..depth {
         let init = if level == 0 { "%z".to_string() } else { format!("%c{}", level - 1) };
         body += &format!(

@@ -7,24 +7,24 @@ const HEAD: &str = "//!tile tileaa 2 lowered\n//!tile option opt-level=3\n//!til
 
 /// Views, a loop, a reduction, a branch and memory by pointers.
 const SAMPLE: &str = r#"
-global (name: "table", elem: I32, count: 4, value: elements([1, 2, 3, 4]), align: 16, constant: true, loc: @0)
+global (name: "table", elem: i32, count: 4, value: elements([1, 2, 3, 4]), align: 16, constant: true, loc: @0)
 func "sample"(%0: ptr<f32>, %1: i32, %2: i1) (hints: [(target: "sm_90", spec: (occupancy: 2))]) @0 {
   %3 = assume(value: %0, fact: div_by(divisor: 16)) : ptr<f32>
-  %4 = make_memref(base: %3, sizes: [%1]) : memref<(elem: F32, space: global, sizes: [_], strides: [1], alias_scope: 1)>
-  %5 = make_view(memref: %4) : view<(memref: (elem: F32, space: global, sizes: [_], strides: [1], alias_scope: 1), tile: [64], dim_map: [0], kind: partition, padding: zero)>
+  %4 = make_memref(base: %3, sizes: [%1]) : memref<?xf32, strides: [1], scope: 1>
+  %5 = make_view(memref: %4) : view<64, memref<?xf32, strides: [1], scope: 1>, padding: zero>
   %6 = make_token : token
-  %7 = constant(value: splat(0)) : i32
-  %8 = constant(value: splat(1)) : i32
-  %9 = constant(value: splat(0)) : f32
-  %10 = for(lower: %7, upper: %1, step: %8, init: [%9], body: {}) : f32 {
+  %7 = constant(0) : i32
+  %8 = constant(1) : i32
+  %9 = constant(0.0) : f32
+  %10 = for(lower: %7, upper: %1, step: %8, init: [%9]) : f32 {
     (%11: i32, %12: f32)
     %13, %14 = load_view(view: %5, index: [%11], token: %6, order: (semantics: weak)) : tile<64xf32>, token
-    %15 = reduce(operands: [%13], identities: [0], dim: 0, body: {}) : f32 {
+    %15 = reduce(operands: [%13], identities: [0], dim: 0) : f32 {
       (%16: f32, %17: f32)
       %18 = binary(kind: add_f(rounding: nearest_even), lhs: %16, rhs: %17) : f32
       yield(values: [%18])
     }
-    %19 = if(cond: %2, then: {}, otherwise: {}) : f32 {
+    %19 = if(cond: %2) : f32 {
       yield(values: [%15])
     } {
       yield(values: [%12])
@@ -51,18 +51,15 @@ fn what_does_not_fit_is_refused() {
     let cases = [
         ("%1 = binary(kind: add_f(rounding: nearest_even), lhs: %0, rhs: %0) : f32\nreturn", "another type"),
         ("%1 = binary(kind: add_f(rounding: nearest_even), lhs: %0, rhs: %0) : i32\nreturn", "not defined on elements"),
-        ("%1 = constant(value: elements([1, 2])) : tile<4xi32>\nreturn", "data has bits"),
-        ("%1 = constant(value: splat(256)) : i8\nreturn", "data has bits"),
-        ("%1 = constant(value: splat(0)) : tile<3xi32>\nreturn", "power of two"),
+        ("%1 = constant([1, 2]) : tile<4xi32>\nreturn", "data has bits"),
+        ("%1 = constant(256) : i8\nreturn", "not a number of type i8"),
+        ("%1 = constant(0) : tile<3xi32>\nreturn", "power of two"),
         ("%1 = iota : tile<4xi32>\n%2 = reshape(x: %1) : tile<8xi32>\nreturn", "do not fit"),
         ("%1 = make_token : token\n%2 = join_tokens(tokens: [%1]) : token\nreturn", "two tokens"),
-        (
-            "%1 = if(cond: %0, then: {}, otherwise: {}) : i32 {\nyield(values: [%0])\n} {\nyield(values: [%0])\n}\nreturn",
-            "another type",
-        ),
-        ("loop(body: {}) {\nyield\n}\nreturn", "yielded to"),
+        ("%1 = if(cond: %0) : i32 {\nyield(values: [%0])\n} {\nyield(values: [%0])\n}\nreturn", "another type"),
+        ("loop {\nyield\n}\nreturn", "yielded to"),
         ("break\n", "not in a loop"),
-        ("%1 = constant(value: splat(0)) : i32", "terminator"),
+        ("%1 = constant(0) : i32", "terminator"),
         ("%1 = int_to_ptr(x: %0) : ptr<i32>\nreturn", "not defined on elements"),
         ("%1 = global_address(name: \"x\") : ptr<i32>\nreturn", "no global"),
     ];

@@ -5,7 +5,7 @@ use crate::ops::Buffer;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Arena, Envelope, Payload};
+use base::{Arena, Envelope, Locations, Payload};
 use serde::{Deserialize, Serialize};
 pub use vocabulary::tile::Global;
 use vocabulary::tile::Shape;
@@ -64,11 +64,11 @@ impl Payload for Module {
         crate::verify::module(self, envelope)
     }
 
-    fn print(&self, _: &Envelope) -> String {
-        let layouts = self.layouts.values().map(|layout| format!("layout {}\n", to_text(layout)));
+    fn print(&self, envelope: &Envelope, locations: Locations) -> String {
+        let layouts = print_layouts(&self.layouts);
         let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
-        let functions = self.functions.iter().map(print_function);
-        layouts.chain(globals).chain(functions).collect()
+        let functions = self.functions.iter().map(|function| print_function(function, &envelope.debug, locations));
+        layouts.into_iter().chain(globals).chain(functions).collect()
     }
 
     fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
@@ -76,7 +76,7 @@ impl Payload for Module {
         let mut module = Module::default();
         while !reader.at_end() {
             if reader.eat("layout") {
-                module.layouts.push(reader.value()?);
+                parse_layout(&mut reader, &mut module.layouts)?;
             } else if reader.eat("global") {
                 module.globals.push(reader.value()?);
             } else {
@@ -86,4 +86,20 @@ impl Payload for Module {
         }
         Ok(module)
     }
+}
+
+/// The table of layouts, a row a line.
+pub fn print_layouts(layouts: &Arena<LayoutId, Layout>) -> Vec<String> {
+    layouts.iter().map(|(id, layout)| format!("layout {id} = {}\n", to_text(layout))).collect()
+}
+
+/// A row of the table behind the word `layout`.
+pub fn parse_layout(reader: &mut Reader<'_>, layouts: &mut Arena<LayoutId, Layout>) -> Result<()> {
+    let next = LayoutId(layouts.len() as u32);
+    if !reader.eat(&next.to_string()) {
+        return Err(reader.error(format!("the layouts are numbered in order, and the next is {next}")));
+    }
+    reader.expect("=")?;
+    layouts.push(reader.value()?);
+    Ok(())
 }

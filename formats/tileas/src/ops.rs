@@ -3,6 +3,7 @@
 use crate::effects::words::{at_pointers, at_view, changes, computes, reads, writes};
 use crate::effects::{Completes, Does, Effects, Moved, Way};
 use crate::layout::LayoutId;
+use base::ir::Dense;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 use vocabulary::core_ops::Core;
@@ -183,5 +184,14 @@ impl MiddleOp for Op {
             | Op::Scan { operands, body, .. } => Some((operands, *body)),
             _ => None,
         }
+    }
+}
+
+impl base::text::OpText for Op {
+    fn constant(&self) -> Option<&Dense> {
+        self.core().and_then(Core::constant)
+    }
+    fn from_constant(value: Dense) -> Self {
+        Op::Core(Core::Constant { value })
     }
 }

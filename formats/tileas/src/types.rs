@@ -4,7 +4,7 @@ use crate::layout::LayoutId;
 use base::text::TypeText;
 use serde::{Deserialize, Serialize};
 use vocabulary::rules::{MiddleType, Seen};
-use vocabulary::tile::{Elem, MemRef, Shape, View, parse_shape, print_shape};
+use vocabulary::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
@@ -62,8 +62,8 @@ impl TypeText for Type {
         match self {
             Type::Scalar(elem) => elem.print(),
             Type::Tile { elem, shape, layout } => format!("tile<{}{}, {layout}>", print_shape(shape), elem.print()),
-            Type::MemRef(memref) => format!("memref<{}>", base::text::to_text(memref)),
-            Type::View(view) => format!("view<{}>", base::text::to_text(view)),
+            Type::MemRef(memref) => memref.print(),
+            Type::View(view) => view.print(),
             Type::Token => "token".into(),
         }
     }
@@ -75,12 +75,25 @@ impl TypeText for Type {
             let (rest, layout) = tile.rsplit_once(", #")?;
             let (shape, elem) = parse_shape(rest);
             Some(Type::Tile { elem: Elem::parse(elem)?, shape, layout: LayoutId(layout.parse().ok()?) })
-        } else if let Some(memref) = inner("memref") {
-            base::text::from_text(memref).map(Type::MemRef)
-        } else if let Some(view) = inner("view") {
-            base::text::from_text(view).map(Type::View)
+        } else if text.starts_with("memref<") {
+            MemRef::parse(text).map(Type::MemRef)
+        } else if text.starts_with("view<") {
+            View::parse(text).map(Type::View)
         } else {
             Elem::parse(text).map(Type::Scalar)
         }
+    }
+    fn parts(&self) -> Vec<String> {
+        match self {
+            Type::MemRef(memref) => vec![memref.print()],
+            Type::View(view) => vec![view.memref.print(), view.print()],
+            _ => Vec::new(),
+        }
+    }
+    fn literal(&self, bits: u64) -> Option<String> {
+        self.elem().map(|elem| print_literal(elem, bits))
+    }
+    fn bits(&self, literal: &str) -> Option<u64> {
+        self.elem().and_then(|elem| parse_literal(elem, literal))
     }
 }

@@ -3,16 +3,17 @@
 //!tile option opt-level=3
 //!tile producer tile-lower-as 0.1.0
 //!tile input 18e1996435824f9c4b9e25915a38a3f44cc3abc5e1209ebca616382844827cae
-//!tile log (pass:"fold",outcome:Passed,name:"Folded",category:Other,message:"18 changes",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(1))
-//!tile log (pass:"duplicates",outcome:Passed,name:"Shared",category:Other,message:"12 changes",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(1))
-//!tile log (pass:"hoist",outcome:Passed,name:"Hoisted",category:Other,message:"2 changes",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(1))
-//!tile log (pass:"dead",outcome:Passed,name:"Removed",category:Other,message:"1 changes",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(1))
-//!tile log (pass:"convert",outcome:Passed,name:"LoadVectorized",category:Memory,message:"load of 64 bits a thread; divisibility, bounds or the tile\'s size allow no more",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(11))
-//!tile log (pass:"convert",outcome:Passed,name:"LoadVectorized",category:Memory,message:"load of 64 bits a thread; divisibility, bounds or the tile\'s size allow no more",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(12))
-//!tile log (pass:"convert",outcome:Passed,name:"TensorCore",category:TensorCore,message:"product by tensor cores, with mma.sync",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(13))
-//!tile log (pass:"convert",outcome:Passed,name:"StoreVectorized",category:Memory,message:"store of 128 bits a thread",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(14))
-//!tile log (pass:"copies",outcome:Passed,name:"AsyncCopy",category:Memory,message:"the tile is copied to shared memory in pieces of 16 bytes",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(11))
-//!tile log (pass:"copies",outcome:Passed,name:"AsyncCopy",category:Memory,message:"the tile is copied to shared memory in pieces of 16 bytes",function:"matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16",loc:(12))
+//!tile function "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16"
+//!tile log (pass: "fold", outcome: Passed, name: "Folded", category: Other, function: 0, loc: @1, message: "18 changes")
+//!tile log (pass: "duplicates", outcome: Passed, name: "Shared", category: Other, function: 0, loc: @1, message: "12 changes")
+//!tile log (pass: "hoist", outcome: Passed, name: "Hoisted", category: Other, function: 0, loc: @1, message: "2 changes")
+//!tile log (pass: "dead", outcome: Passed, name: "Removed", category: Other, function: 0, loc: @1, message: "1 changes")
+//!tile log (pass: "convert", outcome: Passed, name: "LoadVectorized", category: Memory, function: 0, loc: @11, message: "load of 64 bits a thread; divisibility, bounds or the tile\'s size allow no more")
+//!tile log (pass: "convert", outcome: Passed, name: "LoadVectorized", category: Memory, function: 0, loc: @12, message: "load of 64 bits a thread; divisibility, bounds or the tile\'s size allow no more")
+//!tile log (pass: "convert", outcome: Passed, name: "TensorCore", category: TensorCore, function: 0, loc: @13, message: "product by tensor cores, with mma.sync")
+//!tile log (pass: "convert", outcome: Passed, name: "StoreVectorized", category: Memory, function: 0, loc: @14, message: "store of 128 bits a thread")
+//!tile log (pass: "copies", outcome: Passed, name: "AsyncCopy", category: Memory, function: 0, loc: @11, message: "the tile is copied to shared memory in pieces of 16 bytes")
+//!tile log (pass: "copies", outcome: Passed, name: "AsyncCopy", category: Memory, function: 0, loc: @12, message: "the tile is copied to shared memory in pieces of 16 bytes")
 //!tile name "kernels.py"
 //!tile name "/tmp/tileworks-example"
 //!tile name "matmul"
@@ -35,12 +36,12 @@
 //!tile loc Source(file:(4),line:127,column:12,scope:Some((2)))
 //!tile loc Source(file:(4),line:128,column:16,scope:Some((2)))
 //!tile loc Source(file:(4),line:129,column:4,scope:Some((2)))
-layout (register: [1, 256, 8], lane: [2, 4, 32, 64, 128], warp: [512, 16])
-layout (register: [1, 2, 4], lane: [8, 16, 32, 64, 128], warp: [256, 0])
-layout (register: [1, 128, 8], lane: [2, 4, 16, 32, 64], warp: [256, 0])
-layout (register: [32, 256, 8], lane: [64, 128, 1, 2, 4], warp: [0, 16])
-layout (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])
-func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16"(%0: ptr<f16>, %1: i32, %2: i32, %3: i32, %4: i32, %5: ptr<f16>, %6: i32, %7: i32, %8: i32, %9: i32, %10: ptr<f32>, %11: i32, %12: i32, %13: i32, %14: i32) (warps: 4, buffers: [(elem: Scalar(F16), shape: [32, 16], offsets: [1, 2, 4, 8, 16, 32, 72, 128, 256], align: 128), (elem: Scalar(F16), shape: [16, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256], align: 128), (elem: Scalar(F32), shape: [32, 32], offsets: [1, 2, 4, 8, 16, 40, 80, 132, 256, 512], align: 128)]) @1 {
+layout #0 = (register: [1, 256, 8], lane: [2, 4, 32, 64, 128], warp: [512, 16])
+layout #1 = (register: [1, 2, 4], lane: [8, 16, 32, 64, 128], warp: [256, 0])
+layout #2 = (register: [1, 128, 8], lane: [2, 4, 16, 32, 64], warp: [256, 0])
+layout #3 = (register: [32, 256, 8], lane: [64, 128, 1, 2, 4], warp: [0, 16])
+layout #4 = (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])
+func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1_3i4_p16_I32_I32_I16"(%0: ptr<f16>, %1: i32, %2: i32, %3: i32, %4: i32, %5: ptr<f16>, %6: i32, %7: i32, %8: i32, %9: i32, %10: ptr<f32>, %11: i32, %12: i32, %13: i32, %14: i32) (warps: 4, buffers: [(elem: f16, shape: [32, 16], offsets: [1, 2, 4, 8, 16, 32, 72, 128, 256], align: 128), (elem: f16, shape: [16, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256], align: 128), (elem: f32, shape: [32, 32], offsets: [1, 2, 4, 8, 16, 40, 80, 132, 256, 512], align: 128)]) @1 {
   %15 = make_token : token @1
   %16 = assume(value: %0, fact: div_by(divisor: 16)) : ptr<f16> @2
   %17 = assume(value: %1, fact: div_by(divisor: 8)) : i32 @2
@@ -54,28 +55,28 @@ func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1
   %25 = assume(value: %11, fact: div_by(divisor: 4)) : i32 @4
   %26 = assume(value: %12, fact: div_by(divisor: 4)) : i32 @4
   %27 = assume(value: %13, fact: div_by(divisor: 4)) : i32 @4
-  %28 = constant(value: splat(1)) : i32 @1
+  %28 = constant(1) : i32 @1
   %29 = assume(value: %17, fact: bounded(low: 0)) : i32 @1
   %30 = assume(value: %18, fact: bounded(low: 0)) : i32 @1
   %31 = assume(value: %19, fact: bounded(low: 0)) : i32 @1
-  %32 = make_memref(base: %16, sizes: [%29, %30], strides: [%31]) : memref<(elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 1)> @1
+  %32 = make_memref(base: %16, sizes: [%29, %30], strides: [%31]) : memref<?x?xf16, strides: [?, 1], scope: 1> @1
   %33 = assume(value: %21, fact: bounded(low: 0)) : i32 @1
   %34 = assume(value: %22, fact: bounded(low: 0)) : i32 @1
   %35 = assume(value: %23, fact: bounded(low: 0)) : i32 @1
-  %36 = make_memref(base: %20, sizes: [%33, %34], strides: [%35]) : memref<(elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 2)> @1
+  %36 = make_memref(base: %20, sizes: [%33, %34], strides: [%35]) : memref<?x?xf16, strides: [?, 1], scope: 2> @1
   %37 = assume(value: %25, fact: bounded(low: 0)) : i32 @1
   %38 = assume(value: %26, fact: bounded(low: 0)) : i32 @1
   %39 = assume(value: %27, fact: bounded(low: 0)) : i32 @1
-  %40 = make_memref(base: %24, sizes: [%37, %38], strides: [%39]) : memref<(elem: F32, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 3)> @1
+  %40 = make_memref(base: %24, sizes: [%37, %38], strides: [%39]) : memref<?x?xf32, strides: [?, 1], scope: 3> @1
   %41 = block_id(axis: 0) : i32 @5
   %42 = block_id(axis: 1) : i32 @5
-  %43 = make_view(memref: %32) : view<(memref: (elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 1), tile: [32, 16], dim_map: [0, 1], kind: partition)> @8
+  %43 = make_view(memref: %32) : view<32x16, memref<?x?xf16, strides: [?, 1], scope: 1>> @8
   %44, %45 = view_shape(view: %43) : i32, i32 @8
-  %46 = constant(value: splat(0)) : i32 @9
-  %47 = make_view(memref: %32) : view<(memref: (elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 1), tile: [32, 16], dim_map: [0, 1], kind: partition, padding: zero)> @11
-  %48 = make_view(memref: %36) : view<(memref: (elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 2), tile: [16, 32], dim_map: [0, 1], kind: partition, padding: zero)> @12
-  %49 = constant(value: splat(0)) : tile<32x32xf32, #0> @7
-  %50 = for(lower: %46, upper: %45, step: %28, init: [%49], body: {}) : tile<32x32xf32, #0> @10 {
+  %46 = constant(0) : i32 @9
+  %47 = make_view(memref: %32) : view<32x16, memref<?x?xf16, strides: [?, 1], scope: 1>, padding: zero> @11
+  %48 = make_view(memref: %36) : view<16x32, memref<?x?xf16, strides: [?, 1], scope: 2>, padding: zero> @12
+  %49 = constant(0.0) : tile<32x32xf32, #0> @7
+  %50 = for(lower: %46, upper: %45, step: %28, init: [%49]) : tile<32x32xf32, #0> @10 {
     (%51: i32, %52: tile<32x32xf32, #0>)
     %53 = copy_view(view: %47, index: [%41, %51], token: %15, order: (semantics: weak), whole: true, buffer: 0, layout: 1, atom: async(bytes: 16)) : token @11
     %54 = copy_view(view: %48, index: [%51, %42], token: %15, order: (semantics: weak), whole: true, buffer: 1, layout: 1, atom: async(bytes: 16)) : token @12
@@ -84,7 +85,7 @@ func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1
     %57 = mma(lhs: %55, rhs: %56, acc: %52, atom: sync(name: "m16n8k16.f32")) : tile<32x32xf32, #0> @13
     continue(values: [%57]) @10
   }
-  %58 = make_view(memref: %40) : view<(memref: (elem: F32, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 3), tile: [32, 32], dim_map: [0, 1], kind: partition)> @14
+  %58 = make_view(memref: %40) : view<32x32, memref<?x?xf32, strides: [?, 1], scope: 3>> @14
   shared_store(x: %50, buffer: 2, atom: vector(vector_bits: 1)) @10
   %59 = shared_load(buffer: 2, atom: vector(vector_bits: 2)) : tile<32x32xf32, #4> @10
   %60 = store_view(tile: %59, view: %58, index: [%41, %42], token: %15, order: (semantics: weak), atom: vector(vector_bits: 2)) : token @14

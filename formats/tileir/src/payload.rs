@@ -16,7 +16,7 @@ impl Payload for Module {
             .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&envelope.debug, failure.loc))
     }
 
-    fn print(&self, envelope: &Envelope) -> String {
+    fn print(&self, envelope: &Envelope, _: base::Locations) -> String {
         text::header(self) + &text::print_whole(self, &envelope.debug)
     }
 

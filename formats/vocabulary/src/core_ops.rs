@@ -7,7 +7,7 @@ use crate::tile::{Dense, ViewKind};
 use base::ir::{Region, Value};
 use numerics::arith;
 
-base::plain_fields! { Dense, ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
+base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
 /// What an `assume` op promises of its value.
@@ -116,6 +116,14 @@ base::ops! {
 }
 
 impl Core {
+    /// The value of a constant.
+    pub fn constant(&self) -> Option<&Dense> {
+        match self {
+            Core::Constant { value } => Some(value),
+            _ => None,
+        }
+    }
+
     /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
     pub fn is_pure(&self) -> bool {
         self.effects() == Effect::Nothing

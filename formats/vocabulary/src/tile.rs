@@ -2,7 +2,8 @@
 
 use crate::memory::Padding;
 use base::Loc;
-use base::text::TypeText;
+pub use base::ir::Dense;
+use base::text::{TypeText, from_text, to_text};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -23,6 +24,7 @@ pub enum Space {
 
 /// What a tile holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Elem {
     Scalar(Scalar),
     Ptr { pointee: Scalar, space: Space },
@@ -65,16 +67,6 @@ pub enum ViewKind {
     Gather { sparse_dim: u32 },
 }
 
-/// The bits of a constant tile.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dense {
-    /// Every element alike.
-    Splat(u64),
-    /// Row by row.
-    Elements(Vec<u64>),
-}
-
 /// Memory that exists as long as the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Global {
@@ -86,15 +78,6 @@ pub struct Global {
     pub constant: bool,
     pub private: bool,
     pub loc: Loc,
-}
-
-impl Dense {
-    pub fn at(&self, index: usize) -> u64 {
-        match self {
-            Dense::Splat(bits) => *bits,
-            Dense::Elements(all) => all[index],
-        }
-    }
 }
 
 impl Elem {
@@ -134,6 +117,15 @@ pub fn element_count(shape: &[u32]) -> usize {
     shape.iter().map(|dim| *dim as usize).product()
 }
 
+/// The value with these bits as a number; a pointer is that of its address.
+pub fn print_literal(elem: Elem, bits: u64) -> String {
+    numerics::literal::print(elem.carrier(), bits)
+}
+
+pub fn parse_literal(elem: Elem, text: &str) -> Option<u64> {
+    numerics::literal::parse(elem.carrier(), text)
+}
+
 impl TypeText for Elem {
     fn print(&self) -> String {
         match self {
@@ -154,6 +146,106 @@ impl TypeText for Elem {
             Some(_) => return None,
         };
         Some(Elem::Ptr { pointee: Scalar::parse(pointee)?, space })
+    }
+}
+
+impl TypeText for MemRef {
+    fn print(&self) -> String {
+        let extents: String = self.sizes.iter().map(|size| format!("{}x", open_number(*size))).collect();
+        let strides: Vec<String> = self.strides.iter().map(|stride| open_number(*stride)).collect();
+        let space = if self.space == Space::Global { String::new() } else { format!(", {}", to_text(&self.space)) };
+        let scope = if self.alias_scope == 0 { String::new() } else { format!(", scope: {}", self.alias_scope) };
+        format!("memref<{extents}{}, strides: [{}]{space}{scope}>", self.elem, strides.join(", "))
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = Words::of(text, "memref")?;
+        let mut extents: Vec<&str> = words.next()?.split('x').collect();
+        let elem = Scalar::parse(extents.pop()?)?;
+        let sizes = extents.into_iter().map(parse_open_number).collect::<Option<_>>()?;
+        let strides = list(words.field("strides")?, parse_open_number)?;
+        let alias_scope = words.field("scope").map_or(Some(0), |scope| scope.parse().ok().filter(|scope| *scope != 0))?;
+        let space = words.next().map_or(Some(Space::Global), from_text)?;
+        words.is_empty().then_some(MemRef { elem, space, sizes, strides, alias_scope })
+    }
+}
+
+impl TypeText for View {
+    fn print(&self) -> String {
+        let tile: Vec<String> = self.tile.iter().map(u32::to_string).collect();
+        let in_order = self.dim_map.iter().copied().eq(0..self.dim_map.len() as u32);
+        let dims = if in_order { String::new() } else { format!(", dims: {}", to_text(&self.dim_map)) };
+        let kind = match &self.kind {
+            ViewKind::Partition => String::new(),
+            ViewKind::Strided { steps } => format!(", steps: {}", to_text(steps)),
+            ViewKind::Gather { sparse_dim } => format!(", gather: {sparse_dim}"),
+        };
+        let padding = self.padding.map(|padding| format!(", padding: {}", to_text(&padding))).unwrap_or_default();
+        format!("view<{}, {}{dims}{kind}{padding}>", tile.join("x"), self.memref.print())
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = Words::of(text, "view")?;
+        let tile = words.next()?;
+        let tile: Shape =
+            tile.split('x').filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
+        let memref = MemRef::parse(words.next()?)?;
+        let in_order = || Some((0..tile.len() as u32).collect());
+        let dim_map = words.field("dims").map_or_else(in_order, from_text)?;
+        let steps = words.field("steps").map(from_text);
+        let kind = match (steps, words.field("gather")) {
+            (None, None) => ViewKind::Partition,
+            (Some(steps), None) => ViewKind::Strided { steps: steps? },
+            (None, Some(dim)) => ViewKind::Gather { sparse_dim: dim.parse().ok()? },
+            _ => return None,
+        };
+        let padding = words.field("padding").map_or(Some(None), |padding| from_text(padding).map(Some))?;
+        words.is_empty().then_some(View { memref, tile, dim_map, kind, padding })
+    }
+}
+
+/// A number that a type may leave open.
+fn open_number(number: Option<u64>) -> String {
+    number.map_or("?".into(), |number| number.to_string())
+}
+
+fn parse_open_number(text: &str) -> Option<Option<u64>> {
+    if text == "?" { Some(None) } else { text.parse().ok().map(Some) }
+}
+
+fn list<T>(text: &str, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    inner.split(',').map(str::trim).filter(|part| !part.is_empty()).map(item).collect()
+}
+
+/// What stands between the brackets of `name<…>`, in parts; fields may stand in any order behind the other parts.
+struct Words<'a> {
+    parts: std::collections::VecDeque<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str, name: &str) -> Option<Words<'a>> {
+        let inner = text.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')?;
+        let mut depth = 0i32;
+        let parts = inner.split(|c| {
+            match c {
+                '<' | '[' | '(' => depth += 1,
+                '>' | ']' | ')' => depth -= 1,
+                _ => {}
+            }
+            c == ',' && depth == 0
+        });
+        Some(Words { parts: parts.map(str::trim).collect() })
+    }
+    fn next(&mut self) -> Option<&'a str> {
+        self.parts.pop_front()
+    }
+    /// Takes `name: value` out.
+    fn field(&mut self, name: &str) -> Option<&'a str> {
+        let value = |part: &'a str| part.strip_prefix(name)?.strip_prefix(':').map(str::trim);
+        let at = self.parts.iter().position(|part| value(part).is_some())?;
+        value(self.parts.remove(at)?)
+    }
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty()
     }
 }
 

@@ -18,7 +18,7 @@ pub trait Show {
 
 impl<P: Payload> Show for File<P> {
     fn show(&self) -> String {
-        self.payload.print(&self.envelope)
+        self.payload.print(&self.envelope, base::Locations::Left)
     }
     fn check(&self) -> Result<()> {
         self.payload.verify(&self.envelope)

@@ -13,6 +13,7 @@ const ABOUT: About = About {
         ("tile-dump k.tileirbc", "bytecode as text"),
         ("tile-dump -g k.tileirbc", "with source locations"),
         ("tile-dump k.sched", "a stage file, which reads back without loss"),
+        ("tile-dump --bare k.sched", "the program alone"),
         ("tile-dump --format=ron k.as", "a stage file to edit"),
         ("tile-dump k.cubin", "a cubin's kernels and what they need"),
     ],
@@ -27,6 +28,9 @@ struct Options {
     /// Preview features whose content bytecode may have: simt
     #[arg(long, value_name = "FEATURE", value_parser = ["simt"], value_delimiter = ',')]
     preview: Vec<String>,
+    /// Leave out the log and the tables of locations; source lines stay as comments
+    #[arg(long)]
+    bare: bool,
 }
 
 fn main() -> std::process::ExitCode {
@@ -44,17 +48,20 @@ fn main() -> std::process::ExitCode {
 
 fn stage_file(session: &mut Session, input: &Input, format: &str, options: &Options) -> Result<()> {
     match format {
-        tileaa::Module::FORMAT => whole::<tileaa::Module>(session, input),
-        tileas::Module::FORMAT => whole::<tileas::Module>(session, input),
-        sched::Module::FORMAT => whole::<sched::Module>(session, input),
+        tileaa::Module::FORMAT => whole::<tileaa::Module>(session, input, options),
+        tileas::Module::FORMAT => whole::<tileas::Module>(session, input, options),
+        sched::Module::FORMAT => whole::<sched::Module>(session, input, options),
         tileir::Module::FORMAT => program(session, input, options),
         other => Err(Diagnostic::invalid("DMP001", format!("{} is a file of an unknown format '{other}'", input.name))),
     }
 }
 
 /// A stage file in the form asked for, text by default.
-fn whole<P: Payload>(session: &mut Session, input: &Input) -> Result<()> {
+fn whole<P: Payload>(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let file: File<P> = session.decode(input)?;
+    if options.bare {
+        return session.write_bytes(file.bare()?.as_bytes(), false);
+    }
     write_file(session, &file)
 }
 

@@ -338,18 +338,18 @@ mod tests {
 
     /// The products that one of 16 x 2048 by 2048 x 16 halves becomes, with this type of index, for a target with 99 KiB.
     fn products(index: &str) -> usize {
-        let memory = "(elem: F16, space: global, sizes: [_, _], strides: [_, 1], alias_scope: 1)";
-        let view = |tile: &str| format!("view<(memref: {memory}, tile: {tile}, dim_map: [0, 1], kind: partition)>");
-        let (a, b) = (view("[16, 2048]"), view("[2048, 16]"));
+        let memory = "memref<?x?xf16, strides: [?, 1], scope: 1>";
+        let view = |tile: &str| format!("view<{tile}, {memory}>");
+        let (a, b) = (view("16x2048"), view("2048x16"));
         let text = format!(
             "//!tile tileaa 2 lowered
 func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
-  %m = make_memref(base: %p, sizes: [%n, %n], strides: [%n]) : memref<{memory}>
+  %m = make_memref(base: %p, sizes: [%n, %n], strides: [%n]) : {memory}
   %a = make_view(memref: %m) : {a}
   %b = make_view(memref: %m) : {b}
   %x, %1 = load_view(view: %a, index: [%i, %i], order: (semantics: weak)) : tile<16x2048xf16>, token
   %y, %2 = load_view(view: %b, index: [%i, %i], order: (semantics: weak)) : tile<2048x16xf16>, token
-  %c = constant(value: splat(0)) : tile<16x16xf32>
+  %c = constant(0.0) : tile<16x16xf32>
   %d = mma(lhs: %x, rhs: %y, acc: %c) : tile<16x16xf32>
   %v = make_view(memref: %m) : {o}
   %h = convert(kind: f_to_f(rounding: nearest_even), x: %d) : tile<16x16xf16>
@@ -357,7 +357,7 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
   return
 }}
 ",
-            o = view("[16, 16]")
+            o = view("16x16")
         );
         let mut file = File::<tileaa::Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));
         let function = run(&file.payload.functions.remove(0), Target::parse("sm_120").unwrap());

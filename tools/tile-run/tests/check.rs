@@ -52,13 +52,12 @@ fn accesses_outside_the_buffers() {
 
 #[test]
 fn promises_to_stay_in_bounds() {
-    let view = "memref: (elem: F32, space: global, sizes: [7], strides: [1], alias_scope: 1)";
     let body = |index: u32| {
         format!(
             "
-  %10 = make_memref(base: %0) : memref<(elem: F32, space: global, sizes: [7], strides: [1], alias_scope: 1)> @1
-  %11 = make_view(memref: %10) : view<({view}, tile: [4], dim_map: [0], kind: partition)> @1
-  %12 = constant(value: splat({index})) : i32 @1
+  %10 = make_memref(base: %0) : memref<7xf32, strides: [1], scope: 1> @1
+  %11 = make_view(memref: %10) : view<4, memref<7xf32, strides: [1], scope: 1>> @1
+  %12 = constant({index}) : i32 @1
   %20, %21 = load_view(view: %11, index: [%12], {WEAK}, in_bounds: [true]) : tile<4xf32>, token @2"
         )
     };
@@ -90,7 +89,7 @@ fn reads_of_what_was_never_written() {
     expect("init", Some(("CHK002", 2)), "%0: ptr<f32>", &body, &["empty:f32[8]"]);
     let written = format!(
         "{POINTERS}
-  %18 = constant(value: splat(0)) : tile<8xf32> @1
+  %18 = constant(0.0) : tile<8xf32> @1
   %19 = store(ptr: %13, value: %18, {WEAK}) : token @1
   %20, %21 = load(ptr: %13, token: %19, {WEAK}) : tile<8xf32>, token @2"
     );
@@ -103,7 +102,7 @@ fn accesses_that_no_token_orders() {
         format!(
             "{POINTERS}
   %17 = make_token : token @1
-  %18 = constant(value: splat(0)) : tile<8xf32> @1
+  %18 = constant(0.0) : tile<8xf32> @1
   %19 = store(ptr: %13, value: %18, {WEAK}) : token @1
   %22 = join_tokens(tokens: [%17, {token}]) : token @1
   %20, %21 = load(ptr: %13, token: %22, {WEAK}) : tile<8xf32>, token @2"
@@ -133,7 +132,7 @@ fn races_between_blocks() {
   %7 = broadcast(x: %6) : tile<8xptr<f32>> @1
   %8 = iota : tile<8xi32> @1
   %9 = offset(ptr: %7, offset: %8) : tile<8xptr<f32>> @1
-  %18 = constant(value: splat(0)) : tile<8xf32> @1
+  %18 = constant(0.0) : tile<8xf32> @1
   %19 = store(ptr: %9, value: %18, {WEAK}) : token @2"
         )
     };
@@ -148,9 +147,9 @@ fn a_release_and_an_acquire_order_blocks() {
         format!(
             "
   %2 = block_id(axis: 0) : i32 @1
-  %3 = constant(value: splat(0)) : i32 @1
+  %3 = constant(0) : i32 @1
   %4 = compare(kind: int(predicate: equal, signedness: signed), lhs: %2, rhs: %3) : i1 @1
-  %5 = constant(value: splat(1)) : i32 @1
+  %5 = constant(1) : i32 @1
   if(cond: %4, then: {{}}, otherwise: {{}}) @1 {{
     %6 = store(ptr: %0, value: %5, {WEAK}) : token @1
     %7 = store(ptr: %1, value: %5, token: %6, order: (semantics: {release}, scope: device)) : token @1

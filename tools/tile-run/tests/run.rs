@@ -22,12 +22,12 @@ fn stderr(output: &Output) -> String {
 
 /// Adds two arrays of 32-bit floats, four elements a block.
 const ADD: &str = "
-  %3 = make_memref(base: %0) : memref<(elem: F32, space: global, sizes: [10], strides: [1], alias_scope: 1)> @1
-  %4 = make_memref(base: %1) : memref<(elem: F32, space: global, sizes: [10], strides: [1], alias_scope: 2)> @1
-  %5 = make_memref(base: %2) : memref<(elem: F32, space: global, sizes: [10], strides: [1], alias_scope: 3)> @1
-  %6 = make_view(memref: %3) : view<(memref: (elem: F32, space: global, sizes: [10], strides: [1], alias_scope: 1), tile: [4], dim_map: [0], kind: partition)> @1
-  %7 = make_view(memref: %4) : view<(memref: (elem: F32, space: global, sizes: [10], strides: [1], alias_scope: 2), tile: [4], dim_map: [0], kind: partition)> @1
-  %8 = make_view(memref: %5) : view<(memref: (elem: F32, space: global, sizes: [10], strides: [1], alias_scope: 3), tile: [4], dim_map: [0], kind: partition)> @1
+  %3 = make_memref(base: %0) : memref<10xf32, strides: [1], scope: 1> @1
+  %4 = make_memref(base: %1) : memref<10xf32, strides: [1], scope: 2> @1
+  %5 = make_memref(base: %2) : memref<10xf32, strides: [1], scope: 3> @1
+  %6 = make_view(memref: %3) : view<4, memref<10xf32, strides: [1], scope: 1>> @1
+  %7 = make_view(memref: %4) : view<4, memref<10xf32, strides: [1], scope: 2>> @1
+  %8 = make_view(memref: %5) : view<4, memref<10xf32, strides: [1], scope: 3>> @1
   %9 = block_id(axis: 0) : i32 @1
   %10, %11 = load_view(view: %6, index: [%9], order: (semantics: weak)) : tile<4xf32>, token @1
   %12, %13 = load_view(view: %7, index: [%9], order: (semantics: weak)) : tile<4xf32>, token @1
@@ -101,7 +101,7 @@ fn prints_and_asserts_as_the_reference_does() {
   %2 = reshape(x: %1) : tile<2x2xi32> @1
   %3 = block_id(axis: 0) : i32 @1
   %4 = print(format: \"%d: %d\\n\", args: [%3, %2]) : token @1
-  %5 = constant(value: elements([1, 0, 2, 3])) : tile<4xi32> @1
+  %5 = constant([1, 0, 2, 3]) : tile<4xi32> @1
   %6 = compare(kind: int(predicate: less_than_or_equal, signedness: signed), lhs: %5, rhs: %1) : tile<4xi1> @1
   assert(cond: %6, message: \"sorted\") @1";
     let output = tile_run(folder.path(), "%0: i32", body, &["1", "--grid", "2"]);
@@ -114,13 +114,13 @@ fn prints_and_asserts_as_the_reference_does() {
 const IN_ORDER: &str = "
   %1 = block_id(axis: 0) : i32 @1
   %2 = block_count(axis: 0) : i32 @1
-  %3 = constant(value: splat(1)) : i32 @1
+  %3 = constant(1) : i32 @1
   %4 = binary(kind: sub_i(overflow: none), lhs: %2, rhs: %1) : i32 @1
   %5 = binary(kind: sub_i(overflow: none), lhs: %4, rhs: %3) : i32 @1
-  loop(body: {}) @1 {
+  loop @1 {
     %6, %7 = load(ptr: %0, order: (semantics: acquire, scope: device)) : i32, token @1
     %8 = compare(kind: int(predicate: equal, signedness: signed), lhs: %6, rhs: %5) : i1 @1
-    if(cond: %8, then: {}, otherwise: {}) @1 {
+    if(cond: %8) @1 {
       break @1
     } {
       yield @1
@@ -148,7 +148,7 @@ fn blocks_that_wait_forever_are_noticed() {
 #[test]
 fn a_loop_without_end_is_stopped_when_asked() {
     let folder = tempfile::tempdir().unwrap();
-    let output = tile_run(folder.path(), "%0: i32", "\n  loop(body: {}) @1 {\n    continue @1\n  }", &["1", "--max-ops=1000"]);
+    let output = tile_run(folder.path(), "%0: i32", "\n  loop @1 {\n    continue @1\n  }", &["1", "--max-ops=1000"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("executes more ops than --max-ops allows"), "{}", stderr(&output));
 }
@@ -158,18 +158,18 @@ fn a_loop_without_end_is_stopped_when_asked() {
 fn control_flow() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
-  %2 = constant(value: splat(0)) : i32 @1
-  %3 = constant(value: splat(2)) : i32 @1
-  %4 = for(lower: %2, upper: %1, step: %3, init: [%2], unsigned: false, body: {}) : i32 @1 {
+  %2 = constant(0) : i32 @1
+  %3 = constant(2) : i32 @1
+  %4 = for(lower: %2, upper: %1, step: %3, init: [%2], unsigned: false) : i32 @1 {
     (%5: i32, %6: i32)
     %7 = binary(kind: add_i(overflow: none), lhs: %5, rhs: %6) : i32 @1
     continue(values: [%7]) @1
   }
-  %8 = loop(init: [%4], body: {}) : i32 @1 {
+  %8 = loop(init: [%4]) : i32 @1 {
     (%9: i32)
     %10 = binary(kind: sub_i(overflow: none), lhs: %9, rhs: %3) : i32 @1
     %11 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %10, rhs: %1) : i1 @1
-    if(cond: %11, then: {}, otherwise: {}) @1 {
+    if(cond: %11) @1 {
       break(values: [%9]) @1
     } {
       continue(values: [%10]) @1
@@ -199,18 +199,18 @@ fn reductions_take_any_body() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
   %1 = iota : tile<16xi32> @1
-  %2 = constant(value: splat(5)) : tile<16xi32> @1
+  %2 = constant(5) : tile<16xi32> @1
   %3 = binary(kind: xor, lhs: %1, rhs: %2) : tile<16xi32> @1
   %4 = reshape(x: %3) : tile<4x4xi32> @1
-  %5 = reduce(operands: [%4], dim: 1, identities: [0], body: {}) : tile<4xi32> @1 {
+  %5 = reduce(operands: [%4], dim: 1, identities: [0]) : tile<4xi32> @1 {
     (%6: i32, %7: i32)
     %8 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %6, rhs: %7) : i1 @1
-    %9 = if(cond: %8, then: {}, otherwise: {}) : i32 @1 {
+    %9 = if(cond: %8) : i32 @1 {
       yield(values: [%7]) @1
     } {
       %10 = reshape(x: %6) : tile<1xi32> @1
       %11 = broadcast(x: %10) : tile<2xi32> @1
-      %12 = reduce(operands: [%11], dim: 0, identities: [0], body: {}) : i32 @1 {
+      %12 = reduce(operands: [%11], dim: 0, identities: [0]) : i32 @1 {
         (%13: i32, %14: i32)
         %15 = binary(kind: min_i(signedness: signed), lhs: %13, rhs: %14) : i32 @1
         yield(values: [%15]) @1

@@ -6,13 +6,13 @@ const AGENT: &str = "warps: 4";
 /// Of 256 elements two neighbours in each thread; the same with the warps in another order; two halves far apart in each thread.
 /// Of 128 elements one in each thread; the same with lanes in another order.
 const LAYOUTS: &str = "\
-layout (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
-layout (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
-layout (register: [128], lane: [1, 2, 4, 8, 16], warp: [32, 64])
-layout (lane: [1, 2, 4, 8, 16], warp: [32, 64])
-layout (lane: [2, 1, 4, 8, 16], warp: [32, 64])
+layout #0 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
+layout #1 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
+layout #2 = (register: [128], lane: [1, 2, 4, 8, 16], warp: [32, 64])
+layout #3 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])
+layout #4 = (lane: [2, 1, 4, 8, 16], warp: [32, 64])
 ";
-const MEMORY: &str = "(elem: F32, space: global, sizes: [256], strides: [1], alias_scope: 1)";
+const MEMORY: &str = "(elem: f32, space: global, sizes: [256], strides: [1], alias_scope: 1)";
 
 fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
 //!tile loc Source(file:(0),line:1,column:4,scope:None)
 //!tile loc Source(file:(0),line:2,column:4,scope:None)
 {LAYOUTS}func \"k\"(%0: ptr<f32>, %1: ptr<f32>) ({attrs}) @1 {{
-  %i = constant(value: splat(0)) : i32 @1
+  %i = constant(0) : i32 @1
   %ma = make_memref(base: %0) : memref<{MEMORY}> @1
   %mb = make_memref(base: %1) : memref<{MEMORY}> @1
   %a = make_view(memref: %ma) : {view} @1
@@ -84,7 +84,7 @@ fn elements_go_where_the_layout_says() {
     let shuffled = load(0, 1) + "  %y = convert_layout(x: %x, route: shuffle) : tile<256xf32, #1> @2\n" + &store("%y", 1);
     refused(program(&shuffled), "between warps");
     let mixed = load(0, 1)
-        + "  %c = constant(value: splat(0)) : tile<256xf32, #1> @2
+        + "  %c = constant(0.0) : tile<256xf32, #1> @2
   %y = binary(kind: add_f(rounding: nearest_even), lhs: %x, rhs: %c) : tile<256xf32, #0> @2\n"
         + &store("%y", 1);
     refused(program(&mixed), "different layouts");
@@ -96,7 +96,7 @@ fn vectors_are_neighbours() {
     refused(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }
 
-const BUFFERS: &str = "buffers: [(elem: Scalar(F32), shape: [256], offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
+const BUFFERS: &str = "buffers: [(elem: f32, shape: [256], offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
 
 fn exchange(between: &str) -> String {
     load(0, 1)

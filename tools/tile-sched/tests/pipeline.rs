@@ -164,6 +164,7 @@ fn the_steady_state_waits_for_earlier_iterations_only() {
     let barriers = |block: &base::ir::BlockNode| block.ops.iter().filter(|op| body.ops[**op].kind.mnemonic() == "barrier").count();
     let loops = body.blocks.values().filter(|block| block.ops.iter().any(|op| body.ops[*op].kind.mnemonic() == "mma"));
     assert_eq!(loops.map(barriers).collect::<Vec<_>>(), [1, 1]);
-    let payload = Module::parse(&file.payload.print(&file.envelope), "again", 1, &mut file.envelope.clone()).unwrap();
+    let payload =
+        Module::parse(&file.payload.print(&file.envelope, base::Locations::Named), "again", 1, &mut file.envelope.clone()).unwrap();
     assert_eq!(payload, file.payload);
 }

@@ -5,11 +5,13 @@ use crate::diag::{Diagnostic, Place};
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
-/// The variant through which one op enum includes another; it leaves no trace in the text.
-pub(super) const TRANSPARENT: &str = "core";
+/// Variants that leave no trace in the text: through the first one op enum includes another, the second is the plain kind of element.
+pub(super) const TRANSPARENT: [&str; 2] = ["core", "scalar"];
 
 /// Nesting of brackets deeper than this is refused, so that a small file cannot exhaust the stack.
 const MAX_DEPTH: u32 = 64;
+/// Characters of a type in full.
+const LONGEST_TYPE: usize = 4096;
 
 /// A cursor over text, with the names that stand for values.
 pub struct Reader<'t> {
@@ -20,13 +22,15 @@ pub struct Reader<'t> {
     depth: u32,
     /// `%name` to value number; filled by definitions.
     values: BTreeMap<&'t str, u32>,
+    /// The rows of the function's table of types, in full.
+    types: Vec<String>,
     /// Regions met in the op being read, to be filled by the braces after it.
     pub(super) regions: u32,
 }
 
 impl<'t> Reader<'t> {
     pub fn new(text: &'t str, name: &'t str, first_line: u32) -> Self {
-        Reader { text, at: 0, name, first_line, depth: 0, values: BTreeMap::new(), regions: 0 }
+        Reader { text, at: 0, name, first_line, depth: 0, values: BTreeMap::new(), types: Vec::new(), regions: 0 }
     }
 
     /// Skips spaces, line ends and `//` comments.
@@ -128,10 +132,51 @@ impl<'t> Reader<'t> {
         self.at = back;
         Ok(())
     }
-    /// Forgets all value names: a new function begins.
-    pub fn clear_values(&mut self) {
+    /// Forgets all names: a new function begins.
+    pub(super) fn new_function(&mut self) {
         self.values.clear();
+        self.types.clear();
         self.regions = 0;
+    }
+    /// Reads at an earlier place, then goes on here.
+    pub(super) fn at_position<T>(&mut self, position: usize, read: impl FnOnce(&mut Self) -> T) -> T {
+        let back = std::mem::replace(&mut self.at, position);
+        let value = read(self);
+        self.at = back;
+        value
+    }
+    /// Reads a row of the table of types behind its `type !`.
+    pub(super) fn define_type(&mut self) -> Result<(), Box<Diagnostic>> {
+        let row: usize = self.value()?;
+        if row != self.types.len() {
+            return Err(self.error(format!("the types are numbered in order, and the next is !{}", self.types.len())));
+        }
+        self.expect("=")?;
+        let text = self.until(&[]);
+        // A comment may follow.
+        let text = text.split("//").next().unwrap_or(text).trim();
+        let in_full = self.in_full(text)?;
+        self.types.push(in_full);
+        Ok(())
+    }
+    /// The text of a type with its references to the table replaced.
+    pub(super) fn in_full(&mut self, text: &str) -> Result<String, Box<Diagnostic>> {
+        let mut pieces = text.split('!');
+        let mut out = pieces.next().unwrap_or_default().to_string();
+        for piece in pieces {
+            let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+            let row = piece[..digits].parse::<usize>().ok().and_then(|row| self.types.get(row));
+            let Some(row) = row else {
+                return Err(self.error(format!("'{text}' names a type that is not in the function's table")));
+            };
+            out.push_str(row);
+            out.push_str(&piece[digits..]);
+            // Rows that refer to each other must not grow without bound.
+            if out.len() > LONGEST_TYPE {
+                return Err(self.error("the type is too long"));
+            }
+        }
+        Ok(out)
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Result<T, Error> {
@@ -354,8 +399,8 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
         }
         self.at = start;
-        if variants.contains(&TRANSPARENT) {
-            return self.nested(|reader| visitor.visit_enum(Variant { reader, name: TRANSPARENT }));
+        if let Some(transparent) = variants.iter().find(|variant| TRANSPARENT.contains(variant)) {
+            return self.nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
         }
         self.fail(format!("'{word}' is not one of {}", variants.join(", ")))
     }
@@ -381,7 +426,8 @@ impl Items<'_, '_> {
         if !std::mem::take(&mut self.first) {
             self.reader.want(",")?;
         }
-        Ok(true)
+        // A comma may stand behind the last one too.
+        Ok(!self.reader.peek(self.close))
     }
 }
 
@@ -422,11 +468,12 @@ struct Fields<'a, 't> {
 impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     type Error = Error;
     fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let ended = !self.open || self.reader.peek(")");
+        let mut ended = !self.open || self.reader.peek(")");
+        if !ended && matches!(self.state, FieldState::Written) {
+            self.reader.want(",")?;
+            ended = self.reader.peek(")");
+        }
         if !ended && !matches!(self.state, FieldState::Missing) {
-            if matches!(self.state, FieldState::Written) {
-                self.reader.want(",")?;
-            }
             self.state = FieldState::Written;
             let word = self.reader.word();
             let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
@@ -446,7 +493,7 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     }
     fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         match self.missing {
-            Some(field) => seed.deserialize(Empty(field)),
+            Some(field) => seed.deserialize(Empty { field, regions: &mut self.reader.regions }),
             None => {
                 self.reader.want(":")?;
                 seed.deserialize(&mut *self.reader)
@@ -456,12 +503,16 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
 }
 
 /// The value of a field that was left out.
-struct Empty(&'static str);
+struct Empty<'a> {
+    field: &'static str,
+    /// A region is filled by braces behind the op; its field says nothing.
+    regions: &'a mut u32,
+}
 
-impl<'de> de::Deserializer<'de> for Empty {
+impl<'de> de::Deserializer<'de> for Empty<'_> {
     type Error = Error;
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error(format!("field '{}' is missing", self.0)))
+        Err(Error(format!("field '{}' is missing", self.field)))
     }
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_none()
@@ -472,8 +523,13 @@ impl<'de> de::Deserializer<'de> for Empty {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_seq(de::value::SeqDeserializer::<_, Error>::new(std::iter::empty::<u32>()))
     }
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        if name != "Region" {
+            return visitor.visit_newtype_struct(self);
+        }
+        let number = *self.regions;
+        *self.regions += 1;
+        visitor.visit_newtype_struct(IntoDeserializer::<Error>::into_deserializer(number))
     }
     serde::forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
@@ -501,7 +557,7 @@ impl<'de> de::VariantAccess<'de> for Variant<'_, '_> {
         Ok(())
     }
     fn newtype_variant_seed<T: de::DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
-        if self.name == TRANSPARENT {
+        if TRANSPARENT.contains(&self.name) {
             return seed.deserialize(&mut *self.reader);
         }
         self.reader.want("(")?;

@@ -34,7 +34,7 @@ impl ser::Error for Error {
     }
 }
 
-/// Items between brackets, with commas; empty options, `false` and empty lists are left out of field lists.
+/// Items between brackets, with commas; empty options, `false`, empty lists and regions are left out of field lists.
 struct Items<'a> {
     out: &'a mut Writer,
     close: &'static str,
@@ -53,7 +53,7 @@ impl Items<'_> {
     }
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
         let text = to_text(value);
-        if !matches!(text.as_str(), "_" | "false" | "[]") {
+        if !matches!(text.as_str(), "_" | "false" | "[]" | "{}") {
             self.separate();
             self.out.text.push_str(name);
             self.out.text.push_str(": ");
@@ -186,7 +186,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
         variant: &'static str,
         value: &T,
     ) -> Result<(), Error> {
-        if variant == super::read::TRANSPARENT {
+        if super::read::TRANSPARENT.contains(&variant) {
             return value.serialize(self);
         }
         self.push(variant)?;

@@ -12,7 +12,7 @@ fn optimised(body: &str) -> Vec<String> {
         (pass.run)(&mut file).unwrap();
         file.payload.verify(&file.envelope).unwrap_or_else(|error| panic!("after {}: {error:?}", pass.name));
     }
-    let printed = file.payload.print(&file.envelope);
+    let printed = file.payload.print(&file.envelope, base::Locations::Named);
     let lines = printed.lines().skip(1).map(|line| line.trim().replace(" @0", ""));
     lines.filter(|line| line != "}").collect()
 }
@@ -20,12 +20,12 @@ fn optimised(body: &str) -> Vec<String> {
 #[test]
 fn constants_and_identities_fold() {
     let lines = optimised(
-        "%1 = constant(value: splat(3)) : i32
-         %2 = constant(value: splat(4)) : i32
+        "%1 = constant(3) : i32
+         %2 = constant(4) : i32
          %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
          %4 = binary(kind: add_i(overflow: none), lhs: %3, rhs: %n) : i32
          %5 = binary(kind: add_i(overflow: none), lhs: %4, rhs: %1) : i32
-         %6 = constant(value: splat(0)) : i32
+         %6 = constant(0) : i32
          %7 = binary(kind: or, lhs: %5, rhs: %6) : i32
          %8 = store(ptr: %q, value: %7, order: (semantics: weak)) : token
          return",
@@ -33,7 +33,7 @@ fn constants_and_identities_fold() {
     assert_eq!(
         lines,
         [
-            "%4 = constant(value: splat(15)) : i32",
+            "%4 = constant(15) : i32",
             "%5 = binary(kind: add_i(overflow: none), lhs: %1, rhs: %4) : i32",
             "%6 = store(ptr: %3, value: %5, order: (semantics: weak)) : token",
             "return",
@@ -45,8 +45,8 @@ fn constants_and_identities_fold() {
 fn the_floor_of_a_remainder_needs_no_correction_where_nothing_is_negative() {
     let lines = optimised(
         "%1 = block_id(axis: 0) : i32
-         %2 = constant(value: splat(6)) : i32
-         %z = constant(value: splat(0)) : i32
+         %2 = constant(6) : i32
+         %z = constant(0) : i32
          %3 = binary(kind: rem_i(signedness: signed), lhs: %1, rhs: %2) : i32
          %4 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %3, rhs: %z) : i1
          %5 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %2, rhs: %z) : i1
@@ -82,8 +82,8 @@ fn rows_and_columns_are_computed_before_they_are_broadcast() {
 fn masks_that_are_known_go_and_tokens_stay() {
     let lines = optimised(
         "%t = make_token : token
-         %0 = constant(value: splat(0)) : i1
-         %1 = constant(value: splat(1)) : i1
+         %0 = constant(false) : i1
+         %1 = constant(true) : i1
          %a = store(ptr: %q, value: %n, mask: %1, token: %t, order: (semantics: weak)) : token
          %b = store(ptr: %q, value: %n, mask: %0, token: %a, order: (semantics: weak)) : token
          %j = join_tokens(tokens: [%t, %b, %a]) : token
@@ -104,10 +104,10 @@ fn masks_that_are_known_go_and_tokens_stay() {
 #[test]
 fn loops_drop_what_they_carry_for_nothing_and_keep_the_rest() {
     let lines = optimised(
-        "%z = constant(value: splat(0)) : i32
-         %s = constant(value: splat(1)) : i32
+        "%z = constant(0) : i32
+         %s = constant(1) : i32
          %t = make_token : token
-         %a, %b, %e = for(lower: %z, upper: %n, step: %s, init: [%z, %z, %t], body: {}) : i32, i32, token {
+         %a, %b, %e = for(lower: %z, upper: %n, step: %s, init: [%z, %z, %t]) : i32, i32, token {
            (%i: i32, %x: i32, %y: i32, %u: token)
            %1 = binary(kind: add_i(overflow: none), lhs: %x, rhs: %i) : i32
            %2 = binary(kind: add_i(overflow: none), lhs: %y, rhs: %n) : i32
@@ -123,15 +123,15 @@ fn loops_drop_what_they_carry_for_nothing_and_keep_the_rest() {
 #[test]
 fn branches_on_constants_are_taken_and_small_choices_are_selected() {
     let lines = optimised(
-        "%1 = constant(value: splat(1)) : i1
-         %2 = constant(value: splat(7)) : i32
-         %3 = if(cond: %1, then: {}, otherwise: {}) : i32 {
+        "%1 = constant(true) : i1
+         %2 = constant(7) : i32
+         %3 = if(cond: %1) : i32 {
            %4 = binary(kind: add_i(overflow: none), lhs: %n, rhs: %2) : i32
            yield(values: [%4])
          } {
            yield(values: [%n])
          }
-         %5 = if(cond: %c, then: {}, otherwise: {}) : i32 {
+         %5 = if(cond: %c) : i32 {
            yield(values: [%3])
          } {
            yield(values: [%n])
@@ -142,7 +142,7 @@ fn branches_on_constants_are_taken_and_small_choices_are_selected() {
     assert_eq!(
         lines,
         [
-            "%4 = constant(value: splat(7)) : i32",
+            "%4 = constant(7) : i32",
             "%5 = binary(kind: add_i(overflow: none), lhs: %1, rhs: %4) : i32",
             "%6 = select(cond: %2, yes: %5, no: %1) : i32",
             "%7 = store(ptr: %3, value: %6, order: (semantics: weak)) : token",
@@ -154,9 +154,9 @@ fn branches_on_constants_are_taken_and_small_choices_are_selected() {
 #[test]
 fn invariant_scalars_leave_the_loop_but_divisions_that_may_fail_stay() {
     let lines = optimised(
-        "%z = constant(value: splat(0)) : i32
-         %s = constant(value: splat(1)) : i32
-         for(lower: %z, upper: %n, step: %s, body: {}) {
+        "%z = constant(0) : i32
+         %s = constant(1) : i32
+         for(lower: %z, upper: %n, step: %s) {
            (%i: i32)
            %1 = binary(kind: mul_i(overflow: none), lhs: %n, rhs: %n) : i32
            %2 = binary(kind: div_i(signedness: signed, rounding: zero), lhs: %1, rhs: %n) : i32
@@ -189,7 +189,7 @@ fn comparisons_of_extended_numbers_are_made_in_32_bits() {
 fn sums_that_cannot_carry_say_so() {
     let lines = optimised(
         "%1 = block_id(axis: 0) : i32
-         %2 = constant(value: splat(256)) : i32
+         %2 = constant(256) : i32
          %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
          %4 = iota : tile<256xi32>
          %5 = broadcast(x: %3) : tile<256xi32>
@@ -205,11 +205,11 @@ fn sums_that_cannot_carry_say_so() {
 #[test]
 fn what_a_loop_counts_comes_from_its_own_counter() {
     let lines = optimised(
-        "%l = constant(value: splat(0)) : i32
-         %s = constant(value: splat(64)) : i32
-         %1 = constant(value: splat(1)) : i32
-         %5 = constant(value: splat(5)) : i32
-         %2 = for(lower: %l, upper: %n, step: %s, init: [%5], body: {}) : i32 {
+        "%l = constant(0) : i32
+         %s = constant(64) : i32
+         %1 = constant(1) : i32
+         %5 = constant(5) : i32
+         %2 = for(lower: %l, upper: %n, step: %s, init: [%5]) : i32 {
            (%i: i32, %k: i32)
            %3 = offset(ptr: %q, offset: %k) : ptr<i32>
            %4 = store(ptr: %3, value: %i, order: (semantics: weak)) : token
@@ -226,13 +226,13 @@ fn what_a_loop_counts_comes_from_its_own_counter() {
 #[test]
 fn pointers_that_a_loop_moves_come_from_its_counter() {
     let lines = optimised(
-        "%l = constant(value: splat(0)) : i32
-         %1 = constant(value: splat(1)) : i32
+        "%l = constant(0) : i32
+         %1 = constant(1) : i32
          %o = iota : tile<16xi32>
          %b = broadcast(x: %q) : tile<16xptr<i32>>
-         %x = constant(value: splat(7)) : tile<16xi32>
+         %x = constant(7) : tile<16xi32>
          %0 = offset(ptr: %b, offset: %o) : tile<16xptr<i32>>
-         %2 = for(lower: %l, upper: %n, step: %1, init: [%0], body: {}) : tile<16xptr<i32>> {
+         %2 = for(lower: %l, upper: %n, step: %1, init: [%0]) : tile<16xptr<i32>> {
            (%i: i32, %k: tile<16xptr<i32>>)
            %4 = store(ptr: %k, value: %x, order: (semantics: weak)) : token
            %5 = broadcast(x: %n) : tile<16xi32>

@@ -1,0 +1,197 @@
+//! Functions as text.
+
+use super::spread::spread;
+use super::{Function, OpText, TypeText, to_text};
+use crate::ir::{Block, Body, Dense, Op, Value};
+use crate::{DebugInfo, Loc, Locations};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Columns that a line of parameters may have.
+const WIDTH: usize = 120;
+
+/// The function as text. Its ids must be in program order.
+pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
+    function: &Function<O, T, A>,
+    debug: &DebugInfo,
+    locations: Locations,
+) -> String {
+    let mut printer =
+        Printer { body: &function.body, debug, locations, types: TypeTable::of(&function.body), out: String::new(), depth: 0 };
+    printer.head(function);
+    printer.block(function.entry());
+    printer.out.push_str("}\n");
+    printer.out
+}
+
+/// The types that stand once at the head of a function and are named in it: those that are made of parts.
+struct TypeTable {
+    /// By their text in full.
+    rows: BTreeMap<String, usize>,
+    /// The rows in order, in words of the rows before.
+    lines: Vec<String>,
+}
+
+impl TypeTable {
+    fn of<O, T: TypeText>(body: &Body<O, T>) -> TypeTable {
+        let mut table = TypeTable { rows: BTreeMap::new(), lines: Vec::new() };
+        for value in body.values.values() {
+            for part in value.ty.parts() {
+                if !table.rows.contains_key(&part) {
+                    let line = table.shortened(&part);
+                    table.rows.insert(part, table.lines.len());
+                    table.lines.push(line);
+                }
+            }
+        }
+        table
+    }
+
+    fn shortened(&self, text: &str) -> String {
+        match self.rows.get(text) {
+            Some(row) => format!("!{row}"),
+            // The longest part first: a row may be part of another one.
+            None => {
+                let mut inside: Vec<(&String, &usize)> =
+                    self.rows.iter().filter(|(part, _)| text.contains(part.as_str())).collect();
+                inside.sort_by_key(|(part, _)| std::cmp::Reverse(part.len()));
+                inside.into_iter().fold(text.to_string(), |text, (part, row)| text.replace(part.as_str(), &format!("!{row}")))
+            }
+        }
+    }
+}
+
+struct Printer<'a, O, T> {
+    body: &'a Body<O, T>,
+    debug: &'a DebugInfo,
+    locations: Locations,
+    types: TypeTable,
+    out: String,
+    depth: usize,
+}
+
+enum Piece {
+    Op(Op),
+    Arguments(Block),
+    Close,
+    Between,
+}
+
+impl<O: OpText, T: TypeText> Printer<'_, O, T> {
+    fn head<A: Serialize>(&mut self, function: &Function<O, T, A>) {
+        self.out.push_str(&format!("func {}(", to_text(&function.name)));
+        let mut column = self.out.len();
+        for (i, arg) in self.body.blocks[function.entry()].args.iter().enumerate() {
+            let text = format!("{arg}: {}", self.type_text(*arg));
+            let separator = if i == 0 { "" } else { ", " };
+            if column + text.len() > WIDTH {
+                self.out.push_str(separator.trim_end());
+                self.out.push_str("\n    ");
+                column = 4;
+            } else {
+                self.out.push_str(separator);
+                column += separator.len();
+            }
+            column += text.len();
+            self.out.push_str(&text);
+        }
+        self.out.push_str(&format!(") {}", spread(&to_text(&function.attrs))));
+        self.end_line(function.loc, " {");
+        for (row, line) in self.types.lines.iter().enumerate() {
+            self.out.push_str(&format!("  type !{row} = {line}\n"));
+        }
+    }
+
+    fn type_text(&self, value: Value) -> String {
+        self.types.shortened(&self.body.ty(value).print())
+    }
+
+    fn type_list(&self, values: &[Value]) -> String {
+        values.iter().map(|value| self.type_text(*value)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The location, what stands behind it, and the line of the source for the reader of the text.
+    fn end_line(&mut self, loc: Loc, brace: &str) {
+        if self.locations == Locations::Named {
+            self.out.push_str(&format!(" {loc}"));
+        }
+        self.out.push_str(brace);
+        if let Some((file, line, _)) = self.debug.position(loc) {
+            let name: String = file.rsplit('/').next().unwrap_or(file).chars().filter(|c| !c.is_control()).collect();
+            self.out.push_str(&format!(" // {name}:{line}"));
+        }
+        self.out.push('\n');
+    }
+
+    fn indent(&mut self) {
+        self.out.push_str(&"  ".repeat(self.depth));
+    }
+
+    /// The ops of a block and all below them; an explicit stack, because nesting is the input's choice.
+    fn block(&mut self, block: Block) {
+        self.depth = 1;
+        let ops = |block: Block| self.body.blocks[block].ops.iter().rev().map(|op| Piece::Op(*op));
+        let mut stack: Vec<Piece> = ops(block).collect();
+        while let Some(piece) = stack.pop() {
+            match piece {
+                Piece::Close | Piece::Between => {
+                    self.depth -= 1;
+                    self.indent();
+                    self.out.push('}');
+                    if matches!(piece, Piece::Between) {
+                        self.out.push_str(" {");
+                        self.depth += 1;
+                    }
+                    self.out.push('\n');
+                }
+                Piece::Arguments(block) => {
+                    self.indent();
+                    let args: Vec<String> =
+                        self.body.blocks[block].args.iter().map(|arg| format!("{arg}: {}", self.type_text(*arg))).collect();
+                    self.out.push_str(&format!("({})\n", args.join(", ")));
+                }
+                Piece::Op(op) => {
+                    self.op(op);
+                    let regions = self.body.ops[op].kind.regions();
+                    for (i, region) in regions.iter().enumerate().rev() {
+                        stack.push(if i + 1 == regions.len() { Piece::Close } else { Piece::Between });
+                        let block = self.body.block_of(*region);
+                        stack.extend(ops(block));
+                        if !self.body.blocks[block].args.is_empty() {
+                            stack.push(Piece::Arguments(block));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn op(&mut self, op: Op) {
+        let node = &self.body.ops[op];
+        self.indent();
+        if !node.results.is_empty() {
+            let names: Vec<String> = node.results.iter().map(Value::to_string).collect();
+            self.out.push_str(&format!("{} = ", names.join(", ")));
+        }
+        let literal = node.results.first().and_then(|result| literal(node.kind.constant()?, self.body.ty(*result)));
+        let text = literal.map_or_else(|| to_text(&node.kind), |literal| format!("{}({literal})", node.kind.mnemonic()));
+        self.out.push_str(&text);
+        if !node.results.is_empty() {
+            self.out.push_str(&format!(" : {}", self.type_list(&node.results)));
+        }
+        let opens = !node.kind.regions().is_empty();
+        self.end_line(node.loc, if opens { " {" } else { "" });
+        self.depth += usize::from(opens);
+    }
+}
+
+/// A constant in numbers, if its type can say them.
+fn literal<T: TypeText>(value: &Dense, ty: &T) -> Option<String> {
+    match value {
+        Dense::Splat(bits) => ty.literal(*bits),
+        Dense::Elements(all) => {
+            let all: Option<Vec<String>> = all.iter().map(|bits| ty.literal(*bits)).collect();
+            Some(format!("[{}]", all?.join(", ")))
+        }
+    }
+}
