@@ -125,7 +125,7 @@ fn races_between_blocks() {
         format!(
             "
   %2 = block_id(axis: 0) : i32 @1
-  %3 = constant(value: splat({step})) : i32 @1
+  %3 = constant({step}) : i32 @1
   %4 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %3) : i32 @1
   %5 = offset(ptr: %0, offset: %4) : ptr<f32> @1
   %6 = reshape(x: %5) : tile<1xptr<f32>> @1

@@ -12,12 +12,12 @@ layout #2 = (register: [128], lane: [1, 2, 4, 8, 16], warp: [32, 64])
 layout #3 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])
 layout #4 = (lane: [2, 1, 4, 8, 16], warp: [32, 64])
 ";
-const MEMORY: &str = "(elem: f32, space: global, sizes: [256], strides: [1], alias_scope: 1)";
+const MEMORY: &str = "memref<256xf32, strides: [1], scope: 1>";
 
 fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("k");
-    let view = format!("view<(memref: {MEMORY}, tile: [256], dim_map: [0], kind: partition)>");
+    let view = format!("view<256, {MEMORY}>");
     let text = format!(
         "//!tile {header}
 //!tile target sm_90
@@ -26,8 +26,8 @@ fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
 //!tile loc Source(file:(0),line:2,column:4,scope:None)
 {LAYOUTS}func \"k\"(%0: ptr<f32>, %1: ptr<f32>) ({attrs}) @1 {{
   %i = constant(0) : i32 @1
-  %ma = make_memref(base: %0) : memref<{MEMORY}> @1
-  %mb = make_memref(base: %1) : memref<{MEMORY}> @1
+  %ma = make_memref(base: %0) : {MEMORY} @1
+  %mb = make_memref(base: %1) : {MEMORY} @1
   %a = make_view(memref: %ma) : {view} @1
   %b = make_view(memref: %mb) : {view} @1
 {body}
