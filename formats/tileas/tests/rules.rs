@@ -20,8 +20,8 @@ fn an_edited_product_is_refused() {
         ("warps: 4", "warps: 3", "AS003"),
         ("lane: [8, 16, 32, 64, 128]", "lane: [8, 16, 32, 64]", "lane bits"),
         (
-            "layout #0 = (register: [1, 128, 8]",
-            "layout #1 = (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])\nlayout #2 = (register: [1, 128, 8]",
+            "layout #2 = (register: [1, 128, 8], lane: [2, 4, 16, 32, 64], warp: [256, 0])",
+            "layout #2 = (register: [1, 2, 512], lane: [4, 8, 16, 32, 64], warp: [128, 256])",
             "twice",
         ),
         ("warps: 4", "warps: 2", "its layout is for 4 warps, not 2"),

@@ -1,0 +1,103 @@
+//! The pages about file formats are true: the list of ops is the op tables', and what they show as text reads back.
+
+use std::path::Path;
+use tests::{blessing, root};
+
+/// The op tables, and what their ops are to a reader.
+const TABLES: [(&str, &str); 4] = [
+    ("formats/vocabulary/src/core_ops.rs", "In `.aa`, `.as` and `.sched`"),
+    ("formats/tileaa/src/ops.rs", "In `.aa`"),
+    ("formats/tileas/src/ops.rs", "In `.as` and `.sched`"),
+    ("formats/sched/src/ops.rs", "In `.sched`"),
+];
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+struct Row {
+    mnemonic: String,
+    fields: Vec<(String, String)>,
+    says: String,
+}
+
+/// The rows of the `ops!` table in a source file: documentation, `Variant "mnemonic" { field: Type, … }`.
+fn rows(source: &str) -> Vec<Row> {
+    let (_, table) = source.split_once("ops! {").expect("the file has an op table");
+    let (_, table) = table.split_once("pub enum").expect("the table is an enum");
+    let (_, table) = table.split_once("{\n").expect("the enum has variants");
+    let mut rows = Vec::new();
+    let mut says = String::new();
+    for line in table.lines().map(str::trim) {
+        if line == "}" {
+            break;
+        } else if let Some(doc) = line.strip_prefix("///") {
+            says = format!("{says} {}", doc.trim()).trim().into();
+        } else if let Some((mnemonic, rest)) = line.split_once('"').and_then(|(_, rest)| rest.split_once('"')) {
+            let (_, fields) = rest.split_once('{').expect("a variant has fields");
+            let (fields, _) = fields.split_once('}').expect("the fields of a variant stand on one line");
+            let fields = fields.split(", ").filter_map(|field| field.trim().trim_end_matches(',').split_once(": "));
+            let fields = fields.map(|(name, ty)| (name.to_string(), ty.to_string())).collect();
+            rows.push(Row { mnemonic: mnemonic.into(), fields, says: std::mem::take(&mut says) });
+        }
+    }
+    rows
+}
+
+/// A field's type as the page says it.
+fn described(ty: &str) -> String {
+    if let Some(inner) = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>')) {
+        return format!("{}?", described(inner));
+    }
+    if let Some(inner) = ty.strip_prefix("Vec<").and_then(|ty| ty.strip_suffix('>')) {
+        return format!("[{}]", described(inner));
+    }
+    match ty.rsplit("::").next().unwrap_or(ty) {
+        "Value" => "value",
+        "Region" => "region",
+        "bool" => "flag",
+        "u32" | "u64" | "i64" => "number",
+        "String" => "text",
+        other => other,
+    }
+    .into()
+}
+
+fn page() -> String {
+    let mut out = String::from(
+        "# Ops\n\nMade from the op tables by `scripts/bless`. `?` marks what may be left out, brackets a list. Regions stand in braces behind the op.\n",
+    );
+    for (file, title) in TABLES {
+        out.push_str(&format!("\n## {title}\n\n| op | fields | what it does |\n|---|---|---|\n"));
+        for Row { mnemonic, fields, says } in rows(&text(&root().join(file))) {
+            let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {}", described(ty))).collect();
+            let says = says.replace('|', "\\|").replace("[`", "`").replace("`]", "`");
+            out.push_str(&format!("| `{mnemonic}` | {} | {says} |\n", fields.join(", ")));
+        }
+    }
+    out
+}
+
+#[test]
+fn the_list_of_ops_is_that_of_the_tables() {
+    let path = root().join("docs/formats/ops.md");
+    let made = page();
+    if blessing() {
+        std::fs::write(&path, &made).expect("the page can be written");
+    }
+    assert_eq!(made, text(&path), "scripts/bless writes docs/formats/ops.md anew");
+    assert!(TABLES.iter().all(|(file, _)| rows(&text(&root().join(file))).len() > 4), "a table was not found");
+}
+
+#[test]
+fn what_the_pages_show_reads_back() {
+    let page = text(&root().join("docs/formats/README.md"));
+    let blocks: Vec<&str> = page.split("```tileas\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let file = base::File::<tileas::Module>::read(block.as_bytes(), "the page").unwrap_or_else(|error| panic!("{error:?}\n{block}"));
+        let printed = file.write(base::envelope::Form::Text).expect("what was read can be written");
+        let again = base::File::<tileas::Module>::read(&printed, "printed").unwrap_or_else(|error| panic!("{error:?}"));
+        assert_eq!(again, file);
+    }
+}
