@@ -96,7 +96,7 @@ fn without(drop: impl Fn(&Op) -> bool) -> String {
 /// What every reader of the file says.
 fn judged(file: &File<Module>) -> base::diag::Result<()> {
     let mut envelope = file.envelope.clone();
-    let payload = Module::parse(&file.payload.print(&file.envelope), "edited", 1, &mut envelope)?;
+    let payload = Module::parse(&file.payload.print(&file.envelope, base::Locations::Named), "edited", 1, &mut envelope)?;
     payload.verify(&envelope)
 }
 
