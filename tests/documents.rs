@@ -95,7 +95,8 @@ fn what_the_pages_show_reads_back() {
     let blocks: Vec<&str> = page.split("```tileas\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(!blocks.is_empty());
     for block in blocks {
-        let file = base::File::<tileas::Module>::read(block.as_bytes(), "the page").unwrap_or_else(|error| panic!("{error:?}\n{block}"));
+        let file =
+            base::File::<tileas::Module>::read(block.as_bytes(), "the page").unwrap_or_else(|error| panic!("{error:?}\n{block}"));
         let printed = file.write(base::envelope::Form::Text).expect("what was read can be written");
         let again = base::File::<tileas::Module>::read(&printed, "printed").unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(again, file);

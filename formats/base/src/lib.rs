@@ -18,7 +18,7 @@ pub mod text;
 
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;
-pub use hardware::Target;
 pub use envelope::{Envelope, File, Locations, Payload};
+pub use hardware::Target;
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! func "vadd"(%0: ptr<f32>, %1: i32) (
-//!   agents: [
-//!     (role: compute, warps: 4), // agent 0
+//!   warps: 4,
+//!   buffers: [
+//!     (elem: f32, shape: [256], offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16), // buffer 0
 //!   ],
 //! ) @0 { // vadd.py:7
 //!   type !0 = memref<?xf32, scope: 1>
