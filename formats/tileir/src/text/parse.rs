@@ -409,10 +409,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
         let names = self.defined.len();
         let inner = self.body.new_block(regions[0]);
-        if matches!(opcode, Opcode::Reduce | Opcode::Scan) {
-            if !self.arguments(inner)?.is_empty() {
-                return Err(self.c().error("only parameters of functions have attributes"));
-            }
+        if matches!(opcode, Opcode::Reduce | Opcode::Scan) && !self.arguments(inner)?.is_empty() {
+            return Err(self.c().error("only parameters of functions have attributes"));
         }
         for (name, ty) in std::mem::take(&mut partial.args) {
             let value = self.body.add_argument(inner, ty);
