@@ -28,7 +28,7 @@ pub fn print(scalar: Scalar, bits: u64) -> String {
     }
 }
 
-/// The bits of what [`print`] wrote, or of a number that a person did: a float is rounded to the nearest.
+/// The bits of what [`print()`] wrote, or of a number that a person did: a float is rounded to the nearest.
 pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().filter(|bits| bits & !scalar.mask() == 0);
     if text.starts_with("0x") {
