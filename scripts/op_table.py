@@ -185,7 +185,7 @@ def text(kernel, table):
         places[elem] += 1
         lines.append(f'%s{number} = store_view_tko weak {value}, %v_{elem}[%i{number}] : {tile(elem)}, {views[elem]}, tile<i32> -> token')
     parameters = [f'%p_{name}: tile<ptr<{stored(kind)}>>' for name in names] + [f'%p_{elem}: tile<ptr<{elem}>>' for elem in outputs]
-    head = '//!tile tileir 1 read\n//!tile producer test\n//!tile input 0\n'
+    head = '//!tile tileir 2 read\n//!tile producer test\n//!tile input 0\n'
     return head + f'entry @{kernel}({", ".join(parameters)}) {{\n' + ''.join(f'  {line}\n' for line in lines) + '  return\n}\n'
 
 

@@ -241,7 +241,7 @@ fn every_difference_has_its_reason() {
 fn what_is_refused_is_known() {
     let folder = temporary();
     let file = folder.path().join("k.tile").display().to_string();
-    let header = "//!tile tileir 1 read\n//!tile producer test\n//!tile input 0\n";
+    let header = "//!tile tileir 2 read\n//!tile producer test\n//!tile input 0\n";
     for row in reasons().refused.iter().flat_map(|refused| &refused.rows) {
         let (kind, op) = row.split_once(' ').expect("a type and an op");
         let read = |op: &str| {

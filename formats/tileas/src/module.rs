@@ -58,7 +58,7 @@ impl Module {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileas";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

@@ -34,8 +34,8 @@ fn an_edited_product_is_refused() {
         ("buffer: 1, layout: 1", "buffer: 0, layout: 1", "does not hold what is copied"),
         ("layout: 1, atom", "layout: 2, atom", "pieces of 16 bytes are not whole"),
         (
-            "dim_map: [0, 1], kind: partition, padding: zero",
-            "dim_map: [1, 0], kind: partition, padding: zero",
+            "strides: [?, 1], scope: 1>, padding: zero>",
+            "strides: [?, 1], scope: 1>, dims: [1, 0], padding: zero>",
             "not neighbours in memory",
         ),
         ("buffer: 0, atom: matrix)", "buffer: 0, atom: vector(vector_bits: 3))", "its atom does not fit"),
@@ -67,7 +67,7 @@ fn an_edited_product_is_refused() {
 }
 
 const HEAD: &str =
-    "//!tile tileas 1 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+    "//!tile tileas 2 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])
 layout #1 = (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
 layout #2 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [])

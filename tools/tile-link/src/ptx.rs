@@ -86,7 +86,7 @@ mod tests {
             ".version 9.4\n.target sm_90a\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n";
         assert_eq!(Source::read(hidden.as_bytes(), "x").unwrap().with_tensor_maps.as_deref(), Some("one"));
         assert!(Source::read(b"hello", "x").is_err());
-        assert!(Source::read(b"//!tile sched 1 alloc\n.target sm_80\n", "x").is_err());
+        assert!(Source::read(b"//!tile sched 2 alloc\n.target sm_80\n", "x").is_err());
         assert!(Source::read(b"//!tile ptx 1 final\n//!tile target sm_90\n.target sm_80\n", "x").is_err());
     }
 }

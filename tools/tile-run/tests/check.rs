@@ -67,13 +67,12 @@ fn promises_to_stay_in_bounds() {
 
 #[test]
 fn indices_outside_the_index_space() {
-    let view = "memref: (elem: f32, space: global, sizes: [7], strides: [1], alias_scope: 1)";
     let body = |index: u32| {
         format!(
             "
   %10 = make_memref(base: %0) : memref<7xf32, strides: [1], scope: 1> @1
-  %11 = make_view(memref: %10) : view<({view}, tile: [4], dim_map: [0], kind: partition)> @1
-  %12 = constant(value: splat({index})) : i32 @1
+  %11 = make_view(memref: %10) : view<4, memref<7xf32, strides: [1], scope: 1>> @1
+  %12 = constant({index}) : i32 @1
   %20, %21 = load_view(view: %11, index: [%12], {WEAK}) : tile<4xf32>, token @2"
         )
     };
