@@ -33,7 +33,8 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("tileaa", &["base", "numerics", "vocabulary"]),
     ("tileas", &["base", "numerics", "vocabulary", "hardware"]),
     ("sched", &["base", "numerics", "vocabulary", "tileas"]),
-    ("ptx", &["base"]),
+    ("tensormap", &["base"]),
+    ("ptx", &["base", "tensormap"]),
     ("cubin", &["base"]),
     ("machine", &["base"]),
 ];

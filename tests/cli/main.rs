@@ -11,6 +11,7 @@ mod launches;
 mod probes;
 mod producer;
 mod sweeps;
+mod tensor_maps;
 mod wrapped;
 
 use std::path::Path;

@@ -6,4 +6,4 @@
 pub mod fatbin;
 mod read;
 
-pub use read::{Cubin, Kernel, Parameter, check, print, read};
+pub use read::{Cubin, Kernel, Parameter, check, host_object, print, read};

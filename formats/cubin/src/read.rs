@@ -85,6 +85,15 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     Ok(describe(&sections, symbol_name))
 }
 
+/// The host object in a cubin; nothing where there is none, and in what is no cubin.
+pub fn host_object(bytes: &[u8]) -> Option<&[u8]> {
+    let header = Header::parse(bytes).ok()?;
+    let endian = header.endian().ok().filter(|endian| header.e_machine(*endian) == elf::EM_CUDA)?;
+    let table = header.sections(endian, bytes).ok()?;
+    let (_, section) = table.section_by_name(endian, b".nv.host")?;
+    section.data(endian, bytes).ok()
+}
+
 /// That a file is a cubin of which nothing is missing, and has code for these kernels.
 pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
     let cut = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a whole cubin: {error}"));

@@ -42,14 +42,14 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
     if let Some(object) = maps.host_object {
         return native::call(object, program, &module.target, bytes);
     }
-    let recipes = Recipe::all(&module.envelope)?;
+    let recipes = Recipe::all(module.envelope.iter().map(String::as_str))?;
     for slot in hidden() {
         let recipe = recipes.iter().find(|recipe| recipe.entry == program.entry && recipe.param == slot.name);
-        let Some(recipe) = recipe.filter(|_| slot.bytes as usize == ptx::tensor_map::TENSOR_MAP_BYTES) else {
+        let Some(recipe) = recipe.filter(|_| slot.bytes as usize == tensormap::BYTES) else {
             let why = "the PTX has no recipe for it; give --tensor-maps, or --host-object";
             return Err(missing(&slot.name, why).diagnostic("", ""));
         };
-        bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.encode(&call.values)?);
+        bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.map.encode(&call.values)?);
     }
     Ok(bytes)
 }

@@ -85,7 +85,12 @@ fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
 fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
     let io = |error: std::io::Error| failed(&error.to_string());
     let folder = tempfile::Builder::new().prefix("tile-sim-").tempdir().map_err(io)?;
-    let object = object.canonicalize().map_err(|error| failed(&format!("{}: {error}", object.display())))?;
+    let unreadable = |error: std::io::Error| failed(&format!("{}: {error}", object.display()));
+    let mut object = object.canonicalize().map_err(unreadable)?;
+    if let Some(inside) = cubin::host_object(&std::fs::read(&object).map_err(unreadable)?) {
+        object = folder.path().join("host.o");
+        std::fs::write(&object, inside).map_err(io)?;
+    }
     std::fs::write(folder.path().join("caller.c"), CALLER).map_err(io)?;
     let mut compiler = Command::new("cc");
     compiler.args(["-x", "c", "caller.c", "-x", "none"]).arg(&object).args(["-o", "caller"]).current_dir(folder.path());

@@ -1,14 +1,13 @@
 //! The steps of linking: the host object, ptxas, and a wrapper where one is asked for.
 //!
 //! A kernel whose copies need tensor maps has them as hidden parameters behind its own. The driver calls the host object's
-//! function for the kernel whenever arguments change, with the parameters' bytes, and the function writes the maps there. What
-//! it must write is for the stage to say that chooses such copies: in the envelope of the PTX, for each hidden parameter, the
-//! parameters that hold base, extents and strides, the box and the swizzle. [`host`] is to turn that into code; until it does,
-//! such a kernel is refused here, since with a function that does nothing it would read through maps that nobody wrote.
+//! function for the kernel whenever arguments change, with the parameters' bytes, and the function writes the maps there, as the
+//! recipes in the envelope say. A hidden parameter without a recipe is refused, since the kernel would read through a map that
+//! nobody wrote.
 
 use crate::host::{self, Convention, Machine};
-use crate::ptx::Source;
 use crate::ptxas::{Job, Ptxas};
+use crate::source::Source;
 use base::diag::{Diagnostic, Result};
 use common::{Session, toolkit};
 use cubin::fatbin;
@@ -21,17 +20,13 @@ pub(crate) enum Emit {
 }
 
 pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result<Vec<u8>> {
-    if let Some(kernel) = &source.with_tensor_maps {
-        let message = format!("kernel '{kernel}' has hidden parameters for tensor maps, which no host code is written for yet");
-        return Err(Diagnostic::unsupported("LNK022", message));
-    }
     let options = &source.envelope.options;
     let machine = machine(options.get("host-arch").unwrap_or(std::env::consts::ARCH))?;
     let convention = match options.get("host-os") {
         Some("windows") => Convention::Windows,
         _ => Convention::SystemV,
     };
-    let host_object = session.timed("host object", |_| host::write(machine, convention, &source.entries));
+    let host_object = session.timed("host object", |_| host::write(machine, convention, &source.entries, &source.maps));
     let ptxas = toolkit::ptxas()?;
     session.say(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.by));
     let sanitize = options.get("sanitize") == Some("memcheck");

@@ -2,8 +2,9 @@
 
 mod host;
 mod link;
-mod ptx;
+mod maps;
 mod ptxas;
+mod source;
 
 use common::options::{GpuName, Host, OptLevel};
 use common::{About, Session};
@@ -40,7 +41,7 @@ fn main() -> std::process::ExitCode {
 fn run(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
     let input = session.input()?;
     input.refuse_cut()?;
-    let mut source = ptx::Source::read(&input.bytes, &input.name)?;
+    let mut source = source::Source::read(&input.bytes, &input.name)?;
     extra.opt.record(&mut source.envelope)?;
     extra.gpu.record(&mut source.envelope)?;
     extra.host.record(&mut source.envelope)?;

@@ -33,7 +33,7 @@ struct Arguments {
     /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,
-    /// An object file with the callback that makes the tensor maps, as compilers embed it in cubins
+    /// An object file with the callback that makes the tensor maps, or the cubin that a compiler embedded it in
     #[arg(long, value_name = "FILE", requires = "allow_native", conflicts_with = "tensor_maps")]
     host_object: Option<PathBuf>,
     /// Lets the callback run on this machine, in a child process with limits of time and memory

@@ -33,8 +33,8 @@ fn expect_box(outcome: &Outcome, columns: u32) {
 }
 
 const HEAD: &str = "//!tile ptx 1 final\n//!tile target sm_90\n";
-const RECIPE: &str = "//!tile tensor-map (entry:\"k\",param:\"k_param_1\",base:Param(0),element:Int32,dims:[Const(10),Const(16)],\
-    strides:[Const(64)],extent:[8,4],swizzle:None,tf32:false)\n";
+const RECIPE: &str = "//!tile tensor-map (entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(10),const(16)],\
+    strides:[const(64)],extent:[8,4],swizzle:none,tf32:false))\n";
 
 #[test]
 fn recipes_of_the_file() {
@@ -48,7 +48,7 @@ fn recipes_of_the_file() {
     };
     refused(&copy(""), "the PTX has no recipe for it");
     refused(&copy(&format!("{HEAD}{}", RECIPE.replace("k_param_1", "k_param_2"))), "the PTX has no recipe for it");
-    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("Const(64)", "Const(60)"))), "a stride of 60 bytes");
+    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("const(64)", "const(60)"))), "a stride of 60 bytes");
     refused(&copy(&format!("{HEAD}{}", RECIPE.replace("dims:[", "dims:("))), "does not parse");
 }
 

@@ -1,14 +1,26 @@
 //! AArch64 code of the host object.
 
 use super::{Code, MULTIPROCESSOR_COUNT, QUERY, Reference, Table};
+use crate::maps::{Maps, Param};
 use object::elf::{R_AARCH64_ADD_ABS_LO12_NC, R_AARCH64_ADR_PREL_PG_HI21};
+use tensormap::Expr;
 
 const RET: u32 = 0xd65f_03c0;
 const MOV_W0: u32 = 0x5280_0000;
 
-/// `mov w0, #0; ret`
-pub(super) fn return_zero() -> Vec<u8> {
-    [MOV_W0, RET].iter().flat_map(|word| word.to_le_bytes()).collect()
+/// The same function as for x86-64; the parameters are where x3 points to.
+pub(super) fn fill(maps: &Maps) -> Vec<u8> {
+    let mut code = Filler { bytes: Vec::new(), params: &maps.params };
+    for (at, map) in &maps.maps {
+        for (word, place) in map.words().iter().zip((*at..).step_by(8)) {
+            code.compute(word);
+            code.constant(1, place.into());
+            code.word(0xf821_6860); // str x0, [x3, x1]
+        }
+    }
+    code.word(MOV_W0);
+    code.word(RET);
+    code.bytes
 }
 
 /// The same function as for x86-64: operations in x0, handle in x1, version in w2, out in x3.
@@ -41,6 +53,81 @@ pub(super) fn on_pre_load(bytes: Vec<u8>) -> Code {
     code.word(MOV_W0);
     code.word(RET);
     code
+}
+
+/// Writes the code that fills maps.
+struct Filler<'a> {
+    bytes: Vec<u8>,
+    params: &'a [Param],
+}
+
+impl Filler<'_> {
+    /// Leaves the number in x0; x1 may be anything.
+    fn compute(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Const(value) => self.constant(0, *value as u64),
+            Expr::Param(index) => {
+                let Param { at, bytes } = self.params[*index as usize];
+                self.constant(1, at.into());
+                self.word(match bytes {
+                    1 => 0x38a1_6860, // ldrsb x0, [x3, x1]
+                    2 => 0x78a1_6860, // ldrsh x0, [x3, x1]
+                    4 => 0xb8a1_6860, // ldrsw x0, [x3, x1]
+                    _ => 0xf861_6860, // ldr x0, [x3, x1]
+                });
+            }
+            Expr::Sum(a, b) => self.combine(a, b, &[0x8b00_0020]), // add x0, x1, x0
+            Expr::Product(a, b) => self.combine(a, b, &[0x9b00_7c20]), // mul x0, x1, x0
+            Expr::Or(a, b) => self.combine(a, b, &[0xaa00_0020]),  // orr x0, x1, x0
+            Expr::Min(a, b) => self.combine(a, b, &[0xeb00_003f, 0x9a80_b020]), // cmp x1, x0; csel x0, x1, x0, lt
+            Expr::Max(a, b) => self.combine(a, b, &[0xeb00_003f, 0x9a80_c020]), // cmp x1, x0; csel x0, x1, x0, gt
+            Expr::CeilDiv(a, by) => {
+                self.compute(a);
+                self.word(0xf100_001f); // cmp x0, #0
+                self.word(0x9a9f_a000); // csel x0, x0, xzr, ge
+                self.constant(1, u64::from(by - 1));
+                self.word(0x8b01_0000); // add x0, x0, x1
+                self.constant(1, u64::from(*by));
+                self.word(0x9ac1_0800); // udiv x0, x0, x1
+            }
+            Expr::ShiftLeft(a, by) => {
+                self.compute(a);
+                self.word(0xd340_0000 | (64 - by) % 64 << 16 | (63 - by) << 10); // lsl x0, x0, #by
+            }
+            Expr::ShiftRight(a, by) => {
+                self.compute(a);
+                self.word(0xd340_fc00 | by << 16); // lsr x0, x0, #by
+            }
+            Expr::AtLeast(a, least) => {
+                self.compute(a);
+                self.constant(1, *least);
+                self.word(0xeb01_001f); // cmp x0, x1
+                self.word(0x9a9f_37e0); // cset x0, hs
+            }
+        }
+    }
+
+    /// The first number in x1 and the second in x0, then the operation.
+    fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u32]) {
+        self.compute(a);
+        self.word(0xf81f_0fe0); // str x0, [sp, #-16]!
+        self.compute(b);
+        self.word(0xf841_07e1); // ldr x1, [sp], #16
+        operation.iter().for_each(|word| self.word(*word));
+    }
+
+    /// A number into a register, 16 bits at a time.
+    fn constant(&mut self, register: u32, value: u64) {
+        self.word(0xd280_0000 | (value as u32 & 0xffff) << 5 | register); // movz
+        for part in (1..4u32).filter(|part| value >> (16 * part) & 0xffff != 0) {
+            let bits = (value >> (16 * part)) as u32 & 0xffff;
+            self.word(0xf280_0000 | part << 21 | bits << 5 | register); // movk, lsl #16*part
+        }
+    }
+
+    fn word(&mut self, word: u32) {
+        self.bytes.extend(word.to_le_bytes());
+    }
 }
 
 impl Code {

@@ -7,8 +7,11 @@
 //! The code is position independent and uses only the relocations that the reference's own objects use.
 
 mod aarch64;
+#[cfg(test)]
+mod tests;
 mod x86_64;
 
+use crate::maps::Maps;
 use object::elf::RelocationType;
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object::{
@@ -60,10 +63,13 @@ const ENTRY_FUNCTION: u64 = 0x28;
 const QUERY: u8 = 0x30;
 const MULTIPROCESSOR_COUNT: u8 = 16;
 
-/// Writes the object for kernels of these names.
-pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]) -> Vec<u8> {
+/// Writes the object for kernels of these names, and what their functions fill; a name beyond that list fills nothing.
+pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String], maps: &[Maps]) -> Vec<u8> {
     let mut writer = Writer::new(machine);
-    let (code, pre_load_offset, pre_load) = writer.code(convention, kernels.len());
+    let nothing = Maps::default();
+    let fills: Vec<&Maps> = (0..kernels.len()).map(|index| maps.get(index).unwrap_or(&nothing)).collect();
+    let (code, functions, pre_load) = writer.code(convention, &fills);
+    let pre_load_offset = functions.iter().sum();
     let tables = writer.section(b".data.rel.ro", SectionKind::ReadOnlyDataWithRel, elf::SHF_ALLOC | elf::SHF_WRITE);
     let names = writer.read_only();
     writer.object.append_section_data(code, &pre_load.bytes, 16);
@@ -81,12 +87,13 @@ pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]
     writer.address(tables, entries_size + 5 * 8, entries);
     writer.address(tables, entries_size + 8 * 8, on_pre_load);
 
-    let function_size = pre_load_offset / kernels.len().max(1) as u64;
-    for (index, kernel) in kernels.iter().enumerate() {
+    let mut next = 0;
+    for (index, (kernel, size)) in kernels.iter().zip(functions).enumerate() {
         let entry = ENTRY * index as u64;
         let function = format!("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{index}");
-        let at = function_size * index as u64;
-        let function = writer.symbol(&function, code, at, function_size, SymbolKind::Text, SymbolScope::Compilation);
+        let at = next;
+        next += size;
+        let function = writer.symbol(&function, code, at, size, SymbolKind::Text, SymbolScope::Compilation);
         let text = [kernel.as_bytes(), &[0]].concat();
         let at = writer.object.append_section_data(names, &text, 16);
         let name = format!("__CUDA_TILEIR_FUNC_NAME_{index}");
@@ -147,20 +154,25 @@ impl Writer {
         Writer { machine, object }
     }
 
-    /// The code section, and its content: one function for each kernel, then the one before loading at the offset given.
-    fn code(&mut self, convention: Convention, kernels: usize) -> (SectionId, u64, Code) {
+    /// The code section, the sizes of the kernels' functions, which it begins with, and its content: behind them is the function
+    /// called before loading.
+    fn code(&mut self, convention: Convention, fills: &[&Maps]) -> (SectionId, Vec<u64>, Code) {
         let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
-        let (section, nothing) = match self.machine {
-            Machine::X86_64 => (self.section(b".ltext", SectionKind::Text, flags | LARGE), x86_64::return_zero()),
-            Machine::Aarch64 => (self.section(b".text", SectionKind::Text, flags), aarch64::return_zero()),
+        let section = match self.machine {
+            Machine::X86_64 => self.section(b".ltext", SectionKind::Text, flags | LARGE),
+            Machine::Aarch64 => self.section(b".text", SectionKind::Text, flags),
         };
-        let bytes = nothing.repeat(kernels);
-        let offset = bytes.len() as u64;
+        let functions = fills.iter().map(|maps| match self.machine {
+            Machine::X86_64 => x86_64::fill(maps, convention),
+            Machine::Aarch64 => aarch64::fill(maps),
+        });
+        let functions: Vec<Vec<u8>> = functions.collect();
+        let sizes = functions.iter().map(|function| function.len() as u64).collect();
         let code = match self.machine {
-            Machine::X86_64 => x86_64::on_pre_load(bytes, convention),
-            Machine::Aarch64 => aarch64::on_pre_load(bytes),
+            Machine::X86_64 => x86_64::on_pre_load(functions.concat(), convention),
+            Machine::Aarch64 => aarch64::on_pre_load(functions.concat()),
         };
-        (section, offset, code)
+        (section, sizes, code)
     }
 
     fn read_only(&mut self) -> SectionId {
@@ -215,74 +227,5 @@ impl Writer {
 
     fn finish(self) -> Vec<u8> {
         self.object.write().expect("the object has only what its format can hold")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-    use std::process::Command;
-
-    fn kernels() -> Vec<String> {
-        vec!["first".into(), "second".into()]
-    }
-
-    #[test]
-    fn both_machines_have_the_tables_where_the_driver_looks() {
-        for machine in [Machine::X86_64, Machine::Aarch64] {
-            let bytes = write(machine, Convention::SystemV, &kernels());
-            assert_eq!(bytes, write(machine, Convention::SystemV, &kernels()));
-            let file = object::File::parse(&*bytes).unwrap();
-            let symbol = |name: &str| file.symbols().find(|s| s.name() == Ok(name)).unwrap_or_else(|| panic!("no {name}"));
-            let table = symbol("__CUDA_TILEIR_CALLBACKS");
-            assert!(table.is_global() && symbol("__CUDA_TILEIR_ON_PRE_LOAD").is_global());
-            assert_eq!((table.size(), symbol("__CUDA_TILEIR_FUNC_CALLBACKS").size()), (72, 128));
-            assert!(symbol("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_1").is_local());
-            let data = file.section_by_index(table.section_index().unwrap()).unwrap();
-            assert_eq!(data.relocations().count(), 6);
-        }
-    }
-
-    #[test]
-    fn a_fatbin_lies_where_each_system_looks_for_it() {
-        let fatbin = cubin::fatbin::wrap(b"a cubin", 90, false);
-        let forms = [
-            (Convention::SystemV, BinaryFormat::Elf, ".nv_fatbin", ".nvFatBinSegment"),
-            (Convention::Windows, BinaryFormat::Coff, ".nv_fatb", ".nvFatBi"),
-        ];
-        for machine in [Machine::X86_64, Machine::Aarch64] {
-            for (convention, format, data, segment) in forms {
-                let bytes = embed(machine, convention, &fatbin);
-                let file = object::File::parse(&*bytes).unwrap();
-                let wanted = if machine == Machine::X86_64 { Architecture::X86_64 } else { Architecture::Aarch64 };
-                assert_eq!((file.format(), file.architecture()), (format, wanted));
-                assert_eq!(file.section_by_name(data).unwrap().data().unwrap(), fatbin);
-                let segment = file.section_by_name(segment).unwrap();
-                assert_eq!(segment.data().unwrap(), cubin::fatbin::wrapper());
-                let relocations: Vec<_> = segment.relocations().collect();
-                assert!(
-                    matches!(&relocations[..], [(8, to)] if to.size() == 64 && to.kind() == RelocationKind::Absolute),
-                    "{relocations:?}"
-                );
-            }
-        }
-    }
-
-    /// Links the object into a C program that plays the driver. Only this machine's architecture can be run.
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn the_driver_can_call_it() {
-        for (convention, attribute) in [(Convention::SystemV, ""), (Convention::Windows, "__attribute__((ms_abi))")] {
-            let folder = tempfile::tempdir().unwrap();
-            let (object, program) = (folder.path().join("host.o"), folder.path().join("harness"));
-            std::fs::write(&object, write(Machine::X86_64, convention, &kernels())).unwrap();
-            let harness = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/harness.c");
-            let mut cc = Command::new("cc");
-            cc.args(["-Wall", "-O1", &format!("-DCALL={attribute}"), harness]).arg(&object).arg("-o").arg(&program);
-            let built = cc.output().unwrap();
-            assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-            assert_eq!(Command::new(&program).status().unwrap().code(), Some(0), "{convention:?}");
-        }
     }
 }

@@ -1,12 +1,28 @@
 //! x86-64 code of the host object, for both calling conventions.
 
 use super::{Code, Convention, MULTIPROCESSOR_COUNT, QUERY, Reference, Table};
+use crate::maps::{Maps, Param};
 use object::elf::R_X86_64_PC64;
+use tensormap::Expr;
 
-/// `xor eax, eax; ret`, padded to 16 bytes.
-pub(super) fn return_zero() -> Vec<u8> {
-    let mut bytes = vec![0x31, 0xc0, 0xc3];
-    bytes.resize(16, 0xcc);
+/// `int on_arguments_change(_, _, _, params)`: fills the maps and returns 0. Padded to 16 bytes.
+pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
+    let mut code = Filler { bytes: Vec::new(), params: &maps.params };
+    if !maps.maps.is_empty() {
+        code.push(match convention {
+            Convention::SystemV => &[0x49, 0x89, 0xc8], // mov r8, rcx
+            Convention::Windows => &[0x4d, 0x89, 0xc8], // mov r8, r9
+        });
+    }
+    for (at, map) in &maps.maps {
+        for (word, place) in map.words().iter().zip((*at..).step_by(8)) {
+            code.compute(word);
+            code.with(&[0x49, 0x89, 0x80], place); // mov [r8 + place], rax
+        }
+    }
+    code.push(&[0x31, 0xc0, 0xc3]); // xor eax, eax; ret
+    let mut bytes = code.bytes;
+    bytes.resize(bytes.len().next_multiple_of(16), 0xcc);
     bytes
 }
 
@@ -65,6 +81,80 @@ fn query(convention: Convention) -> Vec<u8> {
     bytes.extend([0x41, 0xff, 0x52, QUERY]); // call [r10 + query]
     bytes.extend([0x48, 0x83, 0xc4, 0x30]); // add rsp, 0x30
     bytes
+}
+
+/// Writes the code that fills maps.
+struct Filler<'a> {
+    bytes: Vec<u8>,
+    params: &'a [Param],
+}
+
+impl Filler<'_> {
+    /// Leaves the number in rax. The parameters are where r8 points to; rcx and rdx may be anything.
+    fn compute(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Const(value) => self.constant([0x48, 0xb8], *value as u64), // movabs rax, value
+            Expr::Param(index) => {
+                let Param { at, bytes } = self.params[*index as usize];
+                let load: &[u8] = match bytes {
+                    1 => &[0x49, 0x0f, 0xbe, 0x80], // movsx rax, byte [r8 + at]
+                    2 => &[0x49, 0x0f, 0xbf, 0x80], // movsx rax, word
+                    4 => &[0x49, 0x63, 0x80],       // movsxd rax, dword
+                    _ => &[0x49, 0x8b, 0x80],       // mov rax, qword
+                };
+                self.with(load, at);
+            }
+            Expr::Sum(a, b) => self.combine(a, b, &[0x48, 0x01, 0xc8]), // add rax, rcx
+            Expr::Product(a, b) => self.combine(a, b, &[0x48, 0x0f, 0xaf, 0xc1]), // imul rax, rcx
+            Expr::Or(a, b) => self.combine(a, b, &[0x48, 0x09, 0xc8]),  // or rax, rcx
+            Expr::Min(a, b) => self.combine(a, b, &[0x48, 0x39, 0xc8, 0x48, 0x0f, 0x4f, 0xc1]), // cmp; cmovg rax, rcx
+            Expr::Max(a, b) => self.combine(a, b, &[0x48, 0x39, 0xc8, 0x48, 0x0f, 0x4c, 0xc1]), // cmp; cmovl rax, rcx
+            Expr::CeilDiv(a, by) => {
+                self.compute(a);
+                self.push(&[0x31, 0xc9, 0x48, 0x85, 0xc0, 0x48, 0x0f, 0x48, 0xc1]); // xor ecx, ecx; test rax, rax; cmovs rax, rcx
+                self.with(&[0xb9], by - 1); // mov ecx, by - 1
+                self.push(&[0x48, 0x01, 0xc8, 0x31, 0xd2]); // add rax, rcx; xor edx, edx
+                self.with(&[0xb9], *by); // mov ecx, by
+                self.push(&[0x48, 0xf7, 0xf1]); // div rcx
+            }
+            Expr::ShiftLeft(a, by) => {
+                self.compute(a);
+                self.push(&[0x48, 0xc1, 0xe0, *by as u8]); // shl rax, by
+            }
+            Expr::ShiftRight(a, by) => {
+                self.compute(a);
+                self.push(&[0x48, 0xc1, 0xe8, *by as u8]); // shr rax, by
+            }
+            Expr::AtLeast(a, least) => {
+                self.compute(a);
+                self.constant([0x48, 0xb9], *least); // movabs rcx, least
+                self.push(&[0x31, 0xd2, 0x48, 0x39, 0xc8, 0x0f, 0x93, 0xc2, 0x48, 0x89, 0xd0]); // xor edx, edx; cmp rax, rcx; setae dl; mov rax, rdx
+            }
+        }
+    }
+
+    /// The first number in rax and the second in rcx, then the operation.
+    fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u8]) {
+        self.compute(a);
+        self.push(&[0x50]); // push rax
+        self.compute(b);
+        self.push(&[0x48, 0x89, 0xc1, 0x58]); // mov rcx, rax; pop rax
+        self.push(operation);
+    }
+
+    fn constant(&mut self, opcode: [u8; 2], value: u64) {
+        self.push(&opcode);
+        self.push(&value.to_le_bytes());
+    }
+    /// An instruction that ends in a number of four bytes.
+    fn with(&mut self, opcode: &[u8], number: u32) {
+        self.push(opcode);
+        self.push(&number.to_le_bytes());
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
 }
 
 impl Code {

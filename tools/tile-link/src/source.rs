@@ -1,7 +1,9 @@
 //! What linking needs to know of a PTX file: its envelope, its target, its entries. PTX without an envelope is foreign but welcome.
 
+use crate::maps::Maps;
 use base::diag::{Diagnostic, Place, Result};
 use base::{Envelope, Target};
+use ptx::tensor_map::Recipe;
 
 pub(crate) struct Source {
     pub(crate) envelope: Envelope,
@@ -10,8 +12,8 @@ pub(crate) struct Source {
     pub(crate) chip: String,
     /// The kernels, in order.
     pub(crate) entries: Vec<String>,
-    /// The first kernel with hidden parameters, which are tensor maps that its caller does not know of.
-    pub(crate) with_tensor_maps: Option<String>,
+    /// What their hidden parameters are, of which their callers do not know; nothing where no kernel has any.
+    pub(crate) maps: Vec<Maps>,
 }
 
 impl Source {
@@ -41,11 +43,12 @@ impl Source {
             ));
         }
         let entries: Vec<String> = code().filter_map(entry_name).map(str::to_string).collect();
-        let with_tensor_maps = text.split_once("\n\t.hidden").or_else(|| text.split_once("\n.hidden"));
-        let with_tensor_maps =
-            with_tensor_maps.and_then(|(before, _)| before.lines().rev().find_map(|line| entry_name(line.trim_start())));
-        let with_tensor_maps = with_tensor_maps.map(str::to_string);
-        Ok(Source { chip: chip.to_string(), entries, with_tensor_maps, text: text.to_string(), envelope })
+        // Only then the text is read as PTX, which takes a while.
+        let maps = match text.contains(".hidden") {
+            true => Maps::of(text, &Recipe::all(text.lines())?, envelope.target)?,
+            false => Vec::new(),
+        };
+        Ok(Source { chip: chip.to_string(), entries, maps, text: text.to_string(), envelope })
     }
 }
 
@@ -81,10 +84,9 @@ mod tests {
         let source = Source::read(text.as_bytes(), "x").unwrap();
         assert_eq!((source.chip.as_str(), source.entries), ("sm_90a", vec!["one".to_string(), "two".into()]));
         assert_eq!(source.envelope.target, Target::parse("sm_90"));
-        assert_eq!(source.with_tensor_maps, None);
-        let hidden =
-            ".version 9.4\n.target sm_90a\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n";
-        assert_eq!(Source::read(hidden.as_bytes(), "x").unwrap().with_tensor_maps.as_deref(), Some("one"));
+        assert!(source.maps.is_empty());
+        let hidden = ".version 9.4\n.target sm_90a\n.address_size 64\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n{\nret;\n}\n";
+        assert_eq!(Source::read(hidden.as_bytes(), "x").err().unwrap().code, "LNK022");
         assert!(Source::read(b"hello", "x").is_err());
         assert!(Source::read(b"//!tile sched 2 alloc\n.target sm_80\n", "x").is_err());
         assert!(Source::read(b"//!tile ptx 1 final\n//!tile target sm_90\n.target sm_80\n", "x").is_err());

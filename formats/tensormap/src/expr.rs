@@ -1,0 +1,143 @@
+//! Numbers computed from the parameters of a kernel when it is launched.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::cell::Cell;
+
+/// How deep expressions may nest.
+const DEPTH: usize = 64;
+const TOO_DEEP: &str = "an expression nests too deep";
+
+/// A number computed from parameters, in wrapping 64-bit arithmetic.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(remote = "Self", rename_all = "snake_case")]
+pub enum Expr {
+    Const(i64),
+    /// A visible parameter by its number; integers are sign-extended.
+    Param(u32),
+    Sum(Box<Expr>, Box<Expr>),
+    Product(Box<Expr>, Box<Expr>),
+    /// Of signed numbers.
+    Min(Box<Expr>, Box<Expr>),
+    Max(Box<Expr>, Box<Expr>),
+    /// Division rounded up, of a number that counts as zero when negative, by a constant that is not zero.
+    CeilDiv(Box<Expr>, u32),
+    Or(Box<Expr>, Box<Expr>),
+    ShiftLeft(Box<Expr>, u32),
+    /// Zeros come in.
+    ShiftRight(Box<Expr>, u32),
+    /// 1 where the number, without a sign, is at least the constant; else 0.
+    AtLeast(Box<Expr>, u64),
+}
+
+impl Expr {
+    pub fn sum(self, other: Expr) -> Expr {
+        match (self, other) {
+            (Expr::Const(a), Expr::Const(b)) => Expr::Const(a.wrapping_add(b)),
+            (a, Expr::Const(0)) | (Expr::Const(0), a) => a,
+            (a, b) => Expr::Sum(a.into(), b.into()),
+        }
+    }
+    pub fn product(self, other: Expr) -> Expr {
+        match (self, other) {
+            (Expr::Const(a), Expr::Const(b)) => Expr::Const(a.wrapping_mul(b)),
+            (a, Expr::Const(1)) | (Expr::Const(1), a) => a,
+            (a, b) => Expr::Product(a.into(), b.into()),
+        }
+    }
+    pub fn max(self, least: i64) -> Expr {
+        match self {
+            Expr::Const(a) => Expr::Const(a.max(least)),
+            a => Expr::Max(a.into(), Expr::Const(least).into()),
+        }
+    }
+    pub(crate) fn or(self, other: Expr) -> Expr {
+        match (self, other) {
+            (Expr::Const(a), Expr::Const(b)) => Expr::Const(a | b),
+            (a, Expr::Const(0)) | (Expr::Const(0), a) => a,
+            (a, b) => Expr::Or(a.into(), b.into()),
+        }
+    }
+    pub(crate) fn shift_left(self, by: u32) -> Expr {
+        match self {
+            Expr::Const(a) => Expr::Const(a << by),
+            a if by == 0 => a,
+            a => Expr::ShiftLeft(a.into(), by),
+        }
+    }
+    pub(crate) fn shift_right(self, by: u32) -> Expr {
+        match self {
+            Expr::Const(a) => Expr::Const((a as u64 >> by) as i64),
+            a => Expr::ShiftRight(a.into(), by),
+        }
+    }
+
+    /// The expressions that this one is computed from.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Const(_) | Expr::Param(_) => Vec::new(),
+            Expr::Sum(a, b) | Expr::Product(a, b) | Expr::Min(a, b) | Expr::Max(a, b) | Expr::Or(a, b) => vec![a, b],
+            Expr::CeilDiv(a, _) | Expr::ShiftLeft(a, _) | Expr::ShiftRight(a, _) | Expr::AtLeast(a, _) => vec![a],
+        }
+    }
+
+    /// That it nests no deeper than a reader can follow, names parameters that there are, and divides and shifts by what it may.
+    pub fn check(&self, params: usize) -> Result<(), String> {
+        self.check_at(params, 0)
+    }
+
+    fn check_at(&self, params: usize, depth: usize) -> Result<(), String> {
+        match self {
+            _ if depth > DEPTH => return Err(TOO_DEEP.into()),
+            Expr::Param(index) if *index as usize >= params => return Err(format!("there is no parameter {index}")),
+            Expr::CeilDiv(_, 0) => return Err("an expression divides by zero".into()),
+            Expr::ShiftLeft(_, by) | Expr::ShiftRight(_, by) if *by > 63 => {
+                return Err(format!("an expression shifts by {by} bits"));
+            }
+            _ => {}
+        }
+        self.parts().into_iter().try_for_each(|part| part.check_at(params, depth + 1))
+    }
+
+    /// The value, of an expression that passed [`Expr::check`] for as many parameters.
+    pub fn eval(&self, params: &[i64]) -> i64 {
+        let of = |value: &Expr| value.eval(params);
+        match self {
+            Expr::Const(value) => *value,
+            Expr::Param(index) => params[*index as usize],
+            Expr::Sum(a, b) => of(a).wrapping_add(of(b)),
+            Expr::Product(a, b) => of(a).wrapping_mul(of(b)),
+            Expr::Min(a, b) => of(a).min(of(b)),
+            Expr::Max(a, b) => of(a).max(of(b)),
+            Expr::CeilDiv(a, by) => (of(a).max(0) as u64).div_ceil(u64::from(*by)) as i64,
+            Expr::Or(a, b) => of(a) | of(b),
+            Expr::ShiftLeft(a, by) => of(a) << by,
+            Expr::ShiftRight(a, by) => (of(a) as u64 >> by) as i64,
+            Expr::AtLeast(a, least) => i64::from(of(a) as u64 >= *least),
+        }
+    }
+}
+
+impl Serialize for Expr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Expr::serialize(self, serializer)
+    }
+}
+
+thread_local! {
+    /// How many expressions this thread is inside of while it reads one.
+    static READING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Files are not trusted, and not every codec bounds how deep it follows what nests.
+impl<'de> Deserialize<'de> for Expr {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expr, D::Error> {
+        let depth = READING.get();
+        if depth > DEPTH {
+            return Err(de::Error::custom(TOO_DEEP));
+        }
+        READING.set(depth + 1);
+        let read = Expr::deserialize(deserializer);
+        READING.set(depth);
+        read
+    }
+}
