@@ -147,7 +147,7 @@ fn compile(program: &str, stage_options: &str) -> (String, String) {
 
 #[test]
 fn rows_2_and_3_a_name_that_ptx_cannot_write_is_refused() {
-    for name in [r#"@"bin\1Fwhere""#, "@a.b", r#"@"é""#, r#"@"1a""#, r#"@"a b""#] {
+    for name in [r#"@"bin\1Fwhere""#, "@a.b", r#"@"é""#, r#"@"1a""#, r#"@"a b""#, r#"@"%4""#] {
         let (code, said) = compile(&format!("cuda_tile.module @m {{\nentry {name}() {{\nreturn\n}}\n}}\n"), "");
         assert_eq!(code, "3", "{name}: {said}");
         assert!(said.contains("PX007"), "{name}: {said}");

@@ -1,15 +1,23 @@
-//! Stage files edited at random: either the verifier refuses them, or the stages after it get along with them. None may end by a
-//! panic (exit code 101) or a signal.
+//! Stage files edited at random: either the verifier refuses them, or the stages after it get along with them, and what comes of
+//! them does what `tile-run` says that the edited file does. None may end by a panic (exit code 101) or a signal.
+//!
+//! An edit can make a program that is wrong in itself: it reads beyond an array, or two threads write one element. `tile-run --check`
+//! says so, and then anything may be computed, but a race that it sees in a `.sched` must be seen in the PTX too.
 //!
 //! The files are the examples of `tests/run`, lowered and printed; an edit changes a name, type, number, layout or line of the text.
 //! The mutants are the same in every run; `TILEWORKS_MUTANTS` says how many of each format, and which is the first.
 
 use base::{File, Payload};
-use std::path::Path;
-use tests::{folders, for_each, root, run};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tests::compare::Expect;
+use tests::{Ran, folders, for_each, root, run, temporary};
 
 /// Per format, in the test command.
 const MUTANTS: u64 = 400;
+
+/// The codes of races for shared memory in `tile-run`.
+const RACES: [&str; 2] = ["RUN077", "RUN078"];
 
 /// A small generator that is the same everywhere (xorshift64*).
 struct Random(u64);
@@ -29,13 +37,13 @@ impl Random {
 /// The stages after `.tile`, with what they write.
 const STAGES: [(&str, &str); 4] = [("tile-lower-aa", "aa"), ("tile-lower-as", "as"), ("tile-sched", "sched"), ("tile-ptx", "ptx")];
 
-/// The files of a format, as text, for two targets where there is one.
-fn files(stages: usize, phase: &str) -> Vec<String> {
+/// The files of a format, as text, with the case they come from, for two targets where there is one.
+fn files(stages: usize, phase: &str) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for case in folders(&root().join("tests/run")) {
         let targets: &[&str] = if stages > 1 { &["sm_80", "sm_120"] } else { &["sm_80"] };
         for target in targets {
-            files.extend(lowered(&case, target, stages, phase));
+            files.extend(lowered(&case, target, stages, phase).map(|text| (case.clone(), text)));
         }
     }
     assert!(files.len() > 10, "only {} examples could be lowered", files.len());
@@ -94,21 +102,40 @@ fn other_word(word: &str, all: &[&str], random: &mut Random) -> String {
     if like_number.is_empty() { word.into() } else { random.pick(&like_number).into() }
 }
 
+/// The lines that may be edited: all behind the head but the bodies of reductions and scans. Such a body must be associative for the
+/// result to be determined, and hardly one is any more after an edit.
+fn editable(lines: &[String]) -> Vec<usize> {
+    let mut around: Option<usize> = None;
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate().skip_while(|(_, line)| line.starts_with("//!")) {
+        let depth = line.len() - line.trim_start().len();
+        match around {
+            Some(outer) if depth > outer => continue,
+            Some(_) => around = None,
+            None => found.push(at),
+        }
+        let combines = ["= reduce(", "= scan("].iter().any(|op| line.contains(op)) && line.ends_with('{');
+        around = around.or(combines.then_some(depth));
+    }
+    found
+}
+
 /// One to three edits of the lines behind the head.
 fn edited(text: &str, random: &mut Random) -> String {
-    let head = text.lines().take_while(|line| line.starts_with("//!")).count();
     let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
     for _ in 0..1 + random.below(3) {
-        let at = head + random.below(lines.len() - head);
+        let editable = editable(&lines);
+        if editable.is_empty() {
+            break;
+        }
+        let mut pick = || editable[random.below(editable.len())];
+        let (at, other) = (pick(), pick());
         match random.below(10) {
             0 => drop(lines.remove(at)),
-            1 => {
-                let to = head + random.below(lines.len() - head);
-                lines.swap(at, to);
-            }
+            1 => lines.swap(at, other),
             2 => {
                 let copy = lines[at].clone();
-                lines.insert(head + random.below(lines.len() - head), copy);
+                lines.insert(other, copy);
             }
             choice => {
                 let line = lines[at].clone();
@@ -121,14 +148,11 @@ fn edited(text: &str, random: &mut Random) -> String {
                 let new = if choice < 5 {
                     found[random.below(found.len())].1.to_string()
                 } else {
-                    let near = lines[head + random.below(lines.len() - head)].clone();
+                    let near = lines[other].clone();
                     other_word(word, &words(&near).iter().chain(&found).map(|(_, word)| *word).collect::<Vec<_>>(), random)
                 };
                 lines[at].replace_range(start..start + word.len(), &new);
             }
-        }
-        if lines.len() <= head {
-            break;
         }
     }
     lines.join("\n") + "\n"
@@ -141,40 +165,120 @@ fn amount() -> (u64, u64) {
     (numbers.next().unwrap_or(MUTANTS), numbers.next().unwrap_or(0))
 }
 
+/// Executes a file on the launch of a case. Mutants that never end are cut short.
+fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -> Ran {
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
+    let launch = path(&case.join("launch.json"));
+    let arguments = [&path(file), "--launch", &launch, "--out-dir", &path(out), "--max-time=20"];
+    run(tool, &[&arguments[..], options].concat(), b"")
+}
+
+/// What became of a mutant that went through all stages.
+enum Fate {
+    Alike,
+    /// Its own fault, which `tile-run` names.
+    Faulty,
+    /// An executor does not do this, or not in the time given.
+    Undecided,
+}
+
+/// Holds that the PTX does what the mutant does.
+fn compare(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result<Fate, String> {
+    let folder = temporary();
+    let place = |name: &str| folder.path().join(name);
+    let (file, compiled) = (place("mutant").with_extension(kind), place("mutant.ptx"));
+    std::fs::write(&file, mutant).map_err(|error| error.to_string())?;
+    std::fs::write(&compiled, ptx).map_err(|error| error.to_string())?;
+    let ran = execute("tile-run", &["--check", "--max-ops=200000"], &file, case, &place("run"));
+    let sim = execute("tile-sim", &["--races=error", "--delivery=late"], &compiled, case, &place("sim"));
+    for (tool, ran) in [("tile-run", &ran), ("tile-sim", &sim)] {
+        if !matches!(ran.code, Some(0..=4)) {
+            return Err(format!("{tool} ends with {:?}: {}", ran.code, ran.stderr.trim()));
+        }
+    }
+    match (ran.code, sim.code) {
+        (Some(0), Some(0)) => Expect::read(case).check_alike(&place("run"), &place("sim")).map(|()| Fate::Alike),
+        (Some(0), Some(1)) => Err(format!("tile-sim alone finds a fault: {}", sim.stderr.trim())),
+        (Some(1), Some(0)) if kind == "sched" && RACES.iter().any(|race| ran.stderr.contains(race)) => {
+            Err(format!("tile-run alone finds a race: {}", ran.stderr.trim()))
+        }
+        (Some(1), _) => Ok(Fate::Faulty),
+        _ => Ok(Fate::Undecided),
+    }
+}
+
+/// How many mutants there were, and what became of them.
+#[derive(Default)]
+struct Tally {
+    taken: AtomicUsize,
+    alike: AtomicUsize,
+    faulty: AtomicUsize,
+    undecided: AtomicUsize,
+}
+
+impl Tally {
+    fn count(counter: &AtomicUsize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The PTX of a mutant, if the stages take it.
+fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
+    let mut file = text.as_bytes().to_vec();
+    for (tool, _) in &STAGES[next..] {
+        let ran = run(tool, &arguments(tool, "sm_80"), &file);
+        match ran.code {
+            Some(0) => file = ran.stdout,
+            Some(1 | 3 | 4) => return Ok(None),
+            code => {
+                let how = code.map_or("by a signal".into(), |code| format!("with {code}"));
+                return Err(format!("ends {tool} {how}: {}", ran.stderr.trim()));
+            }
+        }
+    }
+    Ok(Some(file))
+}
+
 fn hold<P: Payload>(stages: usize, phase: &str) {
     let files = files(stages, phase);
+    let kind = STAGES[stages - 1].1;
     // A stage goes on from its own file of an earlier phase.
     let next = if phase.is_empty() { stages } else { stages - 1 };
     let (count, first) = amount();
     let numbers: Vec<u64> = (first..first + count).collect();
-    let taken = std::sync::atomic::AtomicUsize::new(0);
+    let tally = Tally::default();
     for_each(&numbers, |number| {
         let mut random = Random(0x5EED ^ (number + 1) << 20);
         random.below(2);
-        let text = edited(&files[*number as usize % files.len()], &mut random);
+        let (case, text) = &files[*number as usize % files.len()];
+        let text = edited(text, &mut random);
         if File::<P>::read(text.as_bytes(), "mutant").is_err() {
             return Ok(());
         }
-        taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let mut file = text.clone().into_bytes();
-        for (tool, _) in &STAGES[next..] {
-            let ran = run(tool, &arguments(tool, "sm_80"), &file);
-            match ran.code {
-                Some(0) => file = ran.stdout,
-                Some(1 | 3 | 4) => break,
-                code => {
-                    let kept = std::env::temp_dir().join(format!("mutant-{phase}{number}.{}", STAGES[stages - 1].1));
-                    std::fs::write(&kept, &text).map_err(|error| error.to_string())?;
-                    let how = code.map_or("by a signal".into(), |code| format!("with {code}"));
-                    return Err(format!("mutant {number} ends {tool} {how}, see {}: {}", kept.display(), ran.stderr.trim()));
-                }
+        Tally::count(&tally.taken);
+        let fate = compiled(&text, next).and_then(|ptx| ptx.map(|ptx| compare(&text, kind, &ptx, case)).transpose());
+        match fate {
+            Ok(None) => {}
+            Ok(Some(Fate::Alike)) => Tally::count(&tally.alike),
+            Ok(Some(Fate::Faulty)) => Tally::count(&tally.faulty),
+            Ok(Some(Fate::Undecided)) => Tally::count(&tally.undecided),
+            Err(complaint) => {
+                let kept = std::env::temp_dir().join(format!("mutant-{phase}{number}.{kind}"));
+                std::fs::write(&kept, &text).map_err(|error| error.to_string())?;
+                let case = case.file_name().expect("a case has a name").to_string_lossy();
+                return Err(format!("mutant {number} of {case}, see {}: {complaint}", kept.display()));
             }
         }
         Ok(())
     });
-    let taken = taken.into_inner();
-    println!("{taken} of {count} mutants were still programs");
+    let Tally { taken, alike, faulty, undecided } = tally;
+    let (taken, alike) = (taken.into_inner(), alike.into_inner());
+    let (faulty, undecided) = (faulty.into_inner(), undecided.into_inner());
+    println!(
+        "of {count} mutants {taken} were still programs, {alike} did the same in PTX, {faulty} were faulty, {undecided} undecided"
+    );
     assert!(taken as u64 > count / 100, "only {taken} of {count} mutants were still programs");
+    assert!(alike as u64 > count / 100, "only {alike} of {count} mutants were executed and did the same in PTX");
 }
 
 #[test]

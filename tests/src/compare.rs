@@ -1,7 +1,7 @@
 //! Comparing the memory a kernel left with what it should have left.
 
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `expect.json` of a case.
 #[derive(Deserialize)]
@@ -26,10 +26,20 @@ impl Expect {
 
     /// Compares the buffers in `folder` with those of the case: bit for bit where both tolerances are zero.
     pub fn check(&self, case: &Path, folder: &Path) -> Result<(), String> {
+        self.compare(folder, |output| case.join(&output.file))
+    }
+
+    /// Compares the buffers that two runs left, as closely as the case allows.
+    pub fn check_alike(&self, wanted: &Path, folder: &Path) -> Result<(), String> {
+        self.compare(folder, |output| wanted.join(format!("{}.bin", output.buffer)))
+    }
+
+    fn compare(&self, folder: &Path, wanted: impl Fn(&Output) -> PathBuf) -> Result<(), String> {
         for output in &self.outputs {
             let name = format!("{}.bin", output.buffer);
             let got = std::fs::read(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
-            let wanted = std::fs::read(case.join(&output.file)).map_err(|error| format!("{}: {error}", output.file))?;
+            let wanted = wanted(output);
+            let wanted = std::fs::read(&wanted).map_err(|error| format!("{}: {error}", wanted.display()))?;
             if got.len() != wanted.len() {
                 return Err(format!("{name} has {} bytes, not {}", got.len(), wanted.len()));
             }

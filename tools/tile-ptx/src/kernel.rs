@@ -51,10 +51,11 @@ pub(crate) fn emit_module<'c>(
     Ok(ir.module)
 }
 
-/// Programs that use a kernel ask for it by its name, so one that PTX has no way to write is refused rather than changed.
+/// Programs that use a kernel ask for it by its name, so one that PTX has no way to write is refused rather than changed. PTX lets
+/// a name start with '%' too, but LLVM, which writes it, ends the process on that.
 fn check_name(what: &str, name: &str) -> Result<()> {
     let follows = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$', '%']);
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$']);
     if starts && name.chars().skip(1).all(follows) {
         return Ok(());
     }

@@ -119,6 +119,22 @@ fn accesses_that_no_token_orders() {
 }
 
 #[test]
+fn two_values_for_one_address() {
+    let body = |value: &str| {
+        format!(
+            "
+  %6 = reshape(x: %0) : tile<1xptr<i32>> @1
+  %7 = broadcast(x: %6) : tile<8xptr<i32>> @1
+  %8 = iota : tile<8xi32> @1
+  %9 = constant(3) : tile<8xi32> @1
+  %19 = store(ptr: %7, value: {value}, {WEAK}) : token @2"
+        )
+    };
+    expect("token", None, "%0: ptr<i32>", &body("%9"), &["zeros:i32[1]"]);
+    expect("token", Some(("CHK003", 2)), "%0: ptr<i32>", &body("%8"), &["zeros:i32[1]"]);
+}
+
+#[test]
 fn races_between_blocks() {
     let body = |step: u32| {
         format!(

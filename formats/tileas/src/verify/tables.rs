@@ -9,6 +9,8 @@ use vocabulary::rules::{self, Rule, require};
 /// Threads of a block, in warps.
 const MOST_WARPS: u32 = 32;
 const MOST_BITS: usize = 24;
+/// What shared memory of a block can be aligned to: the widest pattern of swizzles, eight rows of 128 bytes.
+const MOST_ALIGNED: u32 = 1024;
 
 pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     let mut seen = BTreeSet::new();
@@ -37,8 +39,10 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         let inside = info.offsets.iter().all(|element| u64::from(*element) >> bits == 0);
         let once = info.offsets.len() == bits as usize && rank(info.offsets.iter().copied()) == bits;
         require(inside && once, || format!("{buffer} does not give every element one offset"))?;
-        let aligned = info.align.is_power_of_two() && info.align >= info.elem.bytes();
-        require(aligned, || format!("{buffer}: the alignment is a power of two of at least the element's size"))?;
+        let aligned = info.align.is_power_of_two() && (info.elem.bytes()..=MOST_ALIGNED).contains(&info.align);
+        require(aligned, || {
+            format!("{buffer}: the alignment is a power of two from the element's size to {MOST_ALIGNED}, not {}", info.align)
+        })?;
     }
     Ok(())
 }

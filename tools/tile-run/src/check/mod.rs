@@ -24,7 +24,7 @@ pub(crate) enum Check {
     Memory,
     /// Reads of memory that was never written
     Init,
-    /// Accesses to the same bytes that no token orders
+    /// Accesses to the same bytes that no token orders, and stores with two values for one address
     Token,
     /// Accesses of two blocks to the same bytes that nothing orders
     Race,
@@ -121,8 +121,8 @@ impl Checked {
         self.now.map_or(Loc::UNKNOWN, |event| self.order.loc(event))
     }
 
-    /// Compares the access with what is known of each byte, and notes it there.
-    fn visit(&mut self, address: u64, length: usize, writes: bool) {
+    /// Compares the access with what is known of each byte, and notes it there. `changes` says that it left another value there.
+    fn visit(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
         let Some(now) = self.now else { return };
         if self.order.synchronises(now) {
             self.order.synchronise(now, address);
@@ -143,6 +143,10 @@ impl Checked {
             self.find(Check::Init, self.here(), None, message);
         }
         for (other, other_writes) in conflicts {
+            if other == now && other_writes && changes && !self.order.is_atomic(now) {
+                let message = "writes bytes twice, with different values: two elements of its tile lie at one address".to_string();
+                self.find(Check::Token, self.here(), None, message);
+            }
             let what = match (writes, other_writes) {
                 (true, true) => "writes bytes that another access writes",
                 (true, false) => "writes bytes that another access reads",
@@ -177,14 +181,16 @@ impl World for Checked {
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
         let result = self.inner.read(address, out);
         if self.left_memory(result)? {
-            self.visit(address, out.len(), false);
+            self.visit(address, out.len(), false, false);
         }
         Ok(())
     }
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        let mut before = vec![0; bytes.len()];
+        let changes = self.inner.read(address, &mut before).is_ok() && before != bytes;
         let result = self.inner.write(address, bytes);
         if self.left_memory(result)? {
-            self.visit(address, bytes.len(), true);
+            self.visit(address, bytes.len(), true, changes);
         }
         Ok(())
     }

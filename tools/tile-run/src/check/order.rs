@@ -77,6 +77,10 @@ impl Order {
         self.access(event).1.loc
     }
 
+    pub(crate) fn is_atomic(&self, event: Event) -> bool {
+        self.access(event).1.is_atomic()
+    }
+
     /// How an earlier access stands to a later one. Two that are both atomic need no order.
     pub(crate) fn relation(&mut self, earlier: Event, later: Event) -> Relation {
         let ((first_block, first), (second_block, second)) = (self.access(earlier), self.access(later));
