@@ -104,9 +104,20 @@ pub trait Payload: Serialize + DeserializeOwned {
     fn verify(&self, envelope: &Envelope) -> Result<()>;
     /// The readable form, without the lines of the envelope.
     fn print(&self, envelope: &Envelope, locations: Locations) -> String;
-    /// Reads what `print` wrote. `name` is the file's name for diagnostics and `first_line` the number of the text's first
-    /// line in it. The envelope may be completed, for forms that carry part of it themselves.
-    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self>;
+    /// Reads what `print` wrote. The envelope may be completed, for forms that carry part of it themselves.
+    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self>;
+}
+
+/// The program of a file in the text form.
+#[derive(Clone, Copy)]
+pub struct Source<'t> {
+    pub text: &'t str,
+    /// The file's name, for diagnostics.
+    pub name: &'t str,
+    /// The number that the text's first line has in the file.
+    pub first_line: u32,
+    /// Ops get the number of their line for a location, whatever the text says.
+    pub by_line: bool,
 }
 
 /// A stage file in memory.
@@ -328,7 +339,10 @@ impl<P: Payload> File<P> {
     /// Reads a file in any of its forms and verifies it.
     pub fn read(bytes: &[u8], name: &str) -> Result<File<P>> {
         let file = Self::read_unverified(bytes, name)?;
-        file.payload.verify(&file.envelope)?;
+        file.payload.verify(&file.envelope).map_err(|error| match sniff(bytes) {
+            Sniffed::Stage { form: Form::Text, .. } => in_text::<P>(error, bytes, name),
+            _ => error,
+        })?;
         Ok(file)
     }
 
@@ -353,15 +367,13 @@ impl<P: Payload> File<P> {
             }
             Sniffed::Stage { form: Form::Text, .. } => {
                 let text = utf8(bytes, name)?;
-                let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE)).map(str::len).sum();
                 // The tables stand behind the program, where they are comments to its reader.
                 let (mut envelope, unknown) = Envelope::from_lines(text, name)?;
                 envelope.expect::<P>(name)?;
                 if let Some((key, _)) = unknown.first() {
                     return Err(Diagnostic::invalid("ENV004", format!("{name} has an envelope line with the unknown key '{key}'")));
                 }
-                let first_line = text[..head].lines().count() as u32 + 1;
-                let payload = P::parse(&text[head..], name, first_line, &mut envelope)?;
+                let payload = P::parse(source(text, name), &mut envelope)?;
                 Ok(File { envelope, payload })
             }
             other => {
@@ -483,6 +495,43 @@ impl Sniffed {
             Sniffed::Text => "text".into(),
             Sniffed::Other => "not a file of this pipeline".into(),
         }
+    }
+}
+
+/// What follows the first lines of the envelope.
+fn source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
+    let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE)).map(str::len).sum();
+    let first_line = text[..head].lines().count() as u32 + 1;
+    Source { text: &text[head..], name, first_line, by_line: false }
+}
+
+/// An error of a verifier with its place in the text form, which somebody may have edited. Verifiers know locations of the user's
+/// source only, so the text is read and verified once more with its own lines for locations.
+fn in_text<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<Diagnostic> {
+    let again = || {
+        let text = utf8(bytes, name).ok()?;
+        let (mut envelope, _) = Envelope::from_lines(text, name).ok()?;
+        envelope.debug = DebugInfo::of_lines(name, text.lines().count());
+        let payload = P::parse(Source { by_line: true, ..source(text, name) }, &mut envelope).ok()?;
+        let found = payload.verify(&envelope).err().filter(|found| found.message == error.message)?;
+        let Some(Place::Source { file, line, .. }) = found.place else { return None };
+        if file != name {
+            // A location of the text's own.
+            return None;
+        }
+        let excerpt = text.lines().nth((line as usize).checked_sub(1)?)?;
+        let column = (excerpt.len() - excerpt.trim_start().len()) as u32 + 1;
+        Some(Place::Text { file: name.into(), line, column, excerpt: excerpt.into() })
+    };
+    let Some(place) = again() else { return error };
+    let source = match &error.place {
+        Some(Place::Source { file, line, column, .. }) => Some(format!("it comes from {file}:{line}:{column}")),
+        _ => None,
+    };
+    let error = error.at(place);
+    match source {
+        Some(source) => error.note(source),
+        None => error,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::Op;
 use base::diag::Result;
 use base::ir::Operation;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Arena, Envelope, Locations, Payload};
+use base::{Arena, Envelope, Locations, Payload, Source};
 use serde::{Deserialize, Serialize};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, Type};
@@ -183,8 +183,8 @@ impl Payload for Module {
         layouts.into_iter().chain(globals).chain(functions).collect()
     }
 
-    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
-        let mut reader = Reader::new(text, name, first_line);
+    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
+        let mut reader = Reader::new(source);
         let mut module = Module::default();
         while !reader.at_end() {
             if reader.eat("layout") {

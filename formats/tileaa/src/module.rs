@@ -4,7 +4,7 @@ use crate::facts::Known;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Envelope, Locations, Payload};
+use base::{Envelope, Locations, Payload, Source};
 use serde::{Deserialize, Serialize};
 pub use vocabulary::memory::Sharing;
 pub use vocabulary::tile::Global;
@@ -76,8 +76,8 @@ impl Payload for Module {
         globals.chain(functions).collect()
     }
 
-    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
-        let mut reader = Reader::new(text, name, first_line);
+    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
+        let mut reader = Reader::new(source);
         let mut module = Module::default();
         while !reader.at_end() {
             if reader.eat("global") {

@@ -5,7 +5,7 @@ use crate::ops::Buffer;
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Arena, Envelope, Locations, Payload};
+use base::{Arena, Envelope, Locations, Payload, Source};
 use serde::{Deserialize, Serialize};
 pub use vocabulary::tile::Global;
 use vocabulary::tile::Shape;
@@ -71,8 +71,8 @@ impl Payload for Module {
         layouts.into_iter().chain(globals).chain(functions).collect()
     }
 
-    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
-        let mut reader = Reader::new(text, name, first_line);
+    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
+        let mut reader = Reader::new(source);
         let mut module = Module::default();
         while !reader.at_end() {
             if reader.eat("layout") {

@@ -3,7 +3,7 @@
 use crate::module::Module;
 use crate::{text, verify};
 use base::diag::{Diagnostic, Result};
-use base::{Envelope, Payload};
+use base::{Envelope, Payload, Source};
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileir";
@@ -20,7 +20,7 @@ impl Payload for Module {
         text::header(self) + &text::print_whole(self, &envelope.debug)
     }
 
-    fn parse(text: &str, name: &str, first_line: u32, envelope: &mut Envelope) -> Result<Self> {
-        text::parse(text, name, first_line, &mut envelope.debug)
+    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
+        text::parse(source.text, source.name, source.first_line, &mut envelope.debug)
     }
 }

@@ -32,11 +32,12 @@ pub use print::print_function;
 pub use read::Reader;
 pub use write::to_text;
 
+use crate::envelope::Source;
 use crate::ir::{Dense, Operation};
 
 /// Reads a value that takes up the whole text.
 pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
-    let mut reader = Reader::new(text, "", 1);
+    let mut reader = Reader::new(Source { text, name: "", first_line: 1, by_line: false });
     let value = reader.value().ok()?;
     reader.at_end().then_some(value)
 }

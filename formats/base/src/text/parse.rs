@@ -12,6 +12,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     debug: &DebugInfo,
 ) -> Result<Function<O, T, A>> {
     reader.new_function();
+    let line = reader.line_as_location().map(Loc);
     reader.expect("func")?;
     let name: String = reader.value()?;
     let mut body = Body::default();
@@ -22,7 +23,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     let parameters = reader.clone_position();
     skip_parameters(reader)?;
     let attrs = reader.value()?;
-    let loc = read_loc(reader, debug)?;
+    let loc = read_loc(reader, debug, line)?;
     reader.expect("{")?;
     while reader.eat("type !") {
         reader.define_type()?;
@@ -99,11 +100,15 @@ fn read_type<T: TypeText>(reader: &mut Reader<'_>, stops: &[char]) -> Result<T> 
     T::parse(&in_full).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
 }
 
-fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo) -> Result<Loc> {
+/// The location that the text names, unless its own line is to be it.
+fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Result<Loc> {
     if !reader.peek("@") {
-        return Ok(Loc::UNKNOWN);
+        return Ok(line.unwrap_or(Loc::UNKNOWN));
     }
     let loc: Loc = reader.value()?;
+    if let Some(line) = line {
+        return Ok(line);
+    }
     if debug.locs.get(loc).is_none() {
         return Err(reader.error(format!("location {loc} is not in the table of the file")));
     }
@@ -124,6 +129,7 @@ fn read_op<O: OpText, T: TypeText>(
     debug: &DebugInfo,
 ) -> Result<Vec<Region>> {
     let mut names = Vec::new();
+    let line = reader.line_as_location().map(Loc);
     if reader.peek("%") {
         loop {
             names.push(reader.clone_position());
@@ -159,7 +165,7 @@ fn read_op<O: OpText, T: TypeText>(
             None => return Err(reader.error("a constant has a result")),
         },
     };
-    let loc = read_loc(reader, debug)?;
+    let loc = read_loc(reader, debug, line)?;
     let regions = kind.regions().to_vec();
     let first = body.values.len() as u32;
     for (i, name) in names.into_iter().enumerate() {

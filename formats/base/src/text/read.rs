@@ -2,6 +2,7 @@
 
 use super::write::Error;
 use crate::diag::{Diagnostic, Place};
+use crate::envelope::Source;
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
@@ -17,9 +18,10 @@ const LONGEST_TYPE: usize = 4096;
 pub struct Reader<'t> {
     text: &'t str,
     at: usize,
-    name: &'t str,
-    first_line: u32,
+    source: Source<'t>,
     depth: u32,
+    /// A place before the cursor and the number of its line, from where lines are counted.
+    counted: (usize, u32),
     /// `%name` to value number; filled by definitions.
     values: BTreeMap<&'t str, u32>,
     /// The rows of the function's table of types, in full.
@@ -29,8 +31,21 @@ pub struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub fn new(text: &'t str, name: &'t str, first_line: u32) -> Self {
-        Reader { text, at: 0, name, first_line, depth: 0, values: BTreeMap::new(), types: Vec::new(), regions: 0 }
+    pub fn new(source: Source<'t>) -> Self {
+        let counted = (0, source.first_line);
+        let (values, types) = (BTreeMap::new(), Vec::new());
+        Reader { text: source.text, at: 0, source, depth: 0, counted, values, types, regions: 0 }
+    }
+
+    /// The line of what comes next, where lines stand for locations.
+    pub(super) fn line_as_location(&mut self) -> Option<u32> {
+        if !self.source.by_line {
+            return None;
+        }
+        self.skip();
+        let (from, line) = if self.counted.0 <= self.at { self.counted } else { (0, self.source.first_line) };
+        self.counted = (self.at, line + self.text[from..self.at].matches('\n').count() as u32);
+        Some(self.counted.1)
     }
 
     /// Skips spaces, line ends and `//` comments.
@@ -99,8 +114,8 @@ impl<'t> Reader<'t> {
         let start = before.rfind('\n').map_or(0, |i| i + 1);
         let excerpt = self.text[start..].lines().next().unwrap_or_default().to_string();
         let column = self.text[start..self.at].chars().count() as u32 + 1;
-        let line = self.first_line + before.matches('\n').count() as u32;
-        Diagnostic::invalid("TXT001", message).at(Place::Text { file: self.name.into(), line, column, excerpt })
+        let line = self.source.first_line + before.matches('\n').count() as u32;
+        Diagnostic::invalid("TXT001", message).at(Place::Text { file: self.source.name.into(), line, column, excerpt })
     }
 
     /// Reads a value of any serde type.
