@@ -14,6 +14,11 @@ pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
     (target.registers / threads).min(target.thread_registers)
 }
 
+/// Registers of a thread that sums and operands of products may take, before the rest of a kernel spills.
+pub fn registers_of_products(target: Target, warps: u32) -> u32 {
+    registers(target, warps, 1) / 4 * 3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

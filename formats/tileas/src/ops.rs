@@ -127,7 +127,7 @@ base::ops! {
         /// The same by warp groups, in place: the left operand is in registers or in a buffer, the right one in a buffer, which holds
         /// it transposed where that is said. Complete when executed, unless `in_flight`: then until a `group_wait` of `.sched`
         /// nothing but the next of them may touch the sums, or change what is read.
-        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_slot: Option<Value>, lhs_turned: bool, rhs: Buffer, rhs_slot: Option<Value>, rhs_turned: bool, acc: Value, atom: MmaAtom }
+        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_slot: Option<Value>, lhs_turned: bool, rhs: Buffer, rhs_slot: Option<Value>, rhs_turned: bool, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
             = lhs_buffer.iter().fold(reads(rhs, rhs_slot, Way::Products), |effects, lhs| effects.and(reads(lhs, lhs_slot, Way::Products)))
                 .done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
         /// The same with a scale for each block of elements along K, in the atom's layout for scales.

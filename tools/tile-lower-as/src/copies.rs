@@ -245,8 +245,12 @@ impl Planner<'_> {
                         let reads = sides.into_iter().filter(|(side, _)| *side == value);
                         fragments.extend(reads.map(|(_, dim)| products::shared_reads(c, shape(*acc), operand, dim)));
                     }
-                    Some(Product::Group { lhs: None, .. }) if *acc != value => found.groups = true,
-                    Some(Product::Group { .. }) if *rhs == value && *lhs != value && *acc != value => found.groups = true,
+                    Some(Product::Group { lhs: a, rhs: b, .. }) if *acc != value => {
+                        for (_, place) in [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value) {
+                            fragments.extend(place.layout().cloned());
+                            found.groups |= place.layout().is_none();
+                        }
+                    }
                     _ => return None,
                 },
                 Op::Core(Core::Permute { order, .. }) => {

@@ -4,7 +4,7 @@ use crate::access::Accesses;
 use crate::copies::{Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
-use crate::products::{Product, Products};
+use crate::products::{Place, Product, Products};
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
 use base::text::to_text;
@@ -58,12 +58,18 @@ impl Plan {
             said.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
         }
         said.extend(self.products.get(op).map(|product| match product {
-            Product::Sync { atom, a, b, c, .. } => {
-                format!("mma.sync {}, a {}, b {}, sums {}", atom.name, to_text(a), to_text(b), to_text(c))
+            Product::Sync { atom, a, b, c, not_by_groups, .. } => {
+                let why = not_by_groups.map_or(String::new(), |reason| format!("; {reason}"));
+                format!("mma.sync {}, a {}, b {}, sums {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
             }
-            Product::Group { atom, c, lhs } => {
-                let lhs = lhs.as_ref().map_or("a in a buffer".into(), |layout| format!("a {}", to_text(layout)));
-                format!("wgmma {}, {lhs}, sums {}", atom.name, to_text(c))
+            Product::Group { atom, c, lhs, rhs } => {
+                let place = |place: &Place| match place {
+                    Place::Memory => "in a buffer".into(),
+                    Place::Turned(layout) => format!("turned by {}", to_text(layout)),
+                    Place::Registers(layout) => to_text(layout),
+                };
+                let right = if matches!(rhs, Place::Memory) { String::new() } else { format!(", b {}", place(rhs)) };
+                format!("wgmma {}, a {}{right}, sums {}", atom.name, place(lhs), to_text(c))
             }
             Product::Shared { c } => format!("multiply-adds from buffers, sums {}", to_text(c)),
         }));

@@ -3,24 +3,52 @@
 use crate::access::Accesses;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
+use hardware::Rates;
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
-use tileas::Layout;
 use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
-use tileas::mma::{Operand, SyncAtom, scaled_atom, sync_atom};
+use tileas::mma::{Cover, Operand, SyncAtom, scaled_atom, sync_atom};
+use tileas::{Layout, budget};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Shape;
 
 #[derive(Clone)]
 pub(crate) enum Product {
-    /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B.
-    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>> },
-    /// By warp groups, from buffers; layout of the accumulator, and of a left operand that is in registers.
-    Group { atom: &'static GroupAtom, c: Layout, lhs: Option<Layout> },
+    /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B; why not by warp groups, where they could.
+    Sync {
+        atom: &'static SyncAtom,
+        a: Layout,
+        b: Layout,
+        c: Layout,
+        scales: Option<Box<[Layout; 2]>>,
+        not_by_groups: Option<&'static str>,
+    },
+    /// By warp groups; layout of the accumulator, and where the operands are.
+    Group { atom: &'static GroupAtom, c: Layout, lhs: Place, rhs: Place },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
+}
+
+/// Where warp groups find an operand.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// In shared memory as it was copied there, or else stored.
+    Memory,
+    /// In shared memory, to which it is stored from this layout because memory has it the other way round.
+    Turned(Layout),
+    Registers(Layout),
+}
+
+impl Place {
+    /// The layout in which threads take the operand up.
+    pub(crate) fn layout(&self) -> Option<&Layout> {
+        match self {
+            Place::Memory => None,
+            Place::Turned(layout) | Place::Registers(layout) => Some(layout),
+        }
+    }
 }
 
 impl Product {
@@ -75,13 +103,14 @@ impl Planner<'_> {
             Some((scale, blocks)) => scaled_atom(self.target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
         };
         let warp_bits = self.warp_bits;
-        let group = group_atom(self.target, a.carrier(), sum.carrier(), [m, n, k], warp_bits);
-        if let Some(atom) = group.filter(|_| scaled.is_none() && batch == 1) {
-            // What another product gave is in its registers already.
-            let computed = self.comes_from_product(lhs, MOST_BETWEEN);
-            let lhs = computed.then(|| group::registers(Operand::A, m, k, warp_bits));
-            return Product::Group { atom, c: group::registers(Operand::C, m, n, warp_bits), lhs };
-        }
+        let by_groups = match scaled {
+            None => self.by_groups([lhs, rhs], [a.carrier(), sum.carrier()], [batch, m, n, k], atom),
+            Some(_) => Err(None),
+        };
+        let not_by_groups = match by_groups {
+            Ok(product) => return product,
+            Err(reason) => reason,
+        };
         let Some(atom) = atom else { return Product::Shared { c: shared_layout(batch, m, n, warp_bits) } };
         let cover = atom.cover(batch, m, n, warp_bits, rows);
         let cover = atom.interleave(cover, [m, n], self.crosses(lhs, 0), self.crosses(rhs, 1));
@@ -90,7 +119,69 @@ impl Planner<'_> {
             let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
             Box::new([(Operand::A, m), (Operand::B, n)].map(layout))
         });
-        Product::Sync { atom, a: layout(Operand::A, m, k), b: layout(Operand::B, k, n), c: layout(Operand::C, m, n), scales }
+        let [a, b, c] = [layout(Operand::A, m, k), layout(Operand::B, k, n), layout(Operand::C, m, n)];
+        Product::Sync { atom, a, b, c, scales, not_by_groups }
+    }
+
+    /// By warp groups, where there are any and an atom of theirs fits; or else why not, if they multiply such elements at all.
+    fn by_groups(
+        &self,
+        [lhs, rhs]: [Value; 2],
+        [elem, sum]: [Scalar; 2],
+        [batch, m, n, k]: [u32; 4],
+        sync: Option<&SyncAtom>,
+    ) -> Result<Product, Option<&'static str>> {
+        let (target, warp_bits) = (self.target, self.warp_bits);
+        if !group::multiplies(target, elem, sum) {
+            return Err(None);
+        }
+        let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
+        let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
+        let (sums, left) = (group::accumulators(m, n, warp_bits), group::left(elem, m, k, warp_bits));
+        let most = budget::registers_of_products(target, 1 << warp_bits);
+        let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + sums.registers() as u32 <= most;
+        let lhs_in_registers = match elem.bytes() {
+            // What another product gave is in its registers already.
+            2 => self.comes_from_product(lhs, MOST_BETWEEN),
+            // What is converted on its way from memory is read as fragments are. Of bytes those are other neighbours.
+            4 => fits && !self.is_loaded(lhs),
+            _ => false,
+        };
+        let place = |operand, side| match side {
+            Operand::A if lhs_in_registers => Some(Place::Registers(left.clone())),
+            // Elements of 8 and of 32 bits are read along the depth only.
+            _ if atom.turns || !self.lies_across(operand, side) => Some(Place::Memory),
+            _ => Some(Place::Turned(turning_layout(side, elem, sync, [m, n, k], warp_bits)?)),
+        };
+        let (Some(lhs), Some(rhs)) = (place(lhs, Operand::A), place(rhs, Operand::B)) else {
+            return Err(Some("wgmma takes such elements along K, and memory has them the other way round"));
+        };
+        let turned = |place: &Place, lines: u32| if matches!(place, Place::Turned(_)) { lines * k * elem.bytes() } else { 0 };
+        let turned = turned(&lhs, m) + turned(&rhs, n);
+        if turned > 0 && sync.is_some_and(|sync| !self.turning_pays(elem, sync, [m, n, k], turned)) {
+            return Err(Some("wgmma takes such elements along K, and to turn those in memory takes longer than it saves"));
+        }
+        Ok(Product::Group { atom, c: sums, lhs, rhs })
+    }
+
+    /// Whether warp groups are faster although so many bytes are read and stored again before they can multiply: the cycles of a
+    /// multiprocessor's tensor cores and shared memory, one after the other.
+    fn turning_pays(&self, elem: Scalar, sync: &SyncAtom, [m, n, k]: [u32; 3], bytes: u32) -> bool {
+        /// Until all warps have stored theirs and see that of the others.
+        const BARRIER: u64 = 120;
+        let rates = &self.target.rates;
+        let cycles = |products: &[(u32, u32)], bits: u32| {
+            let rate = Rates::of(products, bits).unwrap_or(rates.multiply_add);
+            u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate)
+        };
+        let through_memory = |bytes: u64| bytes / u64::from(rates.shared);
+        // Each warp reads the fragments of its own rows and columns.
+        let cover = sync.cover(1, m, n, self.warp_bits, false);
+        let lines = (m >> cover.m_bits) + (n >> cover.n_bits);
+        let fragments = u64::from(lines * k * elem.bytes()) << self.warp_bits;
+        let by_warps = cycles(rates.products, if sync.widened { 16 } else { elem.bits() }) + through_memory(fragments);
+        let by_groups = cycles(rates.group_products, elem.bits()) + through_memory(2 * u64::from(bytes)) + BARRIER;
+        by_groups < by_warps
     }
 
     /// Whether an operand's bytes come from memory with neighbours along that of its two last dimensions which is not K, so that
@@ -100,6 +191,24 @@ impl Planner<'_> {
         let neighbours = || self.neighbours(operand, MOST_BETWEEN);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && neighbours().is_some_and(along)
+    }
+
+    /// Whether an operand lies, in memory or where it is computed, along that of its two last dimensions which is not K.
+    fn lies_across(&self, operand: Value, side: Operand) -> bool {
+        let shape = self.function.body.ty(operand).tile().expect("products are of tiles").1;
+        let basis = self.neighbours(operand, MOST_BETWEEN).unwrap_or(1);
+        let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
+        Strides::of(shape).mask(lines) & basis != 0
+    }
+
+    /// Whether a tile is what memory has, perhaps rearranged.
+    fn is_loaded(&self, value: Value) -> bool {
+        let body = &self.function.body;
+        match body.defining_op(value).map(|op| &body.ops[op].kind) {
+            Some(Op::LoadView { .. } | Op::Load { .. }) => true,
+            Some(Op::Core(Core::Permute { x, .. } | Core::Reshape { x })) => self.is_loaded(*x),
+            _ => false,
+        }
     }
 
     /// Whether a tile is computed from the result of a product, element by element.
@@ -153,6 +262,28 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     let threads = (own_n..n).map(col).chain((own_m..m).map(row)).chain(n + m..n + m + batch);
     let order: Vec<u32> = registers.chain(threads).collect();
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
+}
+
+/// The layout through which an operand goes that lies along its rows or columns and is wanted along K. Bytes are read by the
+/// transposing `ldmatrix`, as the fragments of an atom, whose words lie along K. Words are read by vectors and stored one by one:
+/// lanes along K, so that they meet different banks.
+fn turning_layout(side: Operand, elem: Scalar, sync: Option<&SyncAtom>, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<Layout> {
+    let (rows, cols, lines) = if side == Operand::A { (m, k, m) } else { (k, n, n) };
+    if elem.bytes() == 1 {
+        let atom = sync?;
+        let share = warp_bits.min((lines / 16).checked_ilog2().unwrap_or(0));
+        let (m_bits, n_bits) = if side == Operand::A { (share, 0) } else { (0, share) };
+        let cover = atom.interleave(Cover { m_bits, n_bits, ..Cover::default() }, [m, n], true, true);
+        return Some(atom.layout(side, 1, rows, cols, cover, warp_bits));
+    }
+    let strides = Strides::of(&[rows, cols]);
+    let (of_lines, of_depth) = if side == Operand::A { (0, 1) } else { (1, 0) };
+    let mut line_bits = strides.dim_bits(of_lines);
+    let mut depth_bits = strides.dim_bits(of_depth);
+    let vector: Vec<u32> = line_bits.by_ref().take(2).collect();
+    let along: Vec<u32> = depth_bits.by_ref().take(4).collect();
+    let order: Vec<u32> = vector.iter().copied().chain(along).chain(line_bits).chain(depth_bits).collect();
+    Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
 /// The elements of an operand that each thread reads when it multiplies for itself: the batch and `dim` are those of its accumulators, and it walks along K.

@@ -2,7 +2,7 @@
 
 use crate::access::Accesses;
 use crate::copies::Copies;
-use crate::products::{Product, Products};
+use crate::products::{Place, Product, Products};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Envelope, Value};
 use tileaa::{Function, Op};
@@ -68,7 +68,14 @@ fn access(function: &Function, what: &str, value: Value, vector_bits: u32) -> Sa
 
 fn product(product: &Product) -> Said {
     let (outcome, name, message) = match product {
+        Product::Sync { not_by_groups: Some(reason), .. } => {
+            let message = format!("product by tensor cores, with mma.sync: {reason}");
+            return (Outcome::Passed, "TensorCore".into(), Category::TensorCore, message);
+        }
         Product::Sync { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with mma.sync"),
+        Product::Group { lhs: Place::Turned(_), .. } | Product::Group { rhs: Place::Turned(_), .. } => {
+            (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma; an operand is transposed in shared memory for it")
+        }
         Product::Group { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma"),
         Product::Shared { .. } => (
             Outcome::Declined,

@@ -7,7 +7,6 @@
 use crate::hazards::{Touch, touches};
 use base::Block;
 use base::ir::{Op as OpId, Operation};
-use numerics::Scalar;
 use sched::{Function, LoopSchedule, Op};
 use std::collections::BTreeSet;
 use tileas::Buffer;
@@ -42,7 +41,7 @@ pub(crate) fn products(function: &Function, block: Block) -> Vec<Product> {
         let sums = body.result(op);
         let carried = args.iter().skip(1).position(|arg| arg == acc)?;
         // Halves are packed and taken apart by instructions, which would touch them.
-        let whole = body.ty(sums).elem().map(|elem| elem.carrier()) == Some(Scalar::F32);
+        let whole = body.ty(sums).elem().is_some_and(|elem| elem.bits() == 32);
         let alone = nexts.get(carried) == Some(&sums) && uses(sums) == 1 && uses(*acc) == 1;
         (whole && alone).then_some(Product { op, carried, reads })
     };

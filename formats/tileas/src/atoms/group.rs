@@ -32,27 +32,45 @@ pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32;
     let groups = warp_bits.checked_sub(WARP_BITS as u32)?;
     // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
     let enough = m >= M << groups || m >= M && n >> groups >= 64;
-    (target.has(Feature::WarpGroupProducts) && enough && n >= 16 && k >= atom.k).then_some(atom)
+    // What is contiguous along the columns has 32 bytes of them.
+    let columns = if atom.turns { 16 } else { 8 };
+    (target.has(Feature::WarpGroupProducts) && enough && n >= columns && k >= atom.k).then_some(atom)
+}
+
+/// Whether warp groups of a target multiply elements of a type into such sums, if there are enough of them.
+pub fn multiplies(target: Target, operand: Scalar, acc: Scalar) -> bool {
+    let known = GROUP_ATOMS.iter().any(|atom| atom.acc == acc && atom.operands.contains(&operand));
+    known && target.has(Feature::WarpGroupProducts)
 }
 
 pub fn named(name: &str) -> Option<&'static GroupAtom> {
     GROUP_ATOMS.iter().find(|atom| atom.name == name)
 }
 
-/// The layout of the accumulators, or of a left operand in registers. Groups of warps divide the rows, and the columns of what
-/// has too few; they hold copies of a left operand then.
-pub fn registers(operand: Operand, rows: u32, cols: u32, warp_bits: u32) -> Layout {
+/// The layout of the accumulators. Groups of warps divide the rows, and the columns of what has too few.
+pub fn accumulators(rows: u32, cols: u32, warp_bits: u32) -> Layout {
+    registers([rows, cols], 1, warp_bits, true)
+}
+
+/// The layout of a left operand in registers, whose neighbours along the depth share words. Groups of warps divide the rows; where
+/// those are too few they hold copies.
+pub fn left(elem: Scalar, rows: u32, depth: u32, warp_bits: u32) -> Layout {
+    registers([rows, depth], (4 / elem.bytes()).ilog2(), warp_bits, false)
+}
+
+/// Rows over the lanes of each warp; along the columns `1 << together` neighbours, then four lanes, then further registers.
+fn registers([rows, cols]: [u32; 2], together: u32, warp_bits: u32, divided: bool) -> Layout {
     let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);
     let (row, col) = (|i: u32| 1u32 << (col_bits + i), |i: u32| 1u32 << i);
     let mut further_rows: Vec<u32> = (M.trailing_zeros()..row_bits).map(row).collect();
-    let mut further_cols: Vec<u32> = (3..col_bits).map(col).collect();
+    let mut further_cols: Vec<u32> = (together + 2..col_bits).map(col).collect();
     let mut warp = vec![row(4), row(5)];
     for _ in WARP_BITS..warp_bits as usize {
-        let columns = || if operand == Operand::C { further_cols.pop().unwrap_or(0) } else { 0 };
+        let columns = || if divided { further_cols.pop().unwrap_or(0) } else { 0 };
         warp.push(further_rows.pop().unwrap_or_else(columns));
     }
-    let register = [col(0), row(3)].into_iter().chain(further_cols).chain(further_rows).collect();
-    Layout { register, lane: vec![col(1), col(2), row(0), row(1), row(2)], warp }
+    let register = (0..together).map(col).chain([row(3)]).chain(further_cols).chain(further_rows).collect();
+    Layout { register, lane: vec![col(together), col(together + 1), row(0), row(1), row(2)], warp }
 }
 
 /// A buffer for an operand of which dimension `inner`, one of the two last, is contiguous; none when its rows are too short.
@@ -134,8 +152,21 @@ mod tests {
     #[test]
     fn registers_cover_their_tile() {
         for (m, n, warp_bits) in [(64, 16, 2), (128, 256, 2), (64, 128, 3), (256, 64, 3), (128, 64, 2)] {
-            registers(Operand::C, m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
-            registers(Operand::A, m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
+            accumulators(m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
+            for elem in [Scalar::I8, Scalar::BF16, Scalar::TF32] {
+                left(elem, m, n.max(32), warp_bits).covers((m * n.max(32)).trailing_zeros()).unwrap();
+            }
+        }
+    }
+
+    /// A warp has sixteen rows of a left operand as `mma.sync` has them.
+    #[test]
+    fn a_left_operand_is_spread_as_fragments_are() {
+        for (elem, acc, k) in [(Scalar::I8, Scalar::I32, 32), (Scalar::F16, Scalar::F32, 16), (Scalar::TF32, Scalar::F32, 8)] {
+            let atom = crate::mma::sync_atom(Target::parse("sm_90").unwrap(), elem, acc, [16, 8, k]).unwrap();
+            let fragment = atom.layout(Operand::A, 1, 16, k, crate::mma::Cover::default(), 0);
+            let layout = left(elem, 64, k, 2);
+            assert_eq!((layout.register, layout.lane), (fragment.register, fragment.lane), "{elem}");
         }
     }
 

@@ -125,8 +125,9 @@ impl Check<'_> {
         let rank = out.len();
         let in_buffer = |buffer: Buffer, operand: Operand, turned: bool| -> Result<(Scalar, Vec<u32>), String> {
             let info = self.buffer(buffer)?;
-            let found = info.shape.len() >= 2 && Matrix::of(info, operand, turned).is_some();
-            require(found, || format!("{buffer} does not lie as a matrix descriptor has it"))?;
+            let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, turned) } else { None };
+            let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
+            require(matrix.along_depth || atom.turns, || format!("'{name}' takes operands that are contiguous along the depth"))?;
             let mut last = [info.shape[info.shape.len() - 2], info.shape[info.shape.len() - 1]];
             if turned {
                 last.reverse();
@@ -152,9 +153,9 @@ impl Check<'_> {
         let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
             && group::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
         require(whole, || format!("the product does not divide into '{name}' on {}", self.target))?;
-        let fits = |value: Value, operand, rows, cols| self.layout(uses, value) == group::registers(operand, rows, cols, warp_bits);
-        let lhs_fits = lhs.is_none_or(|value| fits(value, Operand::A, m, k));
-        require(lhs_fits && fits(*acc, Operand::C, m, n), || format!("the layouts are not those of '{name}'"))
+        let lhs_fits = lhs.is_none_or(|value| self.layout(uses, value) == group::left(a, m, k, warp_bits));
+        let sums_fit = self.layout(uses, *acc) == group::accumulators(m, n, warp_bits);
+        require(lhs_fits && sums_fit, || format!("the layouts are not those of '{name}'"))
     }
 
     fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value) -> Rule {

@@ -2,7 +2,7 @@
 
 use super::Rewriter;
 use crate::banks;
-use crate::products::{Product, shared_reads};
+use crate::products::{Place, Product, shared_reads};
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
@@ -32,16 +32,17 @@ impl Rewriter<'_> {
                 let [lhs_scale, rhs_scale] = [self.tile(*lhs_scale, of_a)?, self.tile(*rhs_scale, of_b)?];
                 Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name: atom.name.into() } }
             }
-            (tileaa::Op::Mma { .. }, Product::Group { atom, lhs: layout, .. }) => {
+            (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Group { atom, lhs: a, rhs: b, .. }) => {
+                let turns = atom.turns;
                 let atom = MmaAtom::Wgmma { name: atom.name.into() };
-                let (lhs, lhs_buffer, lhs_turned) = match layout {
-                    Some(layout) => (Some(self.tile(lhs, layout)?), None, false),
-                    None => {
-                        let (buffer, turned) = self.matrix(lhs, Operand::A)?;
+                let (lhs, lhs_buffer, lhs_turned) = match a {
+                    Place::Registers(layout) => (Some(self.tile(lhs, layout)?), None, false),
+                    place => {
+                        let (buffer, turned) = self.matrix(lhs, Operand::A, place, turns)?;
                         (None, Some(buffer), turned)
                     }
                 };
-                let (rhs, rhs_turned) = self.matrix(rhs, Operand::B)?;
+                let (rhs, rhs_turned) = self.matrix(rhs, Operand::B, b, turns)?;
                 Op::MmaGroup {
                     in_flight: false,
                     lhs,
@@ -52,6 +53,8 @@ impl Rewriter<'_> {
                     rhs_slot: None,
                     rhs_turned,
                     acc,
+                    signed_lhs: *signed_lhs,
+                    signed_rhs: *signed_rhs,
                     atom,
                 }
             }
@@ -72,14 +75,18 @@ impl Rewriter<'_> {
     }
 
     /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
-    /// tile is stored, before the loops that do not change it.
-    fn matrix(&mut self, value: Value, operand: Operand) -> Result<(Buffer, bool)> {
-        if let Some(found) = self.copied_matrix(value, operand) {
+    /// tile is stored, before the loops that do not change it. Unless the atom `turns` operands it is contiguous along the depth.
+    fn matrix(&mut self, value: Value, operand: Operand, place: &Place, turns: bool) -> Result<(Buffer, bool)> {
+        if let Some(found) = self.copied_matrix(value, operand, turns) {
             return Ok(found);
         }
         let (elem, shape) = self.elem_shape(value);
         let home = self.homes.or_default(self.from, value);
-        let inner = super::relayout::innermost(&home, &shape).max(shape.len() - 2);
+        let inner = match operand {
+            _ if turns => super::relayout::innermost(&home, &shape).max(shape.len() - 2),
+            Operand::B => shape.len() - 2,
+            _ => shape.len() - 1,
+        };
         let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
         if let Some(buffer) = known {
             return Ok((buffer, false));
@@ -88,17 +95,18 @@ impl Rewriter<'_> {
         let made_at = self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id))));
         let at = self.before_loops(made_at.unwrap_or(self.scopes.len() - 1));
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
-        let x = self.tile(value, &home)?;
+        let layout = place.layout().unwrap_or(&home);
+        let x = self.tile(value, layout)?;
         let info = group::operand_buffer(elem, &shape, inner).expect("the product was planned for such operands");
         let buffer = self.attrs.buffers.push(info);
-        self.shared_store(x, &home, buffer, self.loc_of(value));
+        self.shared_store(x, layout, buffer, self.loc_of(value));
         self.block = here;
         self.scopes[at].operands.insert((value, inner), buffer);
         Ok((buffer, false))
     }
 
     /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
-    fn copied_matrix(&self, value: Value, operand: Operand) -> Option<(Buffer, bool)> {
+    fn copied_matrix(&self, value: Value, operand: Operand, turns: bool) -> Option<(Buffer, bool)> {
         let body = &self.from.body;
         let shape = self.elem_shape(value).1;
         let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
@@ -122,7 +130,8 @@ impl Rewriter<'_> {
         let swapped = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
         let turned = !bits.register.iter().copied().eq(straight);
         let fits = !turned || bits.register.iter().copied().eq(swapped);
-        (fits && Matrix::of(&self.attrs.buffers[buffer], operand, turned).is_some()).then_some((buffer, turned))
+        let matrix = Matrix::of(&self.attrs.buffers[buffer], operand, turned).filter(|matrix| turns || matrix.along_depth);
+        (fits && matrix.is_some()).then_some((buffer, turned))
     }
 
     /// The buffer from which threads read an operand: that of its copy, or else one with the extent `dim` innermost, which it has

@@ -4,14 +4,14 @@
 //! one such piece to the next as they are, and through that of the wait.
 
 use super::Emitter;
+use super::mma::multiplied_name;
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::values::IntValue;
-use numerics::Scalar;
 use std::fmt::Write as _;
-use tileas::group::{self, M, MOST_COLUMNS, Matrix};
+use tileas::group::{self, GroupAtom, M, MOST_COLUMNS, Matrix};
 use tileas::layout::{Strides, apply};
 use tileas::mma::Operand;
 use tileas::{Buffer, MmaAtom};
@@ -29,7 +29,10 @@ struct InPlace<'c> {
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::MmaGroup { in_flight, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, atom, .. } = program else {
+        let tileas::Op::MmaGroup {
+            in_flight, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, signed_lhs, signed_rhs, atom, ..
+        } = program
+        else {
             return Err(self.unsupported(op));
         };
         let MmaAtom::Wgmma { name } = atom else {
@@ -50,15 +53,19 @@ impl<'c> Emitter<'c, '_> {
         let left = lhs.map_or(Vec::new(), |value| self.words(self.get(value)));
         let elem = self.elem(*acc);
         let sums = self.get(*acc).to_vec();
-        let words = if atom.acc == Scalar::F32 { sums.clone() } else { self.words(&sums) };
+        let words = if atom.acc.bits() == 32 { sums.clone() } else { self.words(&sums) };
         let of_word = sums.len() / words.len();
         // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
         let own = layout.register.iter().filter(|basis| column_of(&strides, **basis) != 0).count();
         let width = (4u32 << own).min(MOST_COLUMNS);
         let (each, depth) = ((width / 2) as usize, self.depth(*rhs, *rhs_turned));
-        let operand = if self.function.attrs.program.buffers[*rhs].elem.carrier() == Scalar::BF16 { "bf16" } else { "f16" };
-        let kind = format!("m64n{width}k{}.{}.{operand}.{operand}", atom.k, atom.acc.name());
-        let mut text = Sequence::new(kind, words.len(), left.len());
+        let buffers = &self.function.attrs.program.buffers;
+        let lhs_elem = lhs_buffer.map_or_else(|| lhs.map(|value| self.elem(value)), |buffer| Some(buffers[buffer].elem));
+        let lhs_elem = lhs_elem.ok_or_else(|| self.unsupported(op))?;
+        let [of_a, of_b] = [(lhs_elem, *signed_lhs), (buffers[*rhs].elem, *signed_rhs)]
+            .map(|(elem, signed)| multiplied_name(elem.carrier(), signed));
+        let kind = format!("m64n{width}k{}.{}.{of_a}.{of_b}", atom.k, multiplied_name(atom.acc, true));
+        let mut text = Sequence::new(kind, atom, words.len(), left.len());
         for step in (0..depth).step_by(atom.k as usize) {
             for first in (0..sums.len()).step_by(each) {
                 let at = apply(&layout.register, first as u32);
@@ -139,15 +146,19 @@ enum Left {
 /// The text of a product. Its operands are the sums as results, the same again, words of the left operand, and descriptors.
 struct Sequence {
     kind: String,
+    /// What follows the predicate, before which operand is transposed.
+    signs: &'static str,
+    turns: bool,
     sums: usize,
     words: usize,
     text: String,
 }
 
 impl Sequence {
-    fn new(kind: String, sums: usize, words: usize) -> Sequence {
+    fn new(kind: String, atom: &GroupAtom, sums: usize, words: usize) -> Sequence {
         let text = "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.fence.sync.aligned;\n\t".to_string();
-        Sequence { kind, sums, words, text }
+        let signs = if atom.acc.is_int() { "" } else { ", 1, 1" };
+        Sequence { kind, signs, turns: atom.turns, sums, words, text }
     }
 
     /// `count` sums from the `first` on; the right operand is so many bytes behind its beginning.
@@ -155,16 +166,16 @@ impl Sequence {
         let list = |first: usize, count: usize| (first..first + count).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
         let (sums, behind) = (list(first, count), 2 * self.sums + self.words);
         let last = behind + usize::from(matches!(left, Left::InPlace { .. }));
-        let transposed = |across: bool| u32::from(across);
+        let transposed = |across: bool| if self.turns { format!(", {}", u32::from(across)) } else { String::new() };
         let (a, flags) = match left {
             Left::InPlace { offset, across: a } => {
                 let _ = write!(self.text, "add.s64 a, ${behind}, {};\n\t", offset / UNIT);
-                ("a".to_string(), format!("{}, {}", transposed(a), transposed(across)))
+                ("a".to_string(), transposed(a) + &transposed(across))
             }
-            Left::Words(word) => (format!("{{{}}}", list(2 * self.sums + word, LEFT_WORDS)), format!("{}", transposed(across))),
+            Left::Words(word) => (format!("{{{}}}", list(2 * self.sums + word, LEFT_WORDS)), transposed(across)),
         };
         let _ = write!(self.text, "add.s64 b, ${last}, {};\n\t", right / UNIT);
-        let _ = write!(self.text, "wgmma.mma_async.sync.aligned.{} {{{sums}}}, {a}, b, p, 1, 1, {flags};\n\t", self.kind);
+        let _ = write!(self.text, "wgmma.mma_async.sync.aligned.{} {{{sums}}}, {a}, b, p{}{flags};\n\t", self.kind, self.signs);
     }
 
     fn end(&mut self, in_flight: bool) {

@@ -13,6 +13,18 @@ use tileas::mma::{self, Operand, SyncAtom};
 use tileas::{Buffer, Layout, MmaAtom};
 use vocabulary::tile::Elem;
 
+/// What the names of products call a type.
+pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
+    match scalar {
+        Scalar::F8E4M3FN => "e4m3",
+        Scalar::F8E5M2 => "e5m2",
+        Scalar::I8 if signed => "s8",
+        Scalar::I8 => "u8",
+        Scalar::I32 => "s32",
+        other => other.name(),
+    }
+}
+
 /// Steps along K of a product by multiply-adds that are written out.
 const STEPS_TOGETHER: u32 = 4;
 
@@ -42,14 +54,7 @@ impl<'c> Emitter<'c, '_> {
         if atom.widened {
             return "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32".into();
         }
-        let name = |value: Value, signed: bool| match self.elem(value).carrier() {
-            Scalar::F8E4M3FN => "e4m3",
-            Scalar::F8E5M2 => "e5m2",
-            Scalar::I8 if signed => "s8",
-            Scalar::I8 => "u8",
-            Scalar::I32 => "s32",
-            other => other.name(),
-        };
+        let name = |value: Value, signed: bool| multiplied_name(self.elem(value).carrier(), signed);
         let acc = name(acc, true);
         let (a, b) = (name(lhs, signed[0]), name(rhs, signed[1]));
         format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.m, atom.n, atom.k)

@@ -231,7 +231,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     /// Each warp reads the rows and columns that its sums need, where they are.
     pub(super) fn product_in_place(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let extents = self.group_extents(kind).map_err(|message| self.refuse(op, message))?;
-        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, .. } = kind else {
+        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("called for products of warp groups only")
         };
         self.begin(op, env)?;
@@ -266,7 +266,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             (None, None) => unreachable!("checked with the extents"),
         };
         let right = tile(*rhs, &extents.0[1], right);
-        let whole = multiply(&left, &right, &self.whole(*acc, env)?, true, true);
+        let whole = multiply(&left, &right, &self.whole(*acc, env)?, *signed_lhs, *signed_rhs);
         self.one(op, self.distribute(self.result(op), &whole))
     }
 
