@@ -12,5 +12,7 @@ pub mod module;
 pub mod ops;
 mod verify;
 
-pub use module::{Function, FunctionAttrs, LoopSchedule, Module, Phase, Placement, Slot, loop_body};
+pub use module::{
+    Agent, AgentInfo, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipe, PipeInfo, Placement, Slot, loop_body,
+};
 pub use ops::Op;

@@ -11,6 +11,16 @@ use tileas::{Buffer, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Global;
 
+base::entity! {
+    /// Some warps of a block, which execute a body of their own.
+    pub struct Agent = "agent";
+}
+base::entity! {
+    /// Buffers that go from one agent to others, slot by slot.
+    pub struct Pipe = "pipe";
+}
+base::plain_fields! { Agent, Pipe }
+
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
 /// How far the scheduler got; only grows.
@@ -81,6 +91,69 @@ impl LoopSchedule {
     }
 }
 
+impl Agent {
+    /// Its named barrier; 0 is the block's.
+    pub fn barrier(self) -> u32 {
+        self.0 + 1
+    }
+}
+
+/// The warps of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentInfo {
+    pub name: String,
+    pub first_warp: u32,
+    /// A power of two.
+    pub warps: u32,
+    /// Registers of each of its threads while its body runs, of those that the block has; none: as many as it was started with.
+    pub registers: Option<u32>,
+}
+
+impl AgentInfo {
+    pub fn threads(&self) -> u32 {
+        self.warps * 32
+    }
+}
+
+/// What fills the slots of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// What the producer's threads have done when they commit: a slot is filled when they all did.
+    Threads,
+    /// Asynchronous copies of the producer's threads: a slot is filled when those that they issued before they committed are there.
+    Copies,
+}
+
+/// A pipe: buffers that share slots, and for each slot a barrier in shared memory that says it is filled and one that says it is free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeInfo {
+    pub buffers: Vec<Buffer>,
+    /// Slots, of each of the buffers.
+    pub depth: u32,
+    pub fill: Fill,
+    /// Agents; agent 0 is the whole block where a function has none.
+    pub producer: Agent,
+    pub consumers: Vec<Agent>,
+    /// Arrivals of threads that fill a slot, and that free one.
+    pub full: u32,
+    pub empty: u32,
+    /// Where the barriers lie in shared memory: those of filled slots, then those of free ones.
+    pub barriers: u32,
+}
+
+impl PipeInfo {
+    /// Bytes of a barrier.
+    pub const BARRIER: u32 = 8;
+
+    pub fn full_barrier(&self, slot: u32) -> u32 {
+        self.barriers + Self::BARRIER * slot
+    }
+    pub fn empty_barrier(&self, slot: u32) -> u32 {
+        self.full_barrier(self.depth + slot)
+    }
+}
+
 /// What is known of a kernel besides its body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
@@ -89,6 +162,27 @@ pub struct FunctionAttrs {
     pub placements: Arena<Buffer, Placement>,
     /// Bytes of shared memory, from phase alloc on.
     pub shared_bytes: u32,
+    /// In phase materialize; none where all warps execute the same.
+    pub agents: Arena<Agent, AgentInfo>,
+    pub pipes: Arena<Pipe, PipeInfo>,
+}
+
+impl FunctionAttrs {
+    /// The threads of an agent; where there are none, agent 0 is the whole block.
+    pub fn agent_threads(&self, agent: Agent) -> Option<u32> {
+        match self.agents.is_empty() {
+            true => (agent == Agent(0)).then_some(self.program.warps * 32),
+            false => self.agents.get(agent).map(AgentInfo::threads),
+        }
+    }
+    /// The registers of a thread when the block starts.
+    pub fn launch_registers(&self, target: base::Target) -> u32 {
+        tileas::budget::registers(target, self.program.warps, self.program.occupancy.unwrap_or(1)) & !7
+    }
+    /// The pipe that a buffer belongs to.
+    pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {
+        self.pipes.iter().find(|(_, info)| info.buffers.contains(&buffer))
+    }
 }
 
 impl AsRef<tileas::FunctionAttrs> for FunctionAttrs {
@@ -167,7 +261,7 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
 
 impl Payload for Module {
     const FORMAT: &'static str = "sched";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

@@ -1,10 +1,11 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
+use crate::module::{Agent, Pipe};
 use base::ir::Dense;
 use base::{Region, Value};
 use tileas::effects::words::synchronises;
 use tileas::effects::{Effects, Synchronises};
-use vocabulary::core_ops::Core;
+use vocabulary::core_ops::{Core, Effect};
 use vocabulary::rules::MiddleOp;
 
 base::ops! {
@@ -21,6 +22,19 @@ base::ops! {
         AsyncFence "async_fence" {} = synchronises(Synchronises::Fence),
         /// Waits until at most `pending` products of this thread's warp group are in flight; `sums` are theirs, and complete.
         GroupWait "group_wait" { pending: u32, sums: Vec<Value> } = synchronises(Synchronises::WaitsForProducts),
+
+        /// What the warps of an agent execute, up to a `return`. The bodies of all agents stand at the end of the function, run at the
+        /// same time, and see the scalars and views that were computed before them.
+        Agent "agent" { agent: Agent, body: Region } = Effect::Branches.into(),
+        /// The producer waits until a slot is free. Both sides of a pipe visit its slots in turn: the n-th of them has slot `n mod
+        /// depth` and phase `n div depth mod 2`; a pipe with one slot has no number for it.
+        PipeAcquire "pipe_acquire" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
+        /// A slot is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive.
+        PipeCommit "pipe_commit" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Commits),
+        /// A consumer waits until a slot is filled.
+        PipeWait "pipe_wait" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForSlot),
+        /// A consumer needs a slot no more.
+        PipeRelease "pipe_release" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Releases),
     }
 }
 

@@ -2,6 +2,7 @@
 //! stage hands on fits what the next one gives.
 
 use base::Target;
+use hardware::Feature;
 
 /// Bytes of shared memory that the buffers of a block may take together.
 pub fn shared_memory(target: Target) -> u32 {
@@ -17,6 +18,11 @@ pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
 /// Registers of a thread that sums and operands of products may take, before the rest of a kernel spills.
 pub fn registers_of_products(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1) / 4 * 3
+}
+
+/// Whether warps can give registers to others while a block runs (`setmaxnreg`), which came with clusters.
+pub fn moves_registers(target: Target) -> bool {
+    target.has(Feature::Clusters)
 }
 
 #[cfg(test)]

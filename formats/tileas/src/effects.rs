@@ -76,6 +76,11 @@ pub enum Synchronises {
     WaitsForProducts,
     /// Makes what threads wrote visible by other ways.
     Fence,
+    /// The steps of a pipe: until a slot is free, that it is filled, until it is filled, that it is free.
+    Acquires,
+    Commits,
+    WaitsForSlot,
+    Releases,
 }
 
 /// An access to global memory, or to the block's own behind pointers.

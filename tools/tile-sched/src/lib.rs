@@ -15,8 +15,8 @@ mod modulo;
 mod ordering;
 mod trace;
 
+use base::File;
 use base::diag::Result;
-use base::{Arena, File};
 use common::Pass;
 use sched::{FunctionAttrs, Module, Phase};
 pub use trace::trace;
@@ -58,7 +58,7 @@ pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
     let envelope = input.envelope.next::<Module>("start", producer);
     let tileas::Module { layouts, globals, functions } = input.payload.clone();
     let functions = functions.into_iter().map(|function| {
-        let attrs = FunctionAttrs { program: function.attrs, placements: Arena::new(), shared_bytes: 0 };
+        let attrs = FunctionAttrs { program: function.attrs, ..FunctionAttrs::default() };
         let base::text::Function { name, loc, region, body, .. } = function;
         sched::Function { name, attrs, loc, region, body: body.map_ops(sched::Op::Core) }
     });

@@ -158,7 +158,12 @@ impl Machine {
             | Op::CopyCommit {}
             | Op::CopyWait { .. }
             | Op::AsyncFence {}
-            | Op::GroupWait { .. } => Cost::default(),
+            | Op::GroupWait { .. }
+            | Op::Agent { .. }
+            | Op::PipeAcquire { .. }
+            | Op::PipeCommit { .. }
+            | Op::PipeWait { .. }
+            | Op::PipeRelease { .. } => Cost::default(),
         }
     }
 }

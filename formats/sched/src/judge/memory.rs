@@ -13,15 +13,20 @@ use tileas::effects::{BufferAccess, Completes, Does, Way};
 
 /// A slot of a buffer, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Slot {
-    buffer: Buffer,
-    number: u32,
+pub(super) struct Slot {
+    pub(super) buffer: Buffer,
+    pub(super) number: u32,
     start: u64,
     end: u64,
 }
 
 impl Slot {
-    fn meets(&self, other: &Slot) -> bool {
+    pub(super) fn of(attrs: &FunctionAttrs, buffer: Buffer, number: u32) -> Slot {
+        let (place, bytes) = (attrs.placements[buffer], u64::from(attrs.program.buffers[buffer].bytes()));
+        let start = u64::from(place.offset) + bytes * u64::from(number);
+        Slot { buffer, number, start, end: start + bytes }
+    }
+    pub(super) fn meets(&self, other: &Slot) -> bool {
         self.start < other.end && other.start < self.end
     }
 }
@@ -106,10 +111,7 @@ impl<'a> Memory<'a> {
         if !self.synchronised {
             return self.ring(buffer);
         }
-        let (place, bytes) = (self.attrs.placements[buffer], u64::from(self.attrs.program.buffers[buffer].bytes()));
-        let number = self.selected.get(&buffer).copied().unwrap_or(0);
-        let start = u64::from(place.offset) + bytes * u64::from(number);
-        Slot { buffer, number, start, end: start + bytes }
+        Slot::of(self.attrs, buffer, self.selected.get(&buffer).copied().unwrap_or(0))
     }
     /// All slots of a buffer as one.
     fn ring(&self, buffer: Buffer) -> Slot {

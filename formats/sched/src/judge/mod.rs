@@ -12,15 +12,23 @@
 //! | SC130 | accesses that meet have a barrier between them, and waits where they are asynchronous; what is read is there |
 //! | SC131 | the program can be judged: it does not branch and nest so that playing it takes too long |
 //! | SC132 | a ring has a slot for every iteration that is under way, and to itself while copies run ahead to it |
+//! | SC133 | agents take the slots of pipes in turn, fill and free them, and never wait for each other for good |
+//!
+//! A function with agents or pipes is played otherwise: what each agent does is written out ([`unroll`]), and the lists are played
+//! together ([`game`]), for numbers of iterations around every depth.
 
+mod game;
 mod memory;
 mod play;
+mod scalars;
+mod unroll;
 
 use crate::Op;
 use crate::module::{Function, LoopSchedule, Module, Phase};
 use base::diag::{Diagnostic, Place, Result};
-use base::ir::{Op as OpId, Operation};
-use base::{Block, Envelope, Value};
+use base::ir::{Def, Op as OpId, Operation};
+use base::{Block, Envelope, Region, Value};
+use game::Game;
 use memory::Memory;
 use play::{Fault, Play};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +57,10 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
                 let what = trips.map_or(String::new(), |trips| format!(", {trips} iterations"));
                 refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{what}", function.name))
             }
+            Fault::Left { message } => {
+                let what = trips.map_or(String::new(), |trips| format!(", {trips} iterations"));
+                refuse("SC133", None, message, format!("func {}{what}", function.name))
+            }
             Fault::TooLong => Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be judged", function.name)),
         })
     })
@@ -65,6 +77,9 @@ fn judge(
     if relevant.is_empty() {
         return Ok(());
     }
+    if !function.attrs.agents.is_empty() || !function.attrs.pipes.is_empty() {
+        return together(function, &relevant);
+    }
     let play = |forced: BTreeMap<Value, u64>| {
         let memory = Memory::new(&function.attrs, synchronised, !schedules.is_empty());
         Play::new(function, &relevant, ahead, forced, memory).whole()
@@ -77,6 +92,92 @@ fn judge(
         let forced = bounds.iter().flat_map(|bounds| bounds.for_trips(trips)).collect();
         play(forced).map_err(|fault| (fault, Some(trips)))
     })
+}
+
+/// The faults of a function whose agents are played together.
+fn together(function: &Function, relevant: &BTreeMap<Block, Vec<OpId>>) -> std::result::Result<(), (Fault, Option<u64>)> {
+    game::arrivals(&function.attrs).map_err(|message| (Fault::Left { message }, None))?;
+    let play = |forced| Game::new(function, unroll::unroll(function, relevant, forced)?).whole();
+    let loops = loops_of_pipes(function);
+    if loops.is_empty() {
+        return play(BTreeMap::new()).map_err(|fault| (fault, None));
+    }
+    let deepest = function.attrs.pipes.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
+    // Each loop in turn goes round as often as it may matter, and the others not at all, once, or twice.
+    for own in 0..loops.len() {
+        for trips in (0..=2 * deepest + 1).chain([17]) {
+            for others in 0..if loops.len() > 1 { 3 } else { 1 } {
+                let times = |at: usize| if at == own { trips } else { others };
+                let forced = loops.iter().enumerate().flat_map(|(at, (of, same))| for_trips(of, same, times(at)));
+                play(forced.collect()).map_err(|fault| (fault, Some(trips)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a region has steps of pipes in it.
+fn steps_pipes(function: &Function, region: Region) -> bool {
+    let steps =
+        |kind: &Op| matches!(kind, Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. });
+    function.body.walk(region).into_iter().any(|op| steps(&function.body.ops[op].kind))
+}
+
+/// What says how often a loop goes round: a value from before the agents' bodies, or how deep the loop is nested.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Times {
+    Of(Value),
+    Nested(usize),
+}
+
+/// The bounds of loops that go round as often as each other. Of those that count to the same value the first to start makes all rounds.
+fn for_trips(times: &Times, same: &[Bounds], trips: u64) -> Vec<(Value, u64)> {
+    let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trips(trips)).collect();
+    if let Times::Of(upper) = times {
+        let ends = forced.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
+        forced.iter_mut().filter(|(value, _)| value == upper).for_each(|(_, end)| *end = ends.unwrap_or(*end));
+    }
+    forced
+}
+
+/// The loops with steps of pipes whose number of iterations is not known; those go round as often as each other that have the same
+/// bound.
+fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
+    let body = &function.body;
+    let entry = function.entry();
+    let blocks = body.op_blocks();
+    let is_of_all = |value: Value| match body.values[value].def {
+        Def::Argument { block, .. } => block == entry,
+        Def::Result { op, .. } => blocks[op.0 as usize] == Some(entry),
+    };
+    let mut loops: BTreeMap<Times, Vec<Bounds>> = BTreeMap::new();
+    let mut regions = vec![(function.region, 0)];
+    while let Some((region, depth)) = regions.pop() {
+        for &op in &body.blocks[body.block_of(region)].ops {
+            let kind = &body.ops[op].kind;
+            let mut inner = depth;
+            if let Some(Core::For { lower, upper, step, body: region, .. }) = kind.core()
+                && steps_pipes(function, *region)
+            {
+                inner += 1;
+                let bounds =
+                    Bounds { lower: (*lower, constant(function, *lower)), step: (*step, constant(function, *step)), upper: *upper };
+                if constant(function, *upper).is_none() || bounds.lower.1.is_none() {
+                    let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
+                    loops.entry(times).or_default().push(bounds);
+                }
+            }
+            regions.extend(kind.regions().into_iter().map(|region| (region, inner)));
+        }
+    }
+    loops
+}
+
+fn constant(function: &Function, value: Value) -> Option<u64> {
+    match function.body.ops[function.body.defining_op(value)?].kind.core() {
+        Some(Core::Constant { value: Dense::Splat(bits) }) => Some(*bits),
+        _ => None,
+    }
 }
 
 /// The bounds of a pipelined loop, as far as they are not known.
@@ -107,10 +208,7 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     /// Constant iterations that are played as they are.
     const FEW: u64 = 64;
     let body = &function.body;
-    let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core() {
-        Some(Core::Constant { value: Dense::Splat(bits) }) => Some(*bits),
-        _ => None,
-    };
+    let constant = |value: Value| constant(function, value);
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
     let bounds = |op: OpId| match body.ops[op].kind.core() {
         Some(Core::For { lower, upper, step, .. }) => [*lower, *upper, *step],

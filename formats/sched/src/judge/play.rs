@@ -1,23 +1,29 @@
 //! Plays a function: follows its control flow, computes what loops count, and tells [`super::memory`] what happens.
 
 use super::memory::Memory;
+use super::scalars::Scalars;
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
-use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{Completes, Synchronises};
 use tileas::{Buffer, Type};
 use vocabulary::core_ops::Core;
-use vocabulary::tile::Dense;
 
 /// Ops that are played at most.
-const MOST_STEPS: u64 = 1 << 22;
+pub(super) const MOST_STEPS: u64 = 1 << 22;
 /// Rounds of a loop whose bounds are known.
-const MOST_ROUNDS: u64 = 1 << 16;
+pub(super) const MOST_ROUNDS: u64 = 1 << 16;
 
 pub(super) enum Fault {
-    Broken { op: OpId, message: String },
+    Broken {
+        op: OpId,
+        message: String,
+    },
+    /// What no one op is to blame for.
+    Left {
+        message: String,
+    },
     TooLong,
 }
 
@@ -49,7 +55,7 @@ pub(super) fn relevant(function: &Function) -> BTreeMap<Block, Vec<OpId>> {
 }
 
 /// The values that are, or become in a loop, the sums of products that may be in flight, and which products'.
-fn sums(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
+pub(super) fn sums(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let all = body.walk(function.region);
     let mut sums: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
@@ -98,11 +104,8 @@ pub(super) struct Play<'a> {
     relevant: &'a BTreeMap<Block, Vec<OpId>>,
     /// For each loop the buffers to which copies will run ahead in it.
     ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
-    /// Bounds of pipelined loops, so that they run as often as is played.
-    forced: BTreeMap<Value, u64>,
     sums: BTreeMap<Value, BTreeSet<OpId>>,
-    /// The scalars that are known.
-    values: BTreeMap<Value, u64>,
+    scalars: Scalars<'a>,
     memory: Memory<'a>,
     steps: u64,
 }
@@ -115,11 +118,11 @@ impl<'a> Play<'a> {
         forced: BTreeMap<Value, u64>,
         memory: Memory<'a>,
     ) -> Play<'a> {
-        Play { function, relevant, ahead, forced, sums: sums(function), values: BTreeMap::new(), memory, steps: 0 }
+        Play { function, relevant, ahead, sums: sums(function), scalars: Scalars::new(function, forced), memory, steps: 0 }
     }
 
     pub(super) fn whole(mut self) -> Outcome<()> {
-        self.define(self.function.params(), &[]);
+        self.scalars.define(self.function.params(), &[]);
         self.region(self.function.region)?;
         match self.memory.left_in_flight() {
             Some(op) => Err(Fault::Broken { op, message: "nothing waits for the product".into() }),
@@ -140,9 +143,9 @@ impl<'a> Play<'a> {
             match node.kind.core() {
                 Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => self.construct(op, core)?,
                 _ if node.kind.is_terminator() => {
-                    return Ok(node.kind.operands().iter().map(|value| self.values.get(value).copied()).collect());
+                    return Ok(node.kind.operands().iter().map(|value| self.scalars.get(value)).collect());
                 }
-                Some(core) => self.compute(core, &node.results),
+                Some(core) => self.scalars.compute(core, &node.results),
                 None => {}
             }
         }
@@ -167,11 +170,14 @@ impl<'a> Play<'a> {
                 _ => unreachable!("no other op waits"),
             },
             Some(Synchronises::Fence) => self.memory.fence(),
+            Some(Synchronises::Acquires | Synchronises::Commits | Synchronises::WaitsForSlot | Synchronises::Releases) => {
+                unreachable!("functions with pipes are played by their agents")
+            }
             None => {}
         }
         for access in &effects.buffers {
             let Some(slot) = access.slot else { continue };
-            self.memory.select(access.buffer, self.values.get(&slot).copied())?;
+            self.memory.select(access.buffer, self.scalars.get(&slot))?;
         }
         let runs_ahead = |buffer: &Buffer| self.ahead.values().any(|rings| rings.contains(buffer));
         if let Some(buffer) = effects.copied_to().filter(runs_ahead) {
@@ -201,7 +207,7 @@ impl<'a> Play<'a> {
         let results = &body.ops[op].results;
         match core {
             Core::If { cond, then, otherwise } => {
-                let left = match self.values.get(cond) {
+                let left = match self.scalars.get(cond) {
                     Some(0) => self.region(*otherwise)?,
                     Some(_) => self.region(*then)?,
                     None => {
@@ -213,13 +219,13 @@ impl<'a> Play<'a> {
                         Vec::new()
                     }
                 };
-                self.define(results, &left);
+                self.scalars.define(results, &left);
             }
             Core::For { lower, upper, step, init, body: inner, .. } => {
                 self.ahead.get(&op).into_iter().flatten().for_each(|buffer| self.memory.run_ahead(*buffer));
                 let args = &body.blocks[body.block_of(*inner)].args;
-                let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.values.get(value).copied()).collect();
-                let [from, to, step] = [lower, upper, step].map(|value| self.values.get(value).copied());
+                let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.scalars.get(value)).collect();
+                let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
                 // In two rounds everything that can happen between the rounds of other loops has happened.
                 let known = from.is_some() && to.is_some();
                 let most = if known && super::is_pipelined(self.function, op) { MOST_ROUNDS } else { 2 };
@@ -228,7 +234,7 @@ impl<'a> Play<'a> {
                 let mut rounds = 0;
                 while rounds < most && at.zip(to).is_none_or(|(at, to)| at < to) {
                     let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
-                    self.define(args, &entry);
+                    self.scalars.define(args, &entry);
                     carried = self.region(*inner)?;
                     at = at.map(|at| at.wrapping_add(step));
                     rounds += 1;
@@ -236,45 +242,17 @@ impl<'a> Play<'a> {
                 if let Some(before) = before {
                     self.memory.merge(before.clone(), &before);
                 }
-                self.define(results, &carried);
+                self.scalars.define(results, &carried);
             }
             Core::Loop { body: inner, .. } => {
                 for _ in 0..2 {
-                    self.define(&body.blocks[body.block_of(*inner)].args, &[]);
+                    self.scalars.define(&body.blocks[body.block_of(*inner)].args, &[]);
                     self.region(*inner)?;
                 }
-                self.define(results, &[]);
+                self.scalars.define(results, &[]);
             }
             _ => unreachable!("only ops with regions come here"),
         }
         Ok(())
-    }
-
-    fn define(&mut self, values: &[Value], known: &[Option<u64>]) {
-        for (i, value) in values.iter().enumerate() {
-            match self.forced.get(value).copied().or(known.get(i).copied().flatten()) {
-                Some(known) => _ = self.values.insert(*value, known),
-                None => _ = self.values.remove(value),
-            }
-        }
-    }
-
-    fn compute(&mut self, core: &Core, results: &[Value]) {
-        let known = if let [result] = results { self.eval(core, *result) } else { None };
-        self.define(results, &[known]);
-    }
-
-    fn eval(&self, core: &Core, result: Value) -> Option<u64> {
-        let Type::Scalar(elem) = self.function.body.ty(result) else { return None };
-        let scalar = elem.scalar()?;
-        let get = |value: &Value| self.values.get(value).copied();
-        let of = |value: &Value| self.function.body.ty(*value).elem().map_or(Scalar::I32, |elem| elem.carrier());
-        match core {
-            Core::Constant { value: Dense::Splat(bits) } => Some(*bits),
-            Core::Binary { kind, lhs, rhs } => kind.eval(scalar, get(lhs)?, get(rhs)?).into(),
-            Core::Compare { kind, lhs, rhs } => Some(kind.eval(of(lhs), get(lhs)?, get(rhs)?)),
-            Core::Select { cond, yes, no } => get(if get(cond)? != 0 { yes } else { no }),
-            _ => None,
-        }
     }
 }

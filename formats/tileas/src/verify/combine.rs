@@ -103,7 +103,7 @@ impl Check<'_> {
         require(blocks * atom.k == atom.scales * k, || format!("'{name}' takes {} scales at once", atom.scales))?;
         let layouts = values.map(|value| self.layout(uses, value));
         let of_scales = scales.map(|scales| scales.map(|value| self.layout(uses, value)));
-        let warp_bits = self.attrs.warps.trailing_zeros();
+        let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let fits = |cover: Cover| {
             let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, cover, warp_bits);
             let scale = |operand, lines| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
@@ -147,7 +147,7 @@ impl Check<'_> {
         uses.product(&left, &right, *acc)?;
         self.together(uses, &[*acc, uses.result()?])?;
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
-        let warp_bits = self.attrs.warps.trailing_zeros();
+        let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
         require(takes(a) && takes(b), || format!("'{name}' does not multiply {a} and {b} into {sum}"))?;
         let whole = out[..rank - 2].iter().all(|extent| *extent == 1)

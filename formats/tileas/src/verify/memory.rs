@@ -120,7 +120,7 @@ impl Check<'_> {
         let view = uses.view(*view, index, in_bounds)?;
         unordered(uses, *order, *token)?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
-        require(1 << layout.warp.len() == self.attrs.warps, || "its layout is for another number of warps".into())?;
+        require(1 << layout.warp.len() == self.warps, || "its layout is for another number of warps".into())?;
         let bits = self.copied(Seen::of_view(view), layout, *buffer, *atom)?;
         neighbours(view, layout, bits)
     }

@@ -25,15 +25,15 @@ use crate::effects::{Completes, Effects};
 use crate::layout::{Layout, LayoutId};
 use crate::{FunctionAttrs, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
-use base::ir::Operation;
+use base::ir::{Def, Operation};
 use base::text::Function;
-use base::{Arena, Envelope, Loc, Target, Value};
+use base::{Arena, Block, Body, Envelope, Loc, Region, Target, Value};
 use vocabulary::core_ops::Core;
 use vocabulary::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
 use vocabulary::tile::Global;
 
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
-    program(&module.layouts, &module.globals, &module.functions, envelope)?;
+    program(&module.layouts, &module.globals, &module.functions, |_| Vec::new(), envelope)?;
     module.functions.iter().try_for_each(|function| {
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
@@ -70,11 +70,15 @@ impl AsRef<FunctionAttrs> for FunctionAttrs {
     }
 }
 
-/// Holds the rules for a program of this format or of one that extends it.
+/// A region that only some warps of the block execute, and how many; its layouts are over these.
+pub type Part = (Region, u32);
+
+/// Holds the rules for a program of this format or of one that extends it. `parts` are those of a function, if its warps are divided.
 pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     layouts: &Arena<LayoutId, Layout>,
     globals: &[Global],
     functions: &[Function<O, Type, A>],
+    parts: impl Fn(&Function<O, Type, A>) -> Vec<Part>,
     envelope: &Envelope,
 ) -> Result<()> {
     let target = envelope.target()?;
@@ -88,8 +92,9 @@ pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     }
     tables::layouts(layouts).map_err(|message| invalid("AS004", message))?;
     functions.iter().try_for_each(|function| {
-        let check = Check { layouts, globals, attrs: function.attrs.as_ref(), target };
-        check.function(function).map_err(|Breach { code, loc, message }| {
+        let attrs = function.attrs.as_ref();
+        let check = Check { layouts, globals, attrs, warps: attrs.warps, target };
+        check.function(function, &parts(function)).map_err(|Breach { code, loc, message }| {
             invalid(code, format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
         })
     })
@@ -103,23 +108,45 @@ struct Breach {
 }
 
 /// What the rules of one function are checked against.
+#[derive(Clone, Copy)]
 struct Check<'a> {
     layouts: &'a Arena<LayoutId, Layout>,
     globals: &'a [Global],
     attrs: &'a FunctionAttrs,
+    /// Those that execute what is being checked; 0 where no tile can be.
+    warps: u32,
     target: Target,
 }
 
+/// How many warps execute each block of a body: all of them, unless it is parted. Then nothing outside the parts is about tiles.
+fn executors<O: Operation>(body: &Body<O, Type>, all: u32, parts: &[Part]) -> Vec<u32> {
+    let mut warps = vec![if parts.is_empty() { all } else { 0 }; body.blocks.len()];
+    for (region, own) in parts {
+        let inner = body.walk(*region).into_iter().flat_map(|op| body.ops[op].kind.regions());
+        for region in inner.chain([*region]) {
+            body.regions[region].blocks.iter().for_each(|block| warps[block.0 as usize] = *own);
+        }
+    }
+    warps
+}
+
 impl Check<'_> {
-    fn function<O: Program, A>(&self, function: &Function<O, Type, A>) -> std::result::Result<(), Breach> {
+    fn function<O: Program, A>(&self, function: &Function<O, Type, A>, parts: &[Part]) -> std::result::Result<(), Breach> {
         let body = &function.body;
         let breach = |code: &'static str, loc: Loc| move |message: String| Breach { code, loc, message };
         let here = function.loc;
         body.verify_structure(function.region).map_err(breach("AS001", here))?;
         require(base::text::is_compact(function), || "ids are not in program order".into()).map_err(breach("AS008", here))?;
-        tables::block(self.attrs).map_err(breach("AS003", here))?;
+        tables::block(self.attrs, !parts.is_empty()).map_err(breach("AS003", here))?;
+        let executors = executors(body, self.warps, parts);
+        let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
+        let op_blocks: Vec<Block> = body.op_blocks().into_iter().map(|block| block.expect("each op is in one place")).collect();
         for (value, node) in body.values.iter() {
-            self.value(&node.ty).map_err(|message| breach("AS005", here)(format!("{value}: {message}")))?;
+            let block = match node.def {
+                Def::Argument { block, .. } => block,
+                Def::Result { op, .. } => op_blocks[op.0 as usize],
+            };
+            by_warps_of(block).value(&node.ty).map_err(|message| breach("AS005", here)(format!("{value}: {message}")))?;
         }
         let params = function.params();
         let scalars = params.iter().all(|param| matches!(body.ty(*param), Type::Scalar(_)));
@@ -130,8 +157,12 @@ impl Check<'_> {
             let uses = Uses { body, globals: self.globals, op };
             op.kind
                 .program()
-                .map_or(Ok(()), |kind| self.op(&uses, kind))
+                .map_or(Ok(()), |kind| by_warps_of(op_blocks[id.0 as usize]).op(&uses, kind))
                 .map_err(|message| breach("AS007", op.loc)(format!("{}: {message}", described(body, id))))?;
+        }
+        if !parts.is_empty() {
+            // Parts run at the same time: what is there when it is read is not seen from their order.
+            return Ok(());
         }
         buffers::written_before_read(body, function.region, self.attrs).map_err(|(loc, message)| breach("AS011", loc)(message))
     }
@@ -141,8 +172,9 @@ impl Check<'_> {
         let Type::Tile { shape, layout, .. } = ty else { return Ok(()) };
         require(!shape.is_empty(), || "a tile has a dimension".into())?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
-        require(1 << layout.warp.len() == self.attrs.warps, || {
-            format!("its layout is for {} warps, not {}", layout.warps(), self.attrs.warps)
+        require(self.warps > 0, || "it is a tile, and no agent's".into())?;
+        require(1 << layout.warp.len() == self.warps, || {
+            format!("its layout is for {} warps, not {}", layout.warps(), self.warps)
         })?;
         layout.covers(shape.iter().map(|extent| extent.trailing_zeros()).sum())
     }
@@ -189,7 +221,7 @@ impl Check<'_> {
 
     /// The layout of a tile; a scalar is in one register of every thread.
     fn layout<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Layout {
-        let scalar = || Layout::uniform(self.attrs.warps.trailing_zeros() as usize);
+        let scalar = || Layout::uniform(self.warps.checked_ilog2().unwrap_or(0) as usize);
         uses.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
     }
 

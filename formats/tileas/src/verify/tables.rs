@@ -24,9 +24,10 @@ pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     Ok(())
 }
 
-pub(super) fn block(attrs: &FunctionAttrs) -> Rule {
+/// A block whose warps are divided may have any number of them.
+pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
-    let known = warps.is_power_of_two() && warps <= MOST_WARPS;
+    let known = (1..=MOST_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
     require(known, || format!("a block of {warps} warps is none of a power of two up to {MOST_WARPS}"))?;
     let occupancy = attrs.occupancy.is_none_or(|blocks| (1..=MOST_WARPS).contains(&blocks));
     require(occupancy, || "no multiprocessor runs so many blocks at once".into())

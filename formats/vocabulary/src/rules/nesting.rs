@@ -40,7 +40,10 @@ impl Nesting {
                 Some(Core::For { .. }) => Around { parent, continued: Some(op), broken: None, ..outer },
                 Some(Core::Loop { .. }) => Around { parent, continued: Some(op), broken: Some(op), ..outer },
                 Some(Core::If { .. }) => Around { parent, ..outer },
-                _ => Around { parent, continued: None, broken: None, combines: true, ..outer },
+                _ => {
+                    let combines = outer.combines || body.ops[op].kind.combination().is_some();
+                    Around { parent, continued: None, broken: None, combines, ..outer }
+                }
             };
             let inner = Around { depth: outer.depth + 1, ..inner };
             for region in body.ops[op].kind.regions() {

@@ -174,6 +174,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.instruction_alone("fence.proxy.async.shared::cta;");
                 Ok(())
             }
+            Op::Agent { .. } | Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
+                Err(self.unsupported(op))
+            }
             Op::GroupWait { pending, sums } => {
                 self.group_wait(*pending, sums);
                 Ok(())

@@ -57,6 +57,7 @@ pub(crate) enum StepKind<'a> {
         pending: u32,
     },
     Fence,
+    Unsupported,
 }
 
 impl Step for Op {
@@ -365,6 +366,7 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
                 Ok(Results::new())
             }
             StepKind::Fence => Ok(Results::new()),
+            StepKind::Unsupported => Err(self.unsupported(op, "of a pipe or an agent")),
         }
     }
 }

@@ -15,6 +15,9 @@ impl Step for Op {
             Op::CopyCommit {} => StepKind::CommitCopies,
             Op::CopyWait { pending } => StepKind::WaitForCopies { pending: *pending },
             Op::GroupWait { pending, .. } => StepKind::WaitForProducts { pending: *pending },
+            Op::Agent { .. } | Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
+                StepKind::Unsupported
+            }
             // All ways lead to the same memory here.
             Op::AsyncFence {} => StepKind::Fence,
         }

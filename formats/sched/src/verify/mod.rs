@@ -6,14 +6,17 @@
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
 //! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; accesses to rings, and no others, name a slot |
-//!
 //! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a ring has slots |
+//! | SC009 | agents share out the warps of the block and their registers; each has a body, at the end of the function |
+//! | SC010 | pipes have slots and barriers of their own, and only their agents touch them |
 //! | SC13… | its waits, barriers and placements are what the program needs ([`crate::judge`]) |
 //!
 //! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
 
+mod agents;
+
 use crate::module::{Function, LoopSchedule, Module, Phase};
-use crate::{FunctionAttrs, Op};
+use crate::{Agent, FunctionAttrs, Op};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::OpNode;
 use base::{Envelope, Target};
@@ -35,15 +38,19 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
     let Module { layouts, globals, functions, .. } = module;
-    tileas::verify::program(layouts, globals, functions, envelope)?;
+    tileas::verify::program(layouts, globals, functions, agents::parts, envelope)?;
     functions.iter().try_for_each(|function| {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
         if phase >= Phase::Alloc {
             placements(&function.attrs, target).map_err(|message| refuse("SC006", message))?;
         }
-        function.body.ops.values().try_for_each(|op| {
-            let rule = synchronisation(function, phase, op);
+        agents::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
+        agents::pipes(function).map_err(|message| refuse("SC010", message))?;
+        agents::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
+        let runs = agents::who_runs(function);
+        function.body.ops.iter().try_for_each(|(id, op)| {
+            let rule = synchronisation(function, phase, op, runs[id.0 as usize]);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
         })
     })?;
@@ -93,10 +100,24 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// The rule of an op that `.as` does not have.
-fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>) -> Rule {
+fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, agent: Option<Agent>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
-        Op::Core(program) => return in_program(function, phase, &program.effects()),
+        Op::Core(program) => {
+            agents::program_op(attrs, program, agent)?;
+            return in_program(function, phase, &program.effects());
+        }
+        Op::Agent { .. } => Ok(()),
+        Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
+            agents::pipe_op(function, &op.kind, agent)
+        }
+        Op::Barrier { id, threads } if !attrs.agents.is_empty() => {
+            let own = agent.map(|agent| (agent.barrier(), attrs.agents[agent].threads()));
+            require(own == Some((*id, *threads)), || match own {
+                Some((id, threads)) => format!("this agent's barrier is {id}, for {threads} threads"),
+                None => "there are barriers in the bodies of agents only".into(),
+            })
+        }
         Op::Barrier { id, threads } => {
             let all = attrs.program.warps * 32;
             let fits = *threads > 0 && *threads <= all && threads.is_multiple_of(32);

@@ -1,0 +1,463 @@
+//! Plays the events of all agents together: what lies in shared memory, and who knows that it may be touched.
+//!
+//! Every agent counts its events. An access is over at some count of its agent: at once, or when its copies or products were waited
+//! for. What an agent knows of the others, and of the other warps of its own, is for each agent a count up to which everything of
+//! it is over. A barrier tells the warps of an agent about each other; an arrival at a pipe leaves what the arriving agent knows,
+//! and who waits for that slot learns it. So threads, copies and products are one thing: two accesses to the same bytes, of which
+//! one writes, need the later one's agent to know that the earlier one is over.
+//!
+//! As every wait is for a phase that stays reached, and nobody looks without waiting, the outcome does not depend on the order in
+//! which the agents are played, so one order stands for all.
+
+use super::memory::Slot;
+use super::play::Fault;
+use super::unroll::{Event, Position, What};
+use crate::module::{Agent, Fill, Pipe, PipeInfo};
+use crate::{Function, FunctionAttrs};
+use base::ir::Op as OpId;
+use std::collections::BTreeMap;
+use tileas::Buffer;
+use tileas::effects::{BufferAccess, Completes, Does, Way};
+
+type Rule = Result<(), String>;
+/// For each agent up to which of its events everything is known to be over; and for each pipe, whose copies are over when a slot is
+/// filled, up to which commit.
+type Knowledge = Vec<u64>;
+
+/// An access that a later one may meet.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    /// A place in what agents know: an agent, or a pipe.
+    by: usize,
+    op: OpId,
+    slot: Slot,
+    writes: bool,
+    way: Way,
+    /// The count at which it was over, and at which a fence followed.
+    over: Option<u64>,
+    fenced: Option<u64>,
+    /// Groups of copies, or products, begun after it, while it is under way.
+    later: u64,
+}
+
+/// One side of a slot of a pipe: how often it was completed, the arrivals since, and what those who arrived know.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    completed: u64,
+    arrived: u32,
+    pending: Knowledge,
+    known: Knowledge,
+}
+
+impl Side {
+    fn arrive(&mut self, threads: u32, all: u32, knows: &Knowledge) {
+        learn(&mut self.pending, knows);
+        self.arrived += threads;
+        if self.arrived >= all {
+            self.arrived = 0;
+            self.completed += 1;
+            let pending = self.pending.clone();
+            learn(&mut self.known, &pending);
+        }
+    }
+}
+
+fn learn(own: &mut Knowledge, other: &Knowledge) {
+    own.resize(own.len().max(other.len()), 0);
+    own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
+}
+
+/// An agent's end of a pipe: the slots it visited, and those that it is at.
+#[derive(Clone, Debug, Default)]
+struct End {
+    visited: u64,
+    open: Vec<u32>,
+}
+
+struct Player {
+    agent: Agent,
+    name: String,
+    threads: u32,
+    events: std::vec::IntoIter<Event>,
+    next: Option<Event>,
+    now: u64,
+    knows: Knowledge,
+    /// By pipe and side of its slots.
+    ends: BTreeMap<(Pipe, usize), End>,
+}
+
+pub(super) struct Game<'a> {
+    attrs: &'a FunctionAttrs,
+    players: Vec<Player>,
+    /// Of each slot of each pipe the sides: filled, free.
+    sides: BTreeMap<(Pipe, u32), [Side; 2]>,
+    touches: Vec<Touch>,
+    /// What was written last to each slot that still holds it.
+    contents: Vec<Slot>,
+}
+
+const FULL: usize = 0;
+const EMPTY: usize = 1;
+
+impl<'a> Game<'a> {
+    pub(super) fn new(function: &'a Function, agents: Vec<(Agent, Vec<Event>)>) -> Game<'a> {
+        let attrs = &function.attrs;
+        let count = agents.len() + attrs.pipes.len();
+        let player = |(agent, events): (Agent, Vec<Event>)| Player {
+            agent,
+            name: attrs.agents.get(agent).map_or("the block".into(), |info| format!("agent '{}'", info.name)),
+            threads: attrs.agent_threads(agent).unwrap_or(0),
+            events: events.into_iter(),
+            next: None,
+            now: 0,
+            knows: vec![0; count],
+            ends: BTreeMap::new(),
+        };
+        let players = agents.into_iter().map(player).collect();
+        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new() }
+    }
+
+    pub(super) fn whole(mut self) -> Result<(), Fault> {
+        loop {
+            let mut moved = false;
+            for at in 0..self.players.len() {
+                while self.step(at)? {
+                    moved = true;
+                }
+            }
+            if !moved {
+                return self.ended();
+            }
+        }
+    }
+
+    /// Plays an agent's next event, if it has one and need not wait.
+    fn step(&mut self, at: usize) -> Result<bool, Fault> {
+        let player = &mut self.players[at];
+        let Some(event) = player.next.take().or_else(|| player.events.next()) else { return Ok(false) };
+        let op = event.op;
+        let broken = |message: String| Fault::Broken { op, message };
+        if let What::Acquire(position) | What::Wait(position) = event.what {
+            let side = if matches!(event.what, What::Acquire(_)) { EMPTY } else { FULL };
+            self.is_next(at, position, side).map_err(broken)?;
+            if !self.may_pass(at, position, side) {
+                self.players[at].next = Some(event);
+                return Ok(false);
+            }
+        }
+        self.players[at].now += 1;
+        self.sums_are_complete(at, &event).map_err(broken)?;
+        match event.what {
+            What::Accesses(accesses, completes) => self.accesses(at, op, &accesses, completes).map_err(broken)?,
+            What::Barrier => {
+                let player = &mut self.players[at];
+                player.knows[at] = player.now;
+            }
+            What::Fence => {
+                let now = self.players[at].now;
+                let own = self.touches.iter_mut().filter(|touch| touch.by == at && touch.over.is_some());
+                own.for_each(|touch| touch.fenced = touch.fenced.or(Some(now)));
+            }
+            What::EndCopies => {
+                self.under_way(at, Way::Copies).for_each(|copy| copy.later += 1);
+            }
+            What::WaitForCopies(pending) => self.wait_for(at, Way::Copies, pending + 1),
+            What::WaitForProducts(pending) => self.wait_for(at, Way::Products, pending),
+            What::Acquire(position) => self.pass(at, position, EMPTY),
+            What::Wait(position) => self.pass(at, position, FULL),
+            What::Commit(pipe, slot) => self.commit(at, pipe, slot).map_err(broken)?,
+            What::Release(pipe, slot) => self.release(at, pipe, slot).map_err(broken)?,
+        }
+        Ok(true)
+    }
+
+    // Pipes.
+
+    fn info(&self, pipe: Pipe) -> &'a PipeInfo {
+        &self.attrs.pipes[pipe]
+    }
+
+    /// An agent visits the slots in turn, each once it has left it.
+    fn is_next(&self, at: usize, position: Position, side: usize) -> Rule {
+        let Position { pipe, slot, phase } = position;
+        let depth = u64::from(self.info(pipe).depth);
+        let player = &self.players[at];
+        let none = End::default();
+        let End { visited, open } = player.ends.get(&(pipe, side)).unwrap_or(&none);
+        let (due, round) = (visited % depth, visited / depth & 1);
+        if u64::from(slot) != due {
+            return Err(format!("slot {slot} of {pipe} is not the next one of {}, which is slot {due}", player.name));
+        }
+        if phase != round {
+            return Err(format!("{} is at phase {round} of slot {slot} of {pipe}, not {phase}", player.name));
+        }
+        if open.contains(&slot) {
+            let missing = if side == EMPTY { "committed" } else { "released" };
+            return Err(format!("slot {slot} of {pipe} was not {missing} before it is due again"));
+        }
+        Ok(())
+    }
+
+    fn side(&mut self, pipe: Pipe, slot: u32, side: usize) -> &mut Side {
+        &mut self.sides.entry((pipe, slot)).or_default()[side]
+    }
+
+    fn may_pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) -> bool {
+        let depth = u64::from(self.info(pipe).depth);
+        let rounds = self.players[at].ends.entry((pipe, side)).or_default().visited / depth;
+        let completed = self.side(pipe, slot, side).completed;
+        // Slots are free at first.
+        if side == EMPTY { completed >= rounds } else { completed > rounds }
+    }
+
+    fn pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) {
+        let known = self.side(pipe, slot, side).known.clone();
+        let player = &mut self.players[at];
+        learn(&mut player.knows, &known);
+        let end = player.ends.entry((pipe, side)).or_default();
+        end.visited += 1;
+        end.open.push(slot);
+    }
+
+    /// What an agent knows, with everything that its threads have done themselves.
+    fn arrival(&self, at: usize) -> Knowledge {
+        let player = &self.players[at];
+        let mut knows = player.knows.clone();
+        knows[at] = player.now;
+        knows
+    }
+
+    fn leave(&mut self, at: usize, pipe: Pipe, slot: u32, side: usize) -> Rule {
+        let (what, missing) = if side == EMPTY { ("committed", "acquired") } else { ("released", "waited for") };
+        let player = &mut self.players[at];
+        let end = player.ends.entry((pipe, side)).or_default();
+        let Some(open) = end.open.iter().position(|open| *open == slot) else {
+            return Err(format!("slot {slot} of {pipe} is {what}, but was not {missing} by {}", player.name));
+        };
+        end.open.remove(open);
+        Ok(())
+    }
+
+    fn commit(&mut self, at: usize, pipe: Pipe, slot: u32) -> Rule {
+        self.leave(at, pipe, slot, EMPTY)?;
+        let info = self.info(pipe);
+        let (now, mut knows, threads) = (self.players[at].now, self.arrival(at), self.players[at].threads);
+        match info.fill {
+            // They are there when the slot is filled: who waits for it knows, the producer itself does not.
+            Fill::Copies => {
+                let by = self.players.len() + pipe.0 as usize;
+                knows[by] = now;
+                self.under_way(at, Way::Copies).for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
+            }
+            Fill::Threads => {
+                let ring = |touch: &Touch| info.buffers.contains(&touch.slot.buffer) && touch.slot.number == slot;
+                if let Some(copy) = self.under_way(at, Way::Copies).find(|touch| ring(touch)) {
+                    return Err(format!("slot {slot} of {pipe} is committed while a copy to {} is under way", copy.slot));
+                }
+            }
+        }
+        self.side(pipe, slot, FULL).arrive(threads, threads, &knows);
+        Ok(())
+    }
+
+    fn release(&mut self, at: usize, pipe: Pipe, slot: u32) -> Rule {
+        self.leave(at, pipe, slot, FULL)?;
+        let info = self.info(pipe);
+        let ring = |touch: &Touch| info.buffers.contains(&touch.slot.buffer) && touch.slot.number == slot;
+        if self.under_way(at, Way::Products).any(|touch| ring(touch)) {
+            return Err(format!("slot {slot} of {pipe} is released while a product in flight reads it"));
+        }
+        let (knows, threads) = (self.arrival(at), self.players[at].threads);
+        let all = consumers(self.attrs, info);
+        self.side(pipe, slot, EMPTY).arrive(threads, all, &knows);
+        Ok(())
+    }
+
+    // Accesses.
+
+    fn under_way(&mut self, at: usize, way: Way) -> impl Iterator<Item = &mut Touch> {
+        self.touches.iter_mut().filter(move |touch| touch.by == at && touch.over.is_none() && touch.way == way)
+    }
+
+    /// Those are over after which enough others were begun.
+    fn wait_for(&mut self, at: usize, way: Way, enough: u64) {
+        let now = self.players[at].now;
+        self.under_way(at, way).filter(|touch| touch.later >= enough).for_each(|touch| touch.over = Some(now));
+    }
+
+    fn sums_are_complete(&self, at: usize, event: &Event) -> Rule {
+        let in_flight = |touch: &&Touch| touch.by == at && touch.over.is_none() && event.needs.contains(&touch.op);
+        match self.touches.iter().find(in_flight) {
+            Some(_) => Err("its operands are sums of a product that is in flight".into()),
+            None => Ok(()),
+        }
+    }
+
+    fn slot(&self, buffer: Buffer, number: u32) -> Slot {
+        Slot::of(self.attrs, buffer, number)
+    }
+
+    fn accesses(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
+        for (access, number) in accesses {
+            self.is_at(at, access, *number)?;
+            let slot = self.slot(access.buffer, *number);
+            self.is_ordered(at, slot, access)?;
+            self.is_there(slot, access)?;
+        }
+        let in_flight = completes == Completes::WithItsProducts;
+        if in_flight {
+            self.under_way(at, Way::Products).for_each(|product| product.later += 1);
+        }
+        let now = self.players[at].now;
+        for (access, number) in accesses {
+            let (slot, writes) = (self.slot(access.buffer, *number), access.does.writes());
+            let copied = completes == Completes::WithItsCopies && access.way == Way::Copies;
+            let over = (!in_flight && !copied).then_some(now);
+            if access.does == Does::Writes {
+                self.contents.retain(|content| !content.meets(&slot));
+                self.contents.push(slot);
+            }
+            // What came before is known to be over, and so is needed no more where all of it is replaced.
+            let replaced =
+                |touch: &Touch| slot == touch.slot && (writes || touch.by == at && !touch.writes && touch.over.is_some());
+            self.touches.retain(|touch| !replaced(touch));
+            self.touches.push(Touch { by: at, op, slot, writes, way: access.way, over, fenced: None, later: 0 });
+        }
+        Ok(())
+    }
+
+    /// Buffers of a pipe are touched between taking and leaving a slot.
+    fn is_at(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
+        let Some((pipe, info)) = self.attrs.pipe_of(access.buffer) else { return Ok(()) };
+        let player = &self.players[at];
+        let is_open = |side| player.ends.get(&(pipe, side)).is_some_and(|end| end.open.contains(&number));
+        // Who fills a slot may look at it.
+        let open = is_open(EMPTY) || !access.does.writes() && is_open(FULL);
+        let (done, window) = match access.does.writes() {
+            true => ("written", "acquire and commit"),
+            false => ("read", "wait and release"),
+        };
+        if access.does.writes() && info.producer != player.agent {
+            return Err(format!("slot {number} of {} is written by {}, which does not fill {pipe}", access.buffer, player.name));
+        }
+        match open {
+            true => Ok(()),
+            false => Err(format!("slot {number} of {} is {done} by {} outside {window} of {pipe}", access.buffer, player.name)),
+        }
+    }
+
+    /// The agent knows that the accesses which this one meets are over, and what goes another way was fenced.
+    fn is_ordered(&self, at: usize, slot: Slot, access: &BufferAccess) -> Rule {
+        let (player, writes) = (&self.players[at], access.does.writes());
+        let done = if writes { "overwritten" } else { "read" };
+        for touch in self.touches.iter().filter(|touch| (writes || touch.writes) && touch.slot.meets(&slot)) {
+            let other = if touch.slot == slot { String::new() } else { format!(" (of {})", touch.slot) };
+            let by = match self.players.get(touch.by) {
+                _ if touch.by == at => String::new(),
+                Some(other) => format!(", by {}", other.name),
+                None => ", by a copy of its pipe".into(),
+            };
+            let known = player.knows[touch.by];
+            match touch.over {
+                None if touch.way == Way::Copies && !writes && touch.slot == slot => {
+                    return Err(format!("{slot} is read before its copy was waited for{by}"));
+                }
+                None if touch.way == Way::Copies => {
+                    return Err(format!("{slot} is {done} while a copy to {} is under way{by}", touch.slot));
+                }
+                None => return Err(format!("{slot} is overwritten while a product in flight reads it{by}")),
+                Some(over) if over > known => {
+                    return Err(match (touch.by == at, touch.writes) {
+                        (true, true) => format!("{slot} is {done} before a barrier after it was written{other}"),
+                        (true, false) => format!("{slot} is {done} before a barrier after its last read{other}"),
+                        (false, true) => format!("{slot} is {done}, and nothing says that it was written{other}{by}"),
+                        (false, false) => format!("{slot} is {done}, and nothing says that it was read{other}{by}"),
+                    });
+                }
+                Some(_) => {}
+            }
+            let in_place = access.way == Way::Products && touch.writes && touch.way != Way::Products;
+            if in_place && touch.fenced.is_none_or(|fenced| fenced > known) {
+                return Err(format!("{slot} is read in place without a fence after it was written{by}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_there(&self, slot: Slot, access: &BufferAccess) -> Rule {
+        if !access.does.needs_content() || self.contents.contains(&slot) {
+            return Ok(());
+        }
+        Err(match self.contents.iter().find(|content| content.meets(&slot)) {
+            Some(other) => format!("{slot} is read, but its memory was given to {other}"),
+            None => format!("{slot} is read before anything is written to it"),
+        })
+    }
+
+    // The end.
+
+    /// Nobody can go on: all are at their end, and left nothing behind, or they wait for each other.
+    fn ended(&self) -> Result<(), Fault> {
+        let waiting: Vec<(&Player, &Event)> =
+            self.players.iter().filter_map(|player| Some((player, player.next.as_ref()?))).collect();
+        if let Some((_, first)) = waiting.first() {
+            let of = |(player, event): &(&Player, &Event)| match &event.what {
+                What::Acquire(Position { pipe, slot, phase }) => {
+                    format!("{} waits until slot {slot} of {pipe} is free, phase {phase}", player.name)
+                }
+                What::Wait(Position { pipe, slot, phase }) => {
+                    format!("{} waits until slot {slot} of {pipe} is filled, phase {phase}", player.name)
+                }
+                _ => unreachable!("nothing else waits"),
+            };
+            let message = format!("it never goes on: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
+            return Err(Fault::Broken { op: first.op, message });
+        }
+        if let Some(product) = self.touches.iter().find(|touch| touch.over.is_none() && touch.way == Way::Products) {
+            return Err(Fault::Broken { op: product.op, message: "nothing waits for the product".into() });
+        }
+        self.left_open().map_or(Ok(()), |message| Err(Fault::Left { message }))
+    }
+
+    fn left_open(&self) -> Option<String> {
+        for (pipe, info) in self.attrs.pipes.iter() {
+            let end = |agent: Agent, side| {
+                let player = self.players.iter().find(|player| player.agent == agent);
+                player.and_then(|player| player.ends.get(&(pipe, side)))
+            };
+            let open = |agent, side| end(agent, side).and_then(|end| end.open.first());
+            let visited = |agent, side| end(agent, side).map_or(0, |end| end.visited);
+            if let Some(slot) = open(info.producer, EMPTY) {
+                return Some(format!("slot {slot} of {pipe} is acquired and never committed"));
+            }
+            for consumer in &info.consumers {
+                if let Some(slot) = open(*consumer, FULL) {
+                    return Some(format!("slot {slot} of {pipe} is waited for and never released"));
+                }
+                let (filled, taken) = (visited(info.producer, EMPTY), visited(*consumer, FULL));
+                if filled != taken {
+                    return Some(format!("{pipe} is filled {filled} times, and {taken} of them are taken by {consumer}"));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Threads that free a slot together.
+fn consumers(attrs: &FunctionAttrs, info: &PipeInfo) -> u32 {
+    info.consumers.iter().filter_map(|agent| attrs.agent_threads(*agent)).sum()
+}
+
+/// The arrivals that the table of pipes states are those that there are.
+pub(super) fn arrivals(attrs: &FunctionAttrs) -> Rule {
+    for (pipe, info) in attrs.pipes.iter() {
+        let filling = attrs.agent_threads(info.producer).unwrap_or(0);
+        for (stated, there, what) in [(info.full, filling, "fill"), (info.empty, consumers(attrs, info), "free")] {
+            if stated != there {
+                return Err(format!("{there} threads {what} a slot of {pipe}, and its barrier counts {stated} arrivals"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! The scalars of a function that is played: those that depend on loop counters and constants only.
+
+use crate::Function;
+use base::Value;
+use numerics::Scalar;
+use std::collections::BTreeMap;
+use tileas::Type;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
+
+#[derive(Clone)]
+pub(super) struct Scalars<'a> {
+    function: &'a Function,
+    /// Bounds of loops, so that they run as often as is played.
+    forced: BTreeMap<Value, u64>,
+    known: BTreeMap<Value, u64>,
+}
+
+impl<'a> Scalars<'a> {
+    pub(super) fn new(function: &'a Function, forced: BTreeMap<Value, u64>) -> Scalars<'a> {
+        Scalars { function, forced, known: BTreeMap::new() }
+    }
+
+    pub(super) fn get(&self, value: &Value) -> Option<u64> {
+        self.known.get(value).copied()
+    }
+
+    pub(super) fn define(&mut self, values: &[Value], known: &[Option<u64>]) {
+        for (i, value) in values.iter().enumerate() {
+            match self.forced.get(value).copied().or(known.get(i).copied().flatten()) {
+                Some(known) => _ = self.known.insert(*value, known),
+                None => _ = self.known.remove(value),
+            }
+        }
+    }
+
+    pub(super) fn compute(&mut self, core: &Core, results: &[Value]) {
+        let known = if let [result] = results { self.eval(core, *result) } else { None };
+        self.define(results, &[known]);
+    }
+
+    fn eval(&self, core: &Core, result: Value) -> Option<u64> {
+        let Type::Scalar(elem) = self.function.body.ty(result) else { return None };
+        let scalar = elem.scalar()?;
+        let get = |value: &Value| self.get(value);
+        let of = |value: &Value| self.function.body.ty(*value).elem().map_or(Scalar::I32, |elem| elem.carrier());
+        match core {
+            Core::Constant { value: Dense::Splat(bits) } => Some(*bits),
+            Core::Binary { kind, lhs, rhs } => kind.eval(scalar, get(lhs)?, get(rhs)?).into(),
+            Core::Compare { kind, lhs, rhs } => Some(kind.eval(of(lhs), get(lhs)?, get(rhs)?)),
+            Core::Select { cond, yes, no } => get(if get(cond)? != 0 { yes } else { no }),
+            Core::Assume { value, .. } => get(value),
+            _ => None,
+        }
+    }
+}

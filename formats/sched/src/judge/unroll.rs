@@ -1,0 +1,231 @@
+//! Writes out what an agent does for given numbers of iterations: a list of events, which [`super::game`] plays with those of the
+//! others.
+//!
+//! Both sides of a condition that is not known are listed, one after the other; steps of pipes may not depend on one.
+
+use super::play::{Fault, MOST_ROUNDS, MOST_STEPS, sums};
+use super::scalars::Scalars;
+use crate::module::{Agent, Pipe};
+use crate::{Function, Op};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Region, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::effects::{BufferAccess, Completes, Synchronises};
+use vocabulary::core_ops::Core;
+
+/// What an op does when it is executed.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) op: OpId,
+    pub(super) what: What,
+    /// The products that must be complete, because their sums are used.
+    pub(super) needs: BTreeSet<OpId>,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// Accesses to slots of buffers.
+    Accesses(Vec<(BufferAccess, u32)>, Completes),
+    Barrier,
+    Fence,
+    EndCopies,
+    WaitForCopies(u64),
+    WaitForProducts(u64),
+    Acquire(Position),
+    Commit(Pipe, u32),
+    Wait(Position),
+    Release(Pipe, u32),
+}
+
+/// A slot of a pipe in one of its rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) pipe: Pipe,
+    pub(super) slot: u32,
+    pub(super) phase: u64,
+}
+
+/// The events of each agent; a function without agents is one.
+pub(super) fn unroll(
+    function: &Function,
+    relevant: &BTreeMap<Block, Vec<OpId>>,
+    forced: BTreeMap<Value, u64>,
+) -> Result<Vec<(Agent, Vec<Event>)>, Fault> {
+    let mut scalars = Scalars::new(function, forced);
+    scalars.define(function.params(), &[]);
+    let sums = sums(function);
+    let mut whole =
+        Unroll { function, agent: Agent(0), relevant, sums: &sums, scalars, events: Vec::new(), steps: 0, conditions: 0 };
+    if function.attrs.agents.is_empty() {
+        whole.region(function.region)?;
+        return Ok(vec![(Agent(0), whole.events)]);
+    }
+    let body = &function.body;
+    let mut agents = Vec::new();
+    for &op in &body.blocks[function.entry()].ops {
+        let node = &body.ops[op];
+        match (&node.kind, node.kind.core()) {
+            (Op::Agent { agent, body: region }, _) => {
+                let mut own = Unroll { agent: *agent, scalars: whole.scalars.clone(), events: Vec::new(), ..whole };
+                own.region(*region)?;
+                agents.push((*agent, own.events));
+                whole.steps = own.steps;
+            }
+            (_, Some(core)) => whole.scalars.compute(core, &node.results),
+            _ => {}
+        }
+    }
+    Ok(agents)
+}
+
+struct Unroll<'a> {
+    function: &'a Function,
+    agent: Agent,
+    relevant: &'a BTreeMap<Block, Vec<OpId>>,
+    sums: &'a BTreeMap<Value, BTreeSet<OpId>>,
+    scalars: Scalars<'a>,
+    events: Vec<Event>,
+    steps: u64,
+    /// Constructs around, of which it is not known whether they are executed, or how often.
+    conditions: u32,
+}
+
+impl Unroll<'_> {
+    /// Executes a region; gives the operands of the op that leaves it.
+    fn region(&mut self, region: Region) -> Result<Vec<Option<u64>>, Fault> {
+        let body = &self.function.body;
+        for &op in &self.relevant[&body.block_of(region)] {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return Err(Fault::TooLong);
+            }
+            let node = &body.ops[op];
+            if let Some(what) = self.event(&node.kind).map_err(|message| Fault::Broken { op, message })? {
+                self.events.push(Event { op, what, needs: self.needs(&node.kind) });
+            }
+            match node.kind.core() {
+                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => self.construct(core, &node.results)?,
+                _ if node.kind.is_terminator() => {
+                    return Ok(node.kind.operands().iter().map(|value| self.scalars.get(value)).collect());
+                }
+                Some(core) => self.scalars.compute(core, &node.results),
+                None => {}
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn event(&self, kind: &Op) -> Result<Option<What>, String> {
+        let effects = kind.effects();
+        let of_pipe = |pipe: &Pipe, slot: &Option<Value>| -> Result<(Pipe, u32), String> {
+            if self.conditions > 0 {
+                return Err("whether it is executed, or how often, is not computed from loop counters".into());
+            }
+            let depth = self.function.attrs.pipes[*pipe].depth;
+            Ok((*pipe, self.number(slot, depth, pipe)?))
+        };
+        let position = |pipe: &Pipe, slot: &Option<Value>, phase: &Value| -> Result<Position, String> {
+            let (pipe, slot) = of_pipe(pipe, slot)?;
+            let phase = self.scalars.get(phase).ok_or("the phase is not computed from loop counters")?;
+            Ok(Position { pipe, slot, phase })
+        };
+        Ok(match kind {
+            Op::PipeAcquire { pipe, slot, phase } => Some(What::Acquire(position(pipe, slot, phase)?)),
+            Op::PipeWait { pipe, slot, phase } => Some(What::Wait(position(pipe, slot, phase)?)),
+            Op::PipeCommit { pipe, slot } => of_pipe(pipe, slot).map(|(pipe, slot)| Some(What::Commit(pipe, slot)))?,
+            Op::PipeRelease { pipe, slot } => of_pipe(pipe, slot).map(|(pipe, slot)| Some(What::Release(pipe, slot)))?,
+            Op::CopyWait { pending } => Some(What::WaitForCopies(u64::from(*pending))),
+            Op::GroupWait { pending, .. } => Some(What::WaitForProducts(u64::from(*pending))),
+            _ => match effects.synchronises {
+                // Where not all come to it, others may still be anywhere.
+                Some(Synchronises::Barrier) => {
+                    let all = self.function.attrs.agent_threads(self.agent);
+                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(What::Barrier)
+                }
+                Some(Synchronises::Fence) => Some(What::Fence),
+                Some(Synchronises::EndsCopies) => Some(What::EndCopies),
+                Some(_) => unreachable!("no other op waits or steps"),
+                None if effects.buffers.is_empty() => None,
+                None => {
+                    let slots = effects.buffers.iter().map(|access| {
+                        let depth = self.function.attrs.placements[access.buffer].depth;
+                        Ok((*access, self.number(&access.slot, depth, &access.buffer)?))
+                    });
+                    Some(What::Accesses(slots.collect::<Result<_, String>>()?, effects.completes))
+                }
+            },
+        })
+    }
+
+    /// The number of a slot of a ring, or of a pipe.
+    fn number(&self, slot: &Option<Value>, depth: u32, ring: &impl std::fmt::Display) -> Result<u32, String> {
+        let Some(slot) = slot else { return Ok(0) };
+        let number = self.scalars.get(slot).ok_or("the slot is not computed from loop counters")?;
+        match u32::try_from(number).ok().filter(|number| *number < depth) {
+            Some(number) => Ok(number),
+            None => Err(format!("{ring} has {depth} slots, and slot {number} is meant")),
+        }
+    }
+
+    /// Nothing but the next product takes the sums of one in flight; what hands them on does not touch them.
+    fn needs(&self, kind: &Op) -> BTreeSet<OpId> {
+        let effects = kind.effects();
+        let next = effects.completes == Completes::WithItsProducts;
+        let hands_on = !kind.regions().is_empty() || kind.is_terminator();
+        if self.sums.is_empty() || next || hands_on || effects.synchronises.is_some() {
+            return BTreeSet::new();
+        }
+        kind.operands().iter().filter_map(|value| self.sums.get(value)).flatten().copied().collect()
+    }
+
+    fn construct(&mut self, core: &Core, results: &[Value]) -> Result<(), Fault> {
+        let body = &self.function.body;
+        match core {
+            Core::If { cond, then, otherwise } => {
+                let left = match self.scalars.get(cond) {
+                    Some(0) => self.region(*otherwise)?,
+                    Some(_) => self.region(*then)?,
+                    None => {
+                        self.conditions += 1;
+                        self.region(*then)?;
+                        self.region(*otherwise)?;
+                        self.conditions -= 1;
+                        Vec::new()
+                    }
+                };
+                self.scalars.define(results, &left);
+            }
+            Core::For { lower, upper, step, init, body: inner, .. } => {
+                let args = &body.blocks[body.block_of(*inner)].args;
+                let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.scalars.get(value)).collect();
+                let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
+                let known = from.is_some() && to.is_some();
+                let (mut at, step) = (from, step.unwrap_or(1).max(1));
+                // In two rounds everything that can happen between the rounds of a loop without pipes has happened.
+                let most = if known && super::steps_pipes(self.function, *inner) { MOST_ROUNDS } else { 2 };
+                self.conditions += u32::from(!known);
+                let mut rounds = 0;
+                while rounds < most && at.zip(to).is_none_or(|(at, to)| at < to) {
+                    let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
+                    self.scalars.define(args, &entry);
+                    carried = self.region(*inner)?;
+                    at = at.map(|at| at.wrapping_add(step));
+                    rounds += 1;
+                }
+                self.conditions -= u32::from(!known);
+                self.scalars.define(results, &carried);
+            }
+            Core::Loop { body: inner, .. } => {
+                self.conditions += 1;
+                for _ in 0..2 {
+                    self.scalars.define(&body.blocks[body.block_of(*inner)].args, &[]);
+                    self.region(*inner)?;
+                }
+                self.conditions -= 1;
+                self.scalars.define(results, &[]);
+            }
+            _ => unreachable!("only ops with regions come here"),
+        }
+        Ok(())
+    }
+}

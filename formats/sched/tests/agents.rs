@@ -1,0 +1,143 @@
+//! The judge of `.sched` on functions with agents and pipes: two that are sound, and each rule broken in turn.
+
+use base::File;
+use sched::Module;
+
+/// A product whose operands an agent copies ahead of the agent that multiplies.
+const COPIES: &str = include_str!("agents/copies.sched");
+
+fn judged(text: &str) -> Result<(), String> {
+    File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
+}
+
+/// The text with the first place where `from` stands changed.
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in\n{text}");
+    text.replacen(from, to, 1)
+}
+
+/// The text with the line that contains `what` moved before the one that contains `before`.
+fn moved(text: &str, what: &str, before: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let place = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
+    let line = lines.remove(place(&lines, what));
+    let to = place(&lines, before);
+    lines.insert(to, line);
+    lines.join("\n") + "\n"
+}
+
+fn without(text: &str, what: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with(what));
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// What a broken program is refused with.
+fn refused(broken: &[(String, &str)]) {
+    for (text, wanted) in broken {
+        let message = judged(text).expect_err(wanted);
+        assert!(message.contains(wanted), "{message}, not {wanted}");
+    }
+}
+
+#[test]
+fn the_steps_of_a_pipe_are_all_needed() {
+    judged(COPIES).expect("the program is sound");
+    refused(&[
+        (without(COPIES, "pipe_wait"), "slot 0 of buffer0 is read by agent 'compute' outside wait and release of pipe0"),
+        (without(COPIES, "pipe_release"), "slot 0 of pipe0 is waited for and never released"),
+        (without(COPIES, "pipe_acquire"), "slot 0 of buffer0 is written by agent 'load' outside acquire and commit of pipe0"),
+        (without(COPIES, "pipe_commit"), "it never goes on: agent 'compute' waits until slot 0 of pipe0 is filled, phase 0"),
+        (moved(COPIES, "pipe_release", "buffer: 0, slot: %26"), "read by agent 'compute' outside wait and release"),
+        (moved(COPIES, "pipe_commit", "buffer: 0, slot: %43"), "written by agent 'load' outside acquire and commit"),
+        (moved(COPIES, "pipe_wait", "pipe_release"), "read by agent 'compute' outside wait and release"),
+    ]);
+}
+
+#[test]
+fn slots_are_visited_in_turn() {
+    let next =
+        |slot: &str, last: &str| format!("compare(kind: int(predicate: equal, signedness: signed), lhs: {slot}, rhs: {last})");
+    refused(&[
+        (
+            edited(COPIES, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
+            "agent 'compute' is at phase 0 of slot 0 of pipe0, not 1",
+        ),
+        (edited(COPIES, "init: [%13, %13]", "init: [%13, %14]"), "agent 'load' is at phase 0 of slot 0 of pipe0, not 1"),
+        (
+            edited(COPIES, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
+            "slot 1 of pipe0 is not the next one of agent 'compute'",
+        ),
+        (edited(COPIES, &next("%47", "%15"), &next("%47", "%14")), "slot 0 of pipe0 is not the next one of agent 'load'"),
+        (edited(COPIES, "buffer: 0, slot: %43", "buffer: 0, slot: %13"), "written by agent 'load' outside acquire and commit"),
+        (
+            edited(COPIES, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"),
+            "it never goes on: agent 'compute'",
+        ),
+    ]);
+}
+
+#[test]
+fn barriers_count_the_threads_that_arrive() {
+    refused(&[
+        (edited(COPIES, "full: 32", "full: 64"), "32 threads fill a slot of pipe0, and its barrier counts 64 arrivals"),
+        (edited(COPIES, "empty: 128", "empty: 32"), "128 threads free a slot of pipe0, and its barrier counts 32 arrivals"),
+        (
+            edited(COPIES, "fill: copies", "fill: threads"),
+            "slot 0 of pipe0 is committed while a copy to slot 0 of buffer0 is under way",
+        ),
+    ]);
+}
+
+#[test]
+fn memory_of_a_pipe_is_its_own_while_it_is_used() {
+    refused(&[
+        (edited(COPIES, "(offset: 4096, depth: 2)", "(offset: 2048, depth: 2)"), "by a copy of its pipe"),
+        (
+            edited(COPIES, "(offset: 0, depth: 1)", "(offset: 4096, depth: 1)")
+                .replace("barrier(id: 1, threads: 128) @0\n    shared_store", "shared_store"),
+            "before a barrier after its last read",
+        ),
+        (edited(COPIES, "barriers: 8192", "barriers: 8184"), "its barriers lie where something else does"),
+        (edited(COPIES, "barriers: 8192", "barriers: 8200"), "its barriers do not fit the function's 8224 bytes"),
+    ]);
+}
+
+#[test]
+fn agents_share_out_the_block() {
+    refused(&[
+        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "agent1 has warps of another agent"),
+        (
+            edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 5, warps: 1"),
+            "agent1 has warps that the block of 5 does not have",
+        ),
+        (edited(COPIES, "\"load\"", "\"compute\""), "has no name of its own"),
+        (
+            edited(COPIES, "\n  return @0\n}", "\n  %60 = constant(1) : i32 @0\n  return @0\n}"),
+            "a body for each agent of its table, in order",
+        ),
+        (
+            edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 4, warps: 1, registers: 32"),
+            "the registers of sm_80 cannot be moved",
+        ),
+        (edited(COPIES, "producer: 1, consumers: [0]", "producer: 0, consumers: [1]"), "is no consumer of pipe0"),
+        (
+            edited(COPIES, "barrier(id: 1, threads: 128)", "barrier(id: 2, threads: 128)"),
+            "this agent's barrier is 1, for 128 threads",
+        ),
+        (
+            edited(COPIES, "barrier(id: 1, threads: 128)", "barrier(id: 1, threads: 160)"),
+            "this agent's barrier is 1, for 128 threads",
+        ),
+        (
+            edited(COPIES, "pipe_wait(pipe: 0, slot: %26,", "pipe_wait(pipe: 0,"),
+            "pipe0 has 2 slots, and the op does not say which it means",
+        ),
+        // A layout is over the warps of the agent whose op it is.
+        (edited(COPIES, "slot: %43, layout: 1", "slot: %43, layout: 4"), "its layout is for another number of warps"),
+        (
+            edited(COPIES, "%16 = make_token", "%19 = constant(0.0) : tile<32x32xf32, #0> @0\n  %16 = make_token"),
+            "it is a tile, and no agent's",
+        ),
+        (edited(COPIES, "tile<32x32xf32, #4>", "tile<32x32xf32, #1>"), "its layout is for 1 warps, not 4"),
+    ]);
+}
