@@ -6,6 +6,7 @@ mod builds;
 mod clients;
 mod conventions;
 mod driver;
+mod faults;
 mod gpu;
 mod launches;
 mod probes;

@@ -13,6 +13,7 @@ mod ir_places;
 mod ir_verify;
 pub mod loc;
 mod loc_text;
+pub mod nearest;
 pub mod ops;
 pub mod text;
 

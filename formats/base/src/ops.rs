@@ -114,6 +114,11 @@ macro_rules! ops {
             $($(#[$doc])* #[serde(rename = $mnemonic)] $variant { $($field: $ty),* }),*
         }
 
+        impl $name {
+            /// The names of the ops, but for those it includes.
+            pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
+        }
+
         impl $crate::ir::Operation for $name {
             fn mnemonic(&self) -> &'static str {
                 match self { Self::Core(inner) => inner.mnemonic(), $(Self::$variant { .. } => $mnemonic),* }
@@ -146,6 +151,11 @@ macro_rules! ops {
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $mnemonic)] $variant { $($field: $ty),* }),*
+        }
+
+        impl $name {
+            /// The names of the ops.
+            pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
         }
 
         impl $crate::ir::Operation for $name {

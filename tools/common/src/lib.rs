@@ -10,6 +10,7 @@
 //!     summary: "Makes memory explicit: .tile to .aa",
 //!     examples: &[("tile-lower-aa -O3 k.tile -o k.aa", "one file to another")],
 //!     passes: &["convert", "fold"],
+//!     forms: true,
 //! };
 //!
 //! fn main() -> std::process::ExitCode {
@@ -28,6 +29,8 @@ mod bug;
 pub mod child;
 pub mod cl;
 mod closed;
+mod difference;
+pub mod explain;
 mod files;
 pub mod launch;
 mod limits;
@@ -38,6 +41,7 @@ mod session;
 mod start;
 pub mod toolkit;
 
+pub use difference::{Colour, difference};
 pub use files::{Input, plain, read_at_most, read_file, write_file};
 pub use limits::Limits;
 pub use passes::{Pass, Show};

@@ -8,7 +8,7 @@ use clap::Args;
 /// `-O`: first needed by tile-lower-aa.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OptLevel {
-    /// Optimization level, 0 to 3 [default: 3]
+    /// Optimization level, 0 to 3 [default: the one in the file, or 3 where it has none]
     #[arg(short = 'O', long = "opt-level", value_name = "N", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub opt_level: Option<u8>,
 }

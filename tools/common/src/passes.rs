@@ -1,5 +1,6 @@
 //! The pass runner: order, timing, `--print-after`, `--stop-after`, and the name of the running pass for bug reports.
 
+use crate::difference::{Colour, difference};
 use crate::session::Session;
 use base::diag::Result;
 use base::{File, Payload};
@@ -28,6 +29,9 @@ impl<P: Payload> Show for File<P> {
 impl Session {
     /// Runs the passes in order, up to the one that `--stop-after` names.
     pub fn run<S: Show>(&mut self, passes: &[Pass<S>], state: &mut S) -> Result<()> {
+        if self.prints_changed() && self.before.is_none() {
+            self.before = Some(state.show());
+        }
         for pass in passes {
             if self.stopped() {
                 return Ok(());
@@ -52,11 +56,28 @@ impl Session {
         self.passed(name, || state.show());
     }
 
+    fn show_change(&self, name: &str, result: &str) {
+        let tool = self.about.name;
+        let said = match &self.before {
+            None => format!("// {tool} starts with {} lines after {name}\n", result.lines().count()),
+            Some(before) => match difference(before, result, Colour::of_stderr()) {
+                changes if changes.is_empty() => format!("// {tool} {name} changes nothing\n"),
+                changes => format!("// {tool} {name} changes\n{changes}"),
+            },
+        };
+        crate::report::say(&said);
+    }
+
     /// Notes that a pass is done: prints its result when asked, and stops when that was the last.
-    pub fn passed(&mut self, name: &'static str, result: impl FnOnce() -> String) {
+    pub fn passed(&mut self, name: &'static str, result: impl Fn() -> String) {
         debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
         if self.prints_after(name) {
             crate::report::say(&format!("// {} after {name}\n{}\n", self.about.name, result().trim_end()));
+        }
+        if self.prints_changed() {
+            let result = result();
+            self.show_change(name, &result);
+            self.before = Some(result);
         }
         self.stop_if_named(name);
     }

@@ -6,6 +6,7 @@ use crate::report::{ErrorFormat, Reporter, say};
 use crate::start::About;
 use base::diag::{Diagnostic, Result, Severity};
 use base::envelope::{self, Form};
+use base::nearest::did_you_mean;
 use base::{File, Payload};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub(crate) struct Basics {
     pub(crate) time: bool,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    /// Say what an error code means, or list all with `list`
+    #[arg(long, value_name = "CODE")]
+    pub(crate) explain: Option<String>,
     /// Name of the input in messages, for one that comes from standard input
     #[arg(long, value_name = "NAME")]
     pub(crate) input_name: Option<String>,
@@ -52,6 +56,9 @@ pub(crate) struct Output {
     /// Print the file after this pass, or after each with `all`, to standard error
     #[arg(long, value_name = "PASS")]
     pub(crate) print_after: Vec<String>,
+    /// Print what each pass changed, to standard error
+    #[arg(long)]
+    pub(crate) print_changed: bool,
 }
 
 /// The form a file is written in.
@@ -79,6 +86,8 @@ pub struct Session {
     times: Vec<(&'static str, Duration)>,
     stopped: bool,
     log_seen: usize,
+    /// With `--print-changed`, the file as it was after the pass before.
+    pub(crate) before: Option<String>,
 }
 
 /// What is running, for the report when it panics.
@@ -103,7 +112,7 @@ pub(crate) fn running_step() -> Option<&'static str> {
 
 impl Session {
     pub(crate) fn new(about: &'static About, basics: Basics, output: Option<Output>) -> Session {
-        Session { about, basics, output, times: Vec::new(), stopped: false, log_seen: 0 }
+        Session { about, basics, output, times: Vec::new(), stopped: false, log_seen: 0, before: None }
     }
 
     /// Name and version, for the envelope's `producer`.
@@ -221,14 +230,29 @@ impl Session {
         self.stopped |= self.output.as_ref().is_some_and(|output| output.stop_after.as_deref() == Some(name));
     }
 
-    /// That the passes named on the command line are the tool's.
-    pub(crate) fn check_pass_names(&self) -> Result<()> {
+    pub(crate) fn prints_changed(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.print_changed)
+    }
+
+    /// That the tool has a use for the options, and that the passes named on the command line are its own.
+    pub(crate) fn check_options(&self) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
+        let (forms, passes) = (self.about.forms, !self.about.passes.is_empty());
+        let given = [
+            ("--format", output.format.is_some(), forms, "writes no stage file, so its output has one form"),
+            ("--stop-after", output.stop_after.is_some(), passes, "has no passes"),
+            ("--print-after", !output.print_after.is_empty(), passes, "has no passes"),
+            ("--print-changed", output.print_changed, passes, "has no passes"),
+        ];
+        if let Some((option, .., why)) = given.iter().find(|(_, given, useful, _)| *given && !useful) {
+            return Err(Diagnostic::usage("CLI009", format!("{option} does nothing here: {} {why}", self.about.name)));
+        }
         let printed = output.print_after.iter().filter(|name| *name != "all");
         for name in printed.chain(&output.stop_after) {
             if !self.about.passes.contains(&name.as_str()) {
                 let known = self.about.passes.join(", ");
-                let message = format!("{} has no pass '{name}'; its passes are: {known}", self.about.name);
+                let meant = did_you_mean(name, self.about.passes.iter().copied());
+                let message = format!("{} has no pass '{name}'{meant}; its passes are: {known}", self.about.name);
                 return Err(Diagnostic::usage("CLI005", message));
             }
         }

@@ -2,10 +2,10 @@
 
 use crate::bug::{self, PANIC};
 use crate::limits::Limits;
-use crate::report::Reporter;
+use crate::report::{ErrorFormat, Reporter};
 use crate::session::{Basics, Output, Session, is_silent};
 use base::diag::{self, Diagnostic};
-use clap::{Args, Parser};
+use clap::{Args, Parser, ValueEnum};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub struct About {
     pub examples: &'static [(&'static str, &'static str)],
     /// The passes that `--stop-after` and `--print-after` can name, in order.
     pub passes: &'static [&'static str],
+    /// Whether it writes stage files, which have several forms.
+    pub forms: bool,
 }
 
 #[derive(Parser)]
@@ -57,16 +59,14 @@ fn start<L: Parser, E: Send + 'static>(
     split: impl FnOnce(L) -> (Session, E),
     run: fn(&mut Session, &E) -> diag::Result<()>,
 ) -> ExitCode {
-    let command =
-        L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
-    let line = match command.try_get_matches().and_then(|matches| L::from_arg_matches(&matches)) {
+    let line = match command::<L>(about).try_get_matches().and_then(|matches| L::from_arg_matches(&matches)) {
         Ok(line) => line,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { crate::exit::USAGE } else { crate::exit::OK });
-        }
+        Err(error) => return ExitCode::from(misused(&error)),
     };
     let (session, extra) = split(line);
+    if let Some(code) = &session.basics.explain {
+        return ExitCode::from(explain(code, Reporter(session.basics.error_format)));
+    }
     limit_of_file_sizes_is_an_error();
     let (name, limits, reporter) = (about.name, session.basics.limits, Reporter(session.basics.error_format));
     let end = on_large_stack(limits, move || guarded(session, &extra, run));
@@ -75,6 +75,53 @@ fn start<L: Parser, E: Send + 'static>(
         reporter.report(&Diagnostic::io("CLI006", format!("{name} was stopped: {reason}{step}")));
         crate::exit::IO
     }))
+}
+
+/// The command line, with options hidden that this tool has no use for; [`Session::check_options`] refuses them.
+fn command<L: Parser>(about: &About) -> clap::Command {
+    let command =
+        L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
+    let useless = [("format", about.forms), ("stop_after", !about.passes.is_empty())];
+    let useless = useless.into_iter().chain(["print_after", "print_changed"].map(|name| (name, !about.passes.is_empty())));
+    useless.filter(|(_, useful)| !useful).fold(command, |command, (name, _)| {
+        let known = command.get_arguments().any(|argument| argument.get_id() == name);
+        if known { command.mut_arg(name, |argument| argument.hide(true)) } else { command }
+    })
+}
+
+/// Says what is wrong with a command line in the form that it asks for itself, or gives the help that it asks for.
+fn misused(error: &clap::Error) -> u8 {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return crate::exit::OK;
+    }
+    let words: Vec<String> = std::env::args().collect();
+    let asked = words.iter().zip(words.iter().skip(1).map(String::as_str).chain([""]));
+    let asked =
+        asked.filter_map(|(word, next)| word.strip_prefix("--error-format=").or((word == "--error-format").then_some(next)));
+    let format = asked.last().and_then(|form| ErrorFormat::from_str(form, true).ok()).unwrap_or(ErrorFormat::Human);
+    if format == ErrorFormat::Human {
+        let _ = error.print();
+        return crate::exit::USAGE;
+    }
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_string();
+    let diagnostic = lines.filter(|line| !line.is_empty()).fold(Diagnostic::usage("CLI008", message), |all, line| all.note(line));
+    Reporter(format).report(&diagnostic);
+    crate::exit::USAGE
+}
+
+fn explain(code: &str, reporter: Reporter) -> u8 {
+    let known = || Diagnostic::usage("CLI010", format!("there is no code '{code}'; --explain list shows all"));
+    let written = crate::explain::explain(code).ok_or_else(known).and_then(|text| crate::write_file(None, text.as_bytes()));
+    written.map_or_else(
+        |error| {
+            reporter.report(&error);
+            error.exit_code()
+        },
+        |()| crate::exit::OK,
+    )
 }
 
 /// A write beyond the limit of file sizes fails with an error instead of ending the process.
@@ -103,7 +150,7 @@ fn guarded<E>(mut session: Session, extra: &E, run: fn(&mut Session, &E) -> diag
     }));
     let reporter = Reporter(session.basics.error_format);
     let result = catch_unwind(AssertUnwindSafe(|| {
-        session.check_pass_names()?;
+        session.check_options()?;
         let result = run(&mut session, extra);
         session.print_times();
         result

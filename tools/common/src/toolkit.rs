@@ -10,8 +10,8 @@ pub struct Found {
     pub by: String,
 }
 
-/// The assembler. The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides, as in the reference; then the project's
-/// own folder; then PATH.
+/// The assembler. The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides, as in the reference, unless it leads to the
+/// tool itself; then the project's own folder; then PATH.
 pub fn ptxas() -> Result<Found> {
     find("ptxas", "bin/ptxas", |folder| folder.join("ptxas"))
 }
@@ -21,10 +21,20 @@ pub fn libdevice() -> Result<Found> {
     find("libdevice", "nvvm/libdevice/libdevice.10.bc", |folder| folder.join("../nvvm/libdevice/libdevice.10.bc"))
 }
 
+/// Whether a folder is this executable's own, or the one above.
+fn is_own(root: &Path) -> bool {
+    let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+    std::fs::canonicalize(root).is_ok_and(|root| executable.ancestors().skip(1).take(2).any(|own| own == root))
+}
+
 fn find(name: &str, within: &str, beside_path: impl Fn(&Path) -> PathBuf) -> Result<Found> {
     for variable in ["CUDA_ROOT", "CUDA_HOME", "CUDA_PATH"] {
         let Some(root) = std::env::var_os(variable).filter(|root| !root.is_empty()) else { continue };
         let path = Path::new(&root).join(within);
+        // Triton sets CUDA_HOME to the driver's own place, which is no toolkit of the user's.
+        if !path.is_file() && is_own(Path::new(&root)) {
+            continue;
+        }
         return match path.is_file() {
             true => Ok(Found { path, by: variable.into() }),
             false => {

@@ -6,6 +6,8 @@ use common::launch::Contents;
 /// Bytes that device code may allocate.
 const HEAP_LIMIT: u64 = 1 << 30;
 const HEAP_BASE: u64 = 0x0500_0000_0000;
+/// Bytes within which an access was probably meant for a region.
+const NEAR: u64 = 1 << 28;
 
 #[derive(Clone)]
 struct Region {
@@ -105,8 +107,12 @@ impl Global {
     fn outside(&self, address: u64, length: usize, at: usize) -> Box<Fault> {
         let mut fault =
             Fault::new("SIM010", format!("an access of {length} bytes at global address {address:#x} is out of bounds"));
-        let around = [at.checked_sub(1), Some(at)];
-        for region in around.into_iter().flatten().filter_map(|index| self.regions.get(index)) {
+        let around = [at.checked_sub(1), Some(at)].into_iter().flatten().filter_map(|index| self.regions.get(index));
+        let near = |region: &&Region| {
+            let past = address.checked_sub(region.base + region.data.len() as u64);
+            past.or_else(|| region.base.checked_sub(address)).is_none_or(|distance| distance <= NEAR)
+        };
+        for region in around.filter(near) {
             let (base, size) = (region.base, region.data.len());
             let distance = if address >= base {
                 format!("{} bytes after its start", address - base)

@@ -18,6 +18,7 @@ const ABOUT: About = About {
         ("tile-dump k.cubin", "a cubin's kernels and what they need"),
     ],
     passes: &[],
+    forms: true,
 };
 
 #[derive(clap::Args)]

@@ -26,6 +26,7 @@ const ABOUT: About = About {
         ("tile-launch k.cubin --against other.cubin --launch launch.json --repeat 100", "time two cubins alternating"),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(clap::Args)]

@@ -60,10 +60,11 @@ impl Ptxas {
         let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.path().display().to_string();
-        let mut messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
+        let messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
         if !output.status.success() {
             if output.status.code().is_none() {
-                messages.push(child::describe(output.status));
+                let error = Diagnostic::io("LNK015", format!("ptxas died: {}", child::describe(output.status)));
+                return Err(messages.iter().filter(|line| !line.trim().is_empty()).fold(error, |error, line| error.note(line)));
             }
             return Ok(Err(messages));
         }

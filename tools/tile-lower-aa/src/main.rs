@@ -1,13 +1,12 @@
 //! `tile-lower-aa`: makes memory explicit, then folds and cleans up.
 
-use base::File;
 use common::options::{CheckBounds, OptLevel};
 use common::{About, Session};
 use tile_lower_aa::{CHECK_BOUNDS, PASSES, RECORD, convert};
 
 const ABOUT: About = About {
     name: "tile-lower-aa",
-    summary: "Makes memory explicit: .tile to .aa",
+    summary: "Makes memory explicit: .tile, or a program's text or bytecode, to .aa",
     examples: &[
         ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "after tile-read, through a pipe"),
         ("tile-lower-aa -O0 k.tile --format=text", "the program as written, to read"),
@@ -26,6 +25,7 @@ const ABOUT: About = About {
         "dead",
         "facts",
     ],
+    forms: true,
 };
 
 #[derive(clap::Args)]
@@ -41,7 +41,11 @@ fn main() -> std::process::ExitCode {
 }
 
 fn lower(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
-    let input: File<tileir::Module> = session.read()?;
+    // Bytecode and its text are programs too, as for every other tool.
+    let source = session.input()?;
+    source.refuse_cut()?;
+    let producer = session.producer();
+    let input = session.timed("decode", |_| tileir::import::open(&source.bytes, &source.name, &producer))?;
     let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());
     extra.level.record_or_default(&mut envelope)?;
     extra.bounds.record(&mut envelope)?;

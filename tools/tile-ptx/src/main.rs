@@ -12,6 +12,7 @@ const ABOUT: About = About {
         ("tile-ptx --emit=llvm-ir k.sched", "what LLVM is given after its passes"),
     ],
     passes: &["emit", "optimize", "print"],
+    forms: false,
 };
 
 #[derive(clap::Args)]

@@ -12,6 +12,7 @@ const ABOUT: About = About {
         ("tile-read k.tileirbc --format=text", "the .tile as text, which reads back without loss"),
     ],
     passes: &[],
+    forms: true,
 };
 
 #[derive(clap::Args)]

@@ -18,6 +18,7 @@ const ABOUT: About = About {
         ("tile-reduce k.mlir -- sh -c 'tile-read $0 | tile-lower-aa -o /dev/null' {}", "of several tools"),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(clap::Args)]

@@ -37,6 +37,7 @@ mod value;
 mod world;
 
 use base::diag::{Diagnostic, Result};
+use base::nearest::did_you_mean;
 use check::Check;
 use common::launch::LaunchOptions;
 use common::options::GpuName;
@@ -59,6 +60,7 @@ const ABOUT: About = About {
         ("tile-run k.tile --trace=op=mmaf,block=0 --launch launch.json", "results as they are computed"),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(clap::Args)]
@@ -89,8 +91,14 @@ fn main() -> std::process::ExitCode {
 
 fn execute(session: &mut Session, options: &Options) -> Result<()> {
     let input = Input::read(session)?;
+    if let Some(name) = options.trace.as_ref().and_then(Trace::wanted_op) {
+        known_op(name)?;
+    }
     let opened = options.launch.open()?;
     let kernel = input.kernel(opened.entry())?;
+    if session.verify_only() && !options.launch.is_given() {
+        return Ok(());
+    }
     let call = opened.call(&kernel.name, &kernel.param_types(), input.target().or(options.target.gpu_name))?;
     if session.verify_only() {
         return Ok(());
@@ -110,6 +118,18 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
         1 => Err(Diagnostic::invalid("RUN064", "the program has a fault")),
         count => Err(Diagnostic::invalid("RUN064", format!("the program has {count} faults"))),
     }
+}
+
+/// That some format has an op of this name: a filter for another one would show nothing.
+fn known_op(name: &str) -> Result<()> {
+    let of_tile = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
+    let lists = [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, vocabulary::core_ops::Core::MNEMONICS];
+    let known: BTreeSet<&str> = of_tile.chain(lists.into_iter().flatten().copied()).collect();
+    if known.contains(name) {
+        return Ok(());
+    }
+    let message = format!("--trace=op={name}: no format has an op of this name{}", did_you_mean(name, known.iter().copied()));
+    Err(Diagnostic::usage("RUN065", message))
 }
 
 fn watch(options: &Options) -> Watch {

@@ -195,17 +195,18 @@ pub(crate) fn shortened(tile: &Tile) -> String {
     format!("{name}{extents} {}", list(&tile.shape, 6, &element))
 }
 
-/// A line for each element of a condition that is false.
-pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut at = 0;
+/// A line for the first element of a condition that is false, and how many more are.
+pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) -> (String, usize) {
+    let mut first = None;
+    let (mut at, mut failed) = (0, 0);
     crate::tile::shape::for_each_index(&condition.shape, |index| {
         if condition.lanes().get(at) & 1 == 0 {
-            lines.push(format!("tile block: {block:?}, position: {index:?}: {message}"));
+            first.get_or_insert_with(|| format!("tile block: {block:?}, position: {index:?}: {message}"));
+            failed += 1;
         }
         at += 1;
     });
-    lines
+    (first.expect("an element is false"), failed - 1)
 }
 
 #[cfg(test)]

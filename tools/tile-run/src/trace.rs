@@ -38,6 +38,10 @@ impl Trace {
         Ok(trace)
     }
 
+    pub(crate) fn wanted_op(&self) -> Option<&str> {
+        self.op.as_deref()
+    }
+
     pub(crate) fn op(&self, place: Place, position: Option<(&str, u32, u32)>, name: &str, ids: &[Id], results: &[Value]) {
         if !self.shows(place, position, name) || results.is_empty() {
             return;

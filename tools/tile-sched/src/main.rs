@@ -14,6 +14,7 @@ const ABOUT: About = About {
         ("tile-sched --schedule-trace=k.json k.as -o k.sched", "when each op runs, for a trace viewer"),
     ],
     passes: &["analysis", "alloc", "materialize"],
+    forms: true,
 };
 
 #[derive(clap::Args)]

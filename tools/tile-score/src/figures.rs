@@ -15,8 +15,7 @@ impl Figures {
         match sniff(bytes) {
             Sniffed::Elf => Ok(cubin::read(bytes, name)?.kernels.iter().map(of_cubin).collect()),
             Sniffed::Ptx => {
-                let text = String::from_utf8_lossy(bytes);
-                let module = ptx::parse(&text)?;
+                let (module, _) = ptx::open(bytes, name)?;
                 let kernels = module.items.iter().filter_map(|item| match item {
                     Item::Function(function) if function.entry => Some(of_ptx(function)),
                     _ => None,

@@ -6,6 +6,7 @@
 mod figures;
 
 use base::diag::{Diagnostic, Result};
+use base::envelope::sniff;
 use common::{About, Session};
 use figures::Figures;
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ const ABOUT: About = About {
         ("tile-score ours.cubin theirs.cubin", "registers, stack, shared memory and code size"),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(clap::Args)]
@@ -35,6 +37,11 @@ fn main() -> std::process::ExitCode {
         };
         let first = session.input()?;
         let second = common::read_file(Some(other))?;
+        if sniff(&first.bytes) != sniff(&second.bytes) {
+            let kinds = [(&first, sniff(&first.bytes)), (&second, sniff(&second.bytes))]
+                .map(|(file, kind)| format!("{} is {}", file.name, kind.describe()));
+            return Err(Diagnostic::usage("SCO004", format!("{}: only files of one kind can be compared", kinds.join(", and "))));
+        }
         let (first, second) = (Figures::of(&first.bytes, &first.name)?, Figures::of(&second.bytes, &second.name)?);
         write(session, &first, &second)
     })

@@ -4,7 +4,7 @@
 
 mod launch;
 
-use base::diag::{Diagnostic, Result};
+use base::diag::Result;
 use clap::{Args, ValueEnum};
 use common::launch::LaunchOptions;
 use common::{About, Session};
@@ -24,6 +24,7 @@ const ABOUT: About = About {
         ),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(Args)]
@@ -90,11 +91,9 @@ fn main() -> std::process::ExitCode {
 
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let input = session.input()?;
-    let text = std::str::from_utf8(&input.bytes).map_err(|_| Diagnostic::invalid("SIM001", "the file is not text"))?;
-    let module = ptx::parse(text)?;
-    if let Some(error) = ptx::check(&module).into_iter().next() {
-        return Err(Box::new(error));
+    let (module, text) = ptx::open(&input.bytes, &input.name)?;
+    if session.verify_only() && !arguments.launch.is_given() {
+        return Ok(());
     }
-    let name = &input.name;
-    launch::run(session, &module, text, name, arguments)
+    launch::run(session, &module, text, &input.name, arguments)
 }

@@ -32,6 +32,7 @@ const ABOUT: About = About {
         ("tile-time k.ptx --launch launch.json --gpu b200 --set chip.clock=1500", "with another clock"),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(Args)]
@@ -89,11 +90,7 @@ fn main() -> std::process::ExitCode {
 
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let input = session.input()?;
-    let text = std::str::from_utf8(&input.bytes).map_err(|_| Diagnostic::invalid("TIM001", "the file is not text"))?;
-    let module = ptx::parse(text)?;
-    if let Some(error) = ptx::check(&module).into_iter().next() {
-        return Err(Box::new(error));
-    }
+    let (module, text) = ptx::open(&input.bytes, &input.name)?;
     let machine = chip(arguments, &module)?;
     let sample = sample::Sample::take(&module, text, &input.name, arguments, &machine)?;
     let prediction = grid::predict(&sample, &machine, arguments.trace.is_some());

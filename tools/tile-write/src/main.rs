@@ -12,6 +12,7 @@ const ABOUT: About = About {
         ("tile-write k.mlir --bytecode-version=13.1 -o k.tileirbc", "text to bytecode 13.1"),
     ],
     passes: &[],
+    forms: false,
 };
 
 #[derive(clap::Args)]
@@ -40,7 +41,7 @@ fn main() -> std::process::ExitCode {
             None => file.payload.version,
             Some(text) => Version::parse(text).ok_or_else(|| {
                 let known = Version::ALL.iter().map(Version::to_string).collect::<Vec<_>>().join(", ");
-                Diagnostic::usage("CLI006", format!("there is no bytecode version {text}; the versions are {known}"))
+                Diagnostic::usage("CLI007", format!("there is no bytecode version {text}; the versions are {known}"))
             })?,
         };
         let bytes = session.timed("encode", |_| match options.container {

@@ -4,8 +4,9 @@
 //! an entry never goes stale. Entries are written under another name and then renamed, so any number of processes can share a
 //! cache and be killed at any moment; each carries a hash of its key and itself and is dropped when that does not match.
 
-use crate::drive::{Compiled, Stop, exit};
+use crate::drive::Compiled;
 use crate::pipeline::Step;
+use crate::stop::{Stop, exit};
 use common::cl::Parsed;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -22,12 +23,19 @@ pub(crate) struct Cache {
 
 pub(crate) struct Key(blake3::Hash);
 
+impl Key {
+    /// A few letters of it, for people.
+    pub(crate) fn name(&self) -> String {
+        self.0.to_hex()[..16].to_string()
+    }
+}
+
 impl Cache {
     /// The cache that the command line names, which must be nobody else's: an entry is as good as a program.
     pub(crate) fn of(parsed: &Parsed) -> Result<Option<Cache>, Stop> {
         let Some(folder) = parsed.get("cache") else { return Ok(None) };
         // These want to see the stages at work.
-        if ["save-temps", "print-after", "time", "verbose"].iter().any(|option| parsed.get(option).is_some()) {
+        if ["save-temps", "print-after", "print-changed", "time"].iter().any(|option| parsed.get(option).is_some()) {
             return Ok(None);
         }
         let bad = |message: String| Stop::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
@@ -52,8 +60,10 @@ impl Cache {
         add(env!("SOURCE_HASH").as_bytes());
         for step in steps {
             add(step.tool.as_bytes());
-            add(&(step.arguments.len() as u64).to_le_bytes());
-            step.arguments.iter().for_each(|argument| add(argument.as_bytes()));
+            // What is only said changes nothing.
+            let arguments = step.arguments.iter().filter(|argument| *argument != "--verbose");
+            add(&(arguments.clone().count() as u64).to_le_bytes());
+            arguments.for_each(|argument| add(argument.as_bytes()));
             add(self.content_hash(&step.program)?.as_bytes());
             match step.tool.as_str() {
                 "tile-ptx" => add(common::toolkit::libdevice()
@@ -86,6 +96,24 @@ impl Cache {
         Some(hash)
     }
 
+    /// What is in it, in words.
+    pub(crate) fn content(&self) -> String {
+        let entries = self.entries();
+        let bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
+        format!("{} entries, {:.1} of {} MB", entries.len(), bytes as f64 / 1e6, self.limit >> 20)
+    }
+
+    /// All entries, with the time of their last use and their size.
+    fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
+        let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        let known = files.filter_map(|file| {
+            let data = file.metadata().ok()?;
+            Some((data.modified().ok()?, data.len(), file.path()))
+        });
+        known.collect()
+    }
+
     fn path(&self, key: &Key) -> PathBuf {
         let name = key.0.to_hex();
         self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
@@ -115,14 +143,7 @@ impl Cache {
 
     /// Drops what was not used for longest when the cache is larger than it may be.
     fn shrink(&self) {
-        let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
-        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
-        let mut entries: Vec<(SystemTime, u64, PathBuf)> = files
-            .filter_map(|file| {
-                let data = file.metadata().ok()?;
-                Some((data.modified().ok()?, data.len(), file.path()))
-            })
-            .collect();
+        let mut entries = self.entries();
         let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
         if total <= self.limit {
             return;
@@ -139,8 +160,8 @@ impl Cache {
 }
 
 fn pack(key: &Key, compiled: &Compiled) -> Vec<u8> {
-    let mut content = (compiled.text.len() as u64).to_le_bytes().to_vec();
-    content.extend(compiled.text.as_bytes());
+    let mut content = (compiled.warnings.len() as u64).to_le_bytes().to_vec();
+    content.extend(compiled.warnings.as_bytes());
     content.extend(&compiled.output);
     [MAGIC, blake3::keyed_hash(key.0.as_bytes(), &content).as_bytes(), &content].concat()
 }
@@ -153,7 +174,8 @@ fn unpack(key: &Key, bytes: &[u8]) -> Option<Compiled> {
     let (length, rest) = content.split_at_checked(8)?;
     let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
     let (text, output) = rest.split_at_checked(length)?;
-    Some(Compiled { output: output.to_vec(), text: String::from_utf8(text.to_vec()).ok()? })
+    let warnings = String::from_utf8(text.to_vec()).ok()?;
+    Some(Compiled { output: output.to_vec(), text: warnings.clone(), warnings })
 }
 
 #[cfg(test)]
@@ -165,7 +187,7 @@ mod tests {
     }
 
     fn entry(size: usize) -> Compiled {
-        Compiled { output: vec![7; size], text: "warning: x\n".into() }
+        Compiled { output: vec![7; size], text: "said\nwarning: x\n".into(), warnings: "warning: x\n".into() }
     }
 
     #[test]

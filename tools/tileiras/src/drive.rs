@@ -5,40 +5,21 @@ use crate::depfile;
 use crate::pipeline::{Pipeline, Step};
 use crate::remarks::Wanted;
 use crate::run::{End, Failure, JSON, Outcome, Said, run};
+use crate::stop::{Stop, exit, rendered, style};
 use base::diag::{Diagnostic, Severity, Style};
+use base::envelope::{Sniffed, sniff};
 use common::cl::{Parsed, parse_integer};
-use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// Exit codes of the reference.
-pub(crate) mod exit {
-    pub(crate) const OK: u8 = 0;
-    pub(crate) const USAGE: u8 = 1;
-    pub(crate) const CONFIGURATION: u8 = 2;
-    pub(crate) const INPUT: u8 = 3;
-    pub(crate) const COMPILE: u8 = 5;
-}
-
-/// A run that ends with this code and these lines on standard error.
-#[derive(Debug)]
-pub(crate) struct Stop {
-    pub(crate) code: u8,
-    pub(crate) text: String,
-}
-
-impl Stop {
-    pub(crate) fn new(code: u8, message: impl std::fmt::Display) -> Stop {
-        Stop { code, text: format!("error: {message}\n") }
-    }
-}
 
 /// What was compiled, and what is to be shown of it.
 pub(crate) struct Compiled {
     pub(crate) output: Vec<u8>,
     /// For standard error.
     pub(crate) text: String,
+    /// What of it is about the program, which a cache repeats.
+    pub(crate) warnings: String,
 }
 
 /// Compiles one input and writes the output. Gives what goes to standard error.
@@ -60,7 +41,14 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     let remarks = Wanted::of(parsed)?;
     let cache = if remarks.is_none() { Cache::of(parsed)? } else { None };
     let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, &source.bytes)?)));
-    let compiled = match entry.as_ref().and_then(|(cache, key)| cache.get(key)) {
+    let found = entry.as_ref().and_then(|(cache, key)| cache.get(key));
+    let about_the_cache = match &entry {
+        Some((_, key)) if parsed.flag("verbose") => {
+            format!("tileiras: cache: {} {}\n", if found.is_some() { "hit" } else { "miss" }, key.name())
+        }
+        _ => String::new(),
+    };
+    let compiled = match found {
         Some(compiled) => compiled,
         None => {
             let compiled = run_steps(parsed, &steps, &source, output, remarks.as_ref())?;
@@ -68,11 +56,12 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
+    let compiled = Compiled { text: about_the_cache + &compiled.text, ..compiled };
     // The depfile first: an output without one would look up to date.
     let written = depfile.map_or(Ok(()), |depfile| depfile.write());
     match written.and_then(|()| write_output(output, &compiled.output)) {
         Ok(()) => Ok(compiled.text),
-        Err(error) => Err(Stop { code: exit::CONFIGURATION, text: format!("{}error: {}\n", compiled.text, error.message) }),
+        Err(error) => Err(Stop::after(compiled.text, exit::CONFIGURATION, error.message)),
     }
 }
 
@@ -80,7 +69,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
 fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> Stop {
     let outcome = run(&steps[..1], &source.bytes, Some(source.path));
     if let Some(failure) = &outcome.failed {
-        return explain(failure, steps, source, &outcome.said, render(parsed, &outcome));
+        return explain(failure, steps, source, &outcome.said, style(parsed), render(parsed, &outcome));
     }
     let why = match std::fs::read(library) {
         _ if parsed.get("preview").is_none() => "libraries require the 'simt' preview feature".into(),
@@ -106,6 +95,9 @@ fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
 /// The checks that the reference makes before it compiles, in its order.
 fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), Stop> {
     if needs_target && parsed.get("gpu-name").is_none() {
+        if style(parsed) != Style::Reference {
+            return Err(Stop::new(exit::CONFIGURATION, "no target: give --gpu-name, with one of those that --help lists"));
+        }
         let (major, minor) = source.version;
         let message = format!(
             "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that supports \
@@ -144,13 +136,33 @@ impl<'a> Source<'a> {
         let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
             Some([major, minor]) => (*major, *minor),
             _ => {
-                let hint = if bytes.starts_with(b"ML\xefR") { " (it looks like MLIR bytecode instead)" } else { "" };
+                let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
+                let hint = other_kind(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
                 return Err(Stop::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")));
             }
         };
         bytes.extend(common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64).map_err(|error| unreadable(error.message))?);
         Ok(Source { path, bytes, version })
     }
+}
+
+/// What a file is that is no bytecode, where that is sure, and what to do with it.
+fn other_kind(bytes: &[u8]) -> Option<String> {
+    let kind = sniff(bytes);
+    let reader = match &kind {
+        _ if bytes.starts_with(b"ML\xefR") => return Some("it looks like MLIR bytecode instead".into()),
+        Sniffed::Stage { format, .. } => match format.as_str() {
+            "tileir" => "tile-lower-aa",
+            "tileaa" => "tile-lower-as",
+            "tileas" => "tile-sched",
+            "sched" => "tile-ptx",
+            _ => "tile-dump",
+        },
+        Sniffed::Ptx => "tile-link",
+        Sniffed::Elf => "tile-dump",
+        Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => return None,
+    };
+    Some(format!("it is {}, which {reader} reads", kind.describe()))
 }
 
 /// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
@@ -172,8 +184,12 @@ fn run_steps(parsed: &Parsed, steps: &[Step], source: &Source, output: &str, rem
     }
     let text = render(parsed, &outcome);
     match outcome.failed {
-        None => Ok(Compiled { output: outcome.output, text }),
-        Some(failure) => Err(explain(&failure, steps, source, &outcome.said, text)),
+        None => {
+            let kept = outcome.said.iter().filter(|said| matches!(said, Said::Diagnostic(_)));
+            let warnings = kept.map(|said| rendered_said(said, style(parsed))).collect();
+            Ok(Compiled { output: outcome.output, text, warnings })
+        }
+        Some(failure) => Err(explain(&failure, steps, source, &outcome.said, style(parsed), text)),
     }
 }
 
@@ -215,48 +231,47 @@ fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> P
 
 /// What the stages said, in the form asked for.
 fn render(parsed: &Parsed, outcome: &Outcome) -> String {
-    let style = match parsed.get("error-format") {
-        Some("human") => Style::Human,
-        Some("json") => Style::Json,
-        _ => Style::Reference,
-    };
-    let json = |diagnostic: &Diagnostic| serde_json::to_string(diagnostic).expect("a diagnostic is plain data");
-    let mut text = String::new();
-    for said in &outcome.said {
-        match said {
-            Said::Diagnostic(diagnostic) => text += &diagnostic.render(style, json),
-            Said::Line(line) => text += &format!("{line}\n"),
-            Said::Times { tool, times } if style == Style::Json => {
-                let _ = writeln!(text, "{}", serde_json::json!({ "tool": tool, "times": times }));
-            }
-            Said::Times { tool, times } => {
-                times.iter().for_each(|(step, time)| {
-                    let _ = writeln!(text, "{tool:14} {step:24} {time:9.3} ms");
-                });
-                let total: f64 = times.iter().filter(|(step, _)| step != "wait").map(|(_, time)| time).sum();
-                let _ = writeln!(text, "{tool:14} {:24} {total:9.3} ms", "total");
-            }
+    outcome.said.iter().map(|said| rendered_said(said, style(parsed))).collect()
+}
+
+fn rendered_said(said: &Said, style: Style) -> String {
+    match said {
+        Said::Diagnostic(diagnostic) => rendered(diagnostic, style),
+        Said::Line(line) => format!("{line}\n"),
+        Said::Times { tool, times } if style == Style::Json => format!("{}\n", serde_json::json!({ "tool": tool, "times": times })),
+        Said::Times { tool, times } => {
+            let rows: String = times.iter().map(|(step, time)| format!("{tool:14} {step:24} {time:9.3} ms\n")).collect();
+            let total: f64 = times.iter().filter(|(step, _)| step != "wait").map(|(_, time)| time).sum();
+            rows + &format!("{tool:14} {:24} {total:9.3} ms\n", "total")
         }
     }
-    text
 }
 
 /// The end of a failed run: what the first stage refuses is the input's fault, all later failures are one kind.
-fn explain(failure: &Failure, steps: &[Step], source: &Source, said: &[Said], mut text: String) -> Stop {
+fn explain(failure: &Failure, steps: &[Step], source: &Source, said: &[Said], style: Style, mut text: String) -> Stop {
     let explained = said.iter().any(|said| matches!(said, Said::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
     if !explained {
-        let _ = writeln!(text, "error: {} failed: {}", failure.tool, failure.status);
+        let cause = Diagnostic::io("DRI006", format!("{} failed: {}", failure.tool, failure.status));
+        text += &rendered(&cause, style);
     }
     if failure.end == End::Fault
         && let Some(folder) = crate::bug::keep(steps, failure.index, source, &failure.status)
     {
-        let _ = writeln!(text, "note: this is a bug of {}; reproduce it with: sh {}/command", failure.tool, folder.display());
+        let mut note = Diagnostic::io(
+            "BUG001",
+            format!("this is a bug of {}; reproduce it with: sh {}/command", failure.tool, folder.display()),
+        );
+        note.severity = Severity::Note;
+        text += &rendered(&note, style);
     }
     if failure.index == 0 && matches!(failure.end, End::Code(1 | 3)) {
-        return Stop { code: exit::INPUT, text };
+        return Stop::silent(text, exit::INPUT);
     }
-    text += "error: failed to compile Tile IR program\n";
-    Stop { code: exit::COMPILE, text }
+    // The reference's form ends with what the reference says of every such end; a person or a program has been told the cause.
+    if style != Style::Reference {
+        return Stop::silent(text, exit::COMPILE);
+    }
+    Stop::after(text, exit::COMPILE, "failed to compile Tile IR program")
 }
 
 /// The plan as a shell would run it.

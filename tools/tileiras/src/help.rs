@@ -28,6 +28,7 @@ Exit codes:
 Environment:
 
   CUDA_ROOT, CUDA_HOME, CUDA_PATH: the toolkit with ptxas and libdevice; the first that is set decides
+  TILEWORKS_OPTIONS: more options, before those of the command line, which win where an option counts once
   PATH: where they are looked for last
   TMPDIR: the folder for temporary files and for what is kept of a bug
 ",

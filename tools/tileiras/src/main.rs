@@ -7,8 +7,8 @@ mod artefact;
 mod bug;
 mod cache;
 mod depfile;
+mod doctor;
 mod drive;
-mod explain;
 mod help;
 mod many;
 mod ninja;
@@ -16,44 +16,81 @@ mod options;
 mod pipeline;
 mod remarks;
 mod run;
+mod stop;
 
+use base::diag::Style;
 use common::cl::{self, Parsed};
-use drive::{Stop, exit};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use stop::{Stop, exit, style};
+
+/// Names the variable with more options.
+const MORE_OPTIONS: &str = "TILEWORKS_OPTIONS";
 
 fn main() -> ExitCode {
     common::limit_of_file_sizes_is_an_error();
-    let result = cl::words().map_err(|message| Stop::new(exit::USAGE, message));
-    let result = result.and_then(|(program, words)| answer(&program, &cl::parse(options::OPTIONS, &program, &words)));
-    ExitCode::from(match result {
-        Ok(text) => {
-            print(&mut std::io::stderr(), &text);
-            exit::OK
+    let (style, result) = match cl::words() {
+        Err(message) => (Style::Reference, Err(Stop::new(exit::USAGE, message))),
+        Ok((program, words)) => {
+            let line = cl::parse(options::OPTIONS, &program, &words);
+            match with_environment(line, std::env::var_os(MORE_OPTIONS)) {
+                Ok(parsed) => (style(&parsed), answer(&program, &parsed)),
+                Err(stop) => (Style::Reference, Err(stop)),
+            }
         }
-        Err(stop) => {
-            print(&mut std::io::stderr(), &stop.text);
-            stop.code
-        }
+    };
+    let (text, code) = match result {
+        Ok(text) => (text, exit::OK),
+        Err(stop) => (stop.said(style), stop.code),
+    };
+    print(&mut std::io::stderr(), &text);
+    ExitCode::from(code)
+}
+
+/// A command line with the options of the environment before its own: of an option that counts once, the command line's counts.
+/// A driver that a stage of a pipeline starts has had them already.
+fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop> {
+    let Some(more) = more.filter(|_| std::env::var_os(pipeline::NESTED).is_none()) else { return Ok(line) };
+    let wrong = |what: &str| Stop::new(exit::USAGE, format!("{MORE_OPTIONS}: {what}"));
+    let more = more.into_string().map_err(|_| wrong("it is not UTF-8"))?;
+    let more = cl::parse(options::OPTIONS, MORE_OPTIONS, &cl::split(&more));
+    if !more.errors.is_empty() {
+        return Err(Stop::misused(MORE_OPTIONS, &more.errors, style(&line)));
+    }
+    if let Some(name) = more.immediate {
+        return Err(wrong(&format!("{} is for the command line", cl::dashed(name))));
+    }
+    if let Some(word) = more.positional.first() {
+        return Err(wrong(&format!("'{word}' is no option")));
+    }
+    Ok(Parsed {
+        given: more.given.into_iter().chain(line.given).collect(),
+        response_files: more.response_files.into_iter().chain(line.response_files).collect(),
+        ..line
     })
 }
 
 /// Does what the command line asks. Gives what goes to standard error at the end.
 fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
-    let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
+    let mut errors = parsed.errors.clone();
     if let Some(name) = parsed.immediate {
-        print(&mut std::io::stderr(), &errors);
-        return answer_with(&information(name));
+        print(&mut std::io::stderr(), &Stop::misused(program, &errors, style(parsed)).said(style(parsed)));
+        return match name {
+            "doctor" => doctor::examine(parsed),
+            _ => answer_with(&information(name)),
+        };
     }
     let several = parsed.get("out-dir").is_some() || parsed.get("emit-ninja").is_some();
     if parsed.positional.len() > 1 && !several {
-        errors += &cl::too_many(program);
+        errors.extend(cl::too_many(program).lines().map(str::to_string));
     }
     if !errors.is_empty() {
-        return Err(Stop { code: exit::USAGE, text: errors });
+        return Err(Stop::misused(program, &errors, style(parsed)));
     }
     if let Some(code) = parsed.get("explain") {
-        let text = explain::explain(code).ok_or_else(|| Stop::new(exit::USAGE, format!("there is no code '{code}'")))?;
+        let unknown = || Stop::new(exit::USAGE, format!("there is no code '{code}'; --explain list shows all"));
+        let text = common::explain::explain(code).ok_or_else(unknown)?;
         return answer_with(&text);
     }
     if parsed.flag("preview-create-tile-lib") {
@@ -66,9 +103,12 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
         });
     }
     if parsed.positional.first().is_none_or(String::is_empty) {
+        if style(parsed) != Style::Reference {
+            return Err(Stop::new(exit::USAGE, "no input file provided"));
+        }
         print(&mut std::io::stderr(), "error: no input file provided\n\n");
         print(&mut std::io::stdout(), &help::HELP.list(false));
-        return Err(Stop { code: exit::USAGE, text: String::new() });
+        return Err(Stop::silent(String::new(), exit::USAGE));
     }
     match (parsed.get("emit-ninja"), parsed.get("out-dir")) {
         (Some(path), _) => ninja::emit(parsed, path),

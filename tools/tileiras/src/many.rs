@@ -1,7 +1,8 @@
 //! Many compilations in one run: `--out-dir DIR` with any number of inputs and targets, `--jobs N` at a time.
 
-use crate::drive::{self, Stop, exit};
+use crate::drive;
 use crate::pipeline::Pipeline;
+use crate::stop::{Stop, exit, style};
 use common::cl::{Parsed, dashed, parse_integer};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -93,7 +94,7 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
                     let Some(job) = jobs.get(index) else { break };
                     let (text, code) = match drive::compile(&job.parsed, &job.input, &job.output) {
                         Ok(text) => (text, exit::OK),
-                        Err(stop) => (stop.text, stop.code),
+                        Err(stop) => (stop.said(style(&job.parsed)), stop.code),
                     };
                     if code != exit::OK {
                         failures.lock().expect("no worker panics").insert(index, code);
@@ -109,7 +110,7 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
     let failures = failures.into_inner().expect("no worker panics");
     match failures.first_key_value() {
         None => Ok(String::new()),
-        Some((_, code)) => Err(Stop { code: *code, text: format!("error: {} of {} failed\n", failures.len(), jobs.len()) }),
+        Some((_, code)) => Err(Stop::new(*code, format!("{} of {} failed", failures.len(), jobs.len()))),
     }
 }
 

@@ -5,10 +5,11 @@
 //! file is made again when one of them changes.
 
 use crate::depfile::utf8;
-use crate::drive::{Stop, exit, quote};
+use crate::drive::quote;
 use crate::many;
 use crate::options::OPTIONS;
 use crate::pipeline::Pipeline;
+use crate::stop::{Stop, exit};
 use common::cl::Value;
 use common::cl::{Parsed, dashed};
 use std::fmt::Write as _;

@@ -164,6 +164,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
     ),
     option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
+    option("print-changed", Extension, Bool, "", "Print what each pass changed"),
     option(
         "save-temps",
         Extension,
@@ -191,7 +192,8 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "form",
         "How diagnostics are written [default: reference]",
     ),
-    option("explain", Extension, Text, "code", "Say what an error code means"),
+    option("explain", Extension, Text, "code", "Say what an error code means, or list all with 'list'"),
+    immediate(option("doctor", Extension, Bool, "", "Say what was found of what compiling needs, why, and how to get the rest")),
     option(
         "out-dir",
         Extension,

@@ -16,6 +16,8 @@ pub(crate) struct Pipeline {
 
 /// Set for every stage, so that one that starts the driver again is known.
 pub(crate) const NESTED: &str = "TILEWORKS_NESTED";
+/// Kinds of files that `--format` says nothing about.
+const ONE_FORM: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
 /// Bytes of a pipeline file.
 const LARGEST: u64 = 1 << 20;
 
@@ -108,9 +110,12 @@ impl Pipeline {
             for (option, given) in [("time", "--time"), ("verbose", "--verbose")] {
                 arguments.extend(parsed.flag(option).then(|| given.to_string()));
             }
+            if parsed.flag("print-changed") && stage.has_pass("all") {
+                arguments.push("--print-changed".to_string());
+            }
             for wanted in parsed.all("print-after") {
                 let (tool, pass) = wanted.split_once(':').map_or((None, wanted), |(tool, pass)| (Some(tool), pass));
-                let here = tool.map_or_else(|| pass == "all" || stage.has_pass(pass), |tool| tool == stage.tool);
+                let here = tool.map_or_else(|| stage.has_pass(pass), |tool| tool == stage.tool);
                 arguments.extend(here.then(|| format!("--print-after={pass}")));
             }
             let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
@@ -119,10 +124,15 @@ impl Pipeline {
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
-        step.arguments.extend(parsed.get("format").map(|form| format!("--format={form}")));
         if let Some(kind) = parsed.get("emit").filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
             step.arguments.push(format!("--emit={kind}"));
             step.writes = kind.to_string();
+        }
+        if let Some(form) = parsed.get("format") {
+            if ONE_FORM.contains(&step.writes.as_str()) {
+                return Err(format!("--format is for stage files, and {} has one form", step.writes));
+            }
+            step.arguments.push(format!("--format={form}"));
         }
         self.check_print_after(parsed, &steps)?;
         Ok(steps)
@@ -206,8 +216,9 @@ impl Stage {
         }
     }
 
+    /// Whether it has a pass of this name, or any at all for `all`.
     fn has_pass(&self, pass: &str) -> bool {
-        passes(&self.program).iter().any(|own| own == pass)
+        passes(&self.program).iter().any(|own| own == pass || pass == "all")
     }
 }
 

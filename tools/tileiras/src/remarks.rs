@@ -1,6 +1,6 @@
 //! Remarks: what the passes did and declined, from the logs in the stage files, in the reference's two forms.
 
-use crate::drive::{Stop, exit};
+use crate::stop::{Stop, exit};
 use base::Envelope;
 use base::envelope::{Category, LogEntry, Outcome, Sniffed, open_binary, sniff};
 use common::cl::Parsed;
@@ -48,7 +48,7 @@ impl Wanted {
             let reason = common::plain(&error);
             let text =
                 format!("Error opening remark output file '{name}': {reason}\nerror: failed to enable optimization remarks\n");
-            return Err(Stop { code: exit::INPUT, text });
+            return Err(Stop::silent(text, exit::INPUT));
         }
         Ok(Some(Wanted { kinds, file }))
     }

@@ -3,6 +3,7 @@
 use super::write::Error;
 use crate::diag::{Diagnostic, Place};
 use crate::envelope::Source;
+use crate::nearest::nearest;
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
@@ -28,13 +29,15 @@ pub struct Reader<'t> {
     types: Vec<String>,
     /// Regions met in the op being read, to be filled by the braces after it.
     pub(super) regions: u32,
+    /// Names that would have been right here too, of the enums that include the one being read.
+    also: Vec<&'static str>,
 }
 
 impl<'t> Reader<'t> {
     pub fn new(source: Source<'t>) -> Self {
         let counted = (0, source.first_line);
         let (values, types) = (BTreeMap::new(), Vec::new());
-        Reader { text: source.text, at: 0, source, depth: 0, counted, values, types, regions: 0 }
+        Reader { text: source.text, at: 0, source, depth: 0, counted, values, types, regions: 0, also: Vec::new() }
     }
 
     /// The line of what comes next, where lines stand for locations.
@@ -410,14 +413,20 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     ) -> Result<V::Value, Error> {
         let start = self.at;
         let word = self.word();
+        let mut also = std::mem::take(&mut self.also);
         if let Some(variant) = variants.iter().find(|variant| **variant == word) {
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
         }
         self.at = start;
+        also.extend(variants.iter().filter(|variant| !TRANSPARENT.contains(variant)));
         if let Some(transparent) = variants.iter().find(|variant| TRANSPARENT.contains(variant)) {
+            self.also = also;
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
         }
-        self.fail(format!("'{word}' is not one of {}", variants.join(", ")))
+        self.fail(match nearest(word, also.iter().copied()) {
+            Some(nearest) => format!("'{word}' is not known here; did you mean '{nearest}'?"),
+            None => format!("'{word}' is not one of {}", also.join(", ")),
+        })
     }
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_str(self.word())

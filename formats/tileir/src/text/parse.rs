@@ -15,6 +15,7 @@ use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, PointerS
 use crate::version::Version;
 use base::diag::Result;
 use base::ir::{self, Block, Operation, Region, Value};
+use base::nearest::did_you_mean;
 use base::{Arena, Body, DebugInfo, Loc};
 use std::collections::HashMap;
 
@@ -389,7 +390,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let at = self.c().at();
         let mnemonic = self.c().name("an op")?;
         let opcode = Opcode::ALL.iter().copied().find(|opcode| opcode.info().mnemonic == mnemonic);
-        let opcode = opcode.ok_or_else(|| self.c().error_at(at, format!("unknown op '{mnemonic}'")))?;
+        let opcode = opcode.ok_or_else(|| {
+            let meant = did_you_mean(mnemonic, Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic));
+            self.c().error_at(at, format!("unknown op '{mnemonic}'{meant}"))
+        })?;
         let fields = vec![None; opcode.info().fields.len()];
         let mut partial = Partial { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), at };
         if opcode == Opcode::Constant {
@@ -621,10 +625,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
     fn one_of(&mut self, names: &[&str]) -> Result<u8> {
         self.c().skip_space();
         let at = self.c().at();
-        let expected = || format!("expected one of: {}", names.join(", "));
-        let word = self.c().word(&expected())?;
+        let expected = format!("one of: {}", names.join(", "));
+        let word = self.c().word(&expected)?;
         let number = names.iter().position(|name| *name == word);
-        number.map(|number| number as u8).ok_or_else(|| self.c().error_at(at, expected()))
+        number.map(|number| number as u8).ok_or_else(|| self.c().error_at(at, format!("expected {expected}")))
     }
 
     /// Types of operands must be those they have; types of results are taken.

@@ -7,8 +7,10 @@ mod response;
 mod spec;
 
 pub use help::Help;
+pub use response::split;
 pub use spec::{Section, Spec, Value, alias, immediate, option};
 
+use base::nearest::distance;
 use std::path::Path;
 
 /// What a command line says.
@@ -168,7 +170,9 @@ impl Parser<'_> {
     fn unknown(&mut self, word: &str, argument: &str) {
         let (name, program) = (&self.name, self.program);
         self.parsed.errors.push(format!("{name}: Unknown command line argument '{word}'.  Try: '{program} --help'"));
-        self.parsed.errors.push(format!("{name}: Did you mean '{}'?", nearest(self.options, argument)));
+        if let Some(nearest) = nearest(self.options, argument) {
+            self.parsed.errors.push(format!("{name}: Did you mean '{nearest}'?"));
+        }
     }
 }
 
@@ -195,34 +199,24 @@ fn exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Sp
     }
 }
 
-/// The option whose name is the fewest edits away. This project's own options are suggested only when they are nearer than all
-/// of the reference's.
-fn nearest(options: &'static [Spec], argument: &str) -> String {
+/// The option whose name is the fewest edits away, if these are few: the reference suggests one in any case, which may have no
+/// letter in common with what was given. This project's own options are suggested only when they are nearer than all of the
+/// reference's.
+fn nearest(options: &'static [Spec], argument: &str) -> Option<String> {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
     let candidates = options.iter().filter(|spec| !spec.extension).chain(options.iter().filter(|spec| spec.extension));
     let distance =
-        |spec: &&'static Spec| edit_distance(spec.name, if spec.target(options).value == Value::None { argument } else { name });
+        |spec: &&'static Spec| distance(spec.name, if spec.target(options).value == Value::None { argument } else { name });
     let best = candidates.min_by_key(distance).expect("the table has options");
+    // More than half of the letters are right.
+    if distance(&best) * 2 >= name.chars().count() {
+        return None;
+    }
     let suggested = match value.is_empty() || best.target(options).value == Value::None {
         true => best.name.to_string(),
         false => format!("{}={value}", best.name),
     };
-    dashed(&suggested)
-}
-
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(200).collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    Some(dashed(&suggested))
 }
 
 pub fn parse_bool(text: &str) -> Option<bool> {
@@ -293,8 +287,8 @@ mod tests {
         let grouped = parsed("-oxyz").errors;
         assert_eq!(grouped[0], "tileiras: for the -o option: may not occur within a group!");
         assert_eq!(grouped[2], "tileiras: Did you mean '-o'?");
-        assert_eq!(parsed("--foo=bar").errors[1], "tileiras: Did you mean '--o=bar'?");
-        assert_eq!(parsed("--bar").errors[1], "tileiras: Did you mean '-g'?");
+        assert_eq!(parsed("--gpu-nam=sm_90").errors[1], "tileiras: Did you mean '--gpu-name=sm_90'?");
+        assert_eq!((parsed("--foo=bar").errors.len(), parsed("--bar").errors.len()), (1, 1), "nothing is near");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn decode(bytes: &[u8]) -> Option<String> {
 
 /// Splits text into words: blanks separate, quotes of both kinds join, a backslash takes the next character as it is, within
 /// quotes too. A word ends where a C string would.
-pub(super) fn split(text: &str) -> Vec<String> {
+pub fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

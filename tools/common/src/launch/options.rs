@@ -48,6 +48,11 @@ pub struct Opened<'a> {
 }
 
 impl LaunchOptions {
+    /// Whether the command line has a launch, which a check of the file alone does not need.
+    pub fn is_given(&self) -> bool {
+        self.launch.is_some() || self.grid.is_some() || !self.words.is_empty()
+    }
+
     pub fn open(&self) -> Result<Opened<'_>> {
         let launch = self.launch.as_deref().map(Launch::read).transpose()?;
         Ok(Opened { options: self, launch })

@@ -37,15 +37,20 @@ pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Prog
         .collect();
     let function = match (entry, &*entries) {
         (None, [only]) => only,
-        (None, _) => return Err(Fault::new("SIM002", format!("the file has {} entries; name one", entries.len()))),
+        (None, []) => return Err(Fault::new("SIM002", "the file has no kernel")),
+        (None, _) => return Err(Fault::usage("SIM004", format!("name one of the kernels with --entry: {}", names(&entries)))),
         (Some(name), _) => entries
             .iter()
             .find(|function| function.name == name)
-            .ok_or_else(|| Fault::new("SIM002", format!("the file has no entry '{name}'")))?,
+            .ok_or_else(|| Fault::usage("SIM004", format!("no kernel is called '{name}'; there are: {}", names(&entries))))?,
     };
     let mut builder = Builder::new(module, function, sizes)?;
     builder.block(function.body.as_deref().unwrap_or_default())?;
     builder.finish()
+}
+
+fn names(entries: &[&Function]) -> String {
+    entries.iter().map(|function| function.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 impl Builder<'_> {

@@ -16,16 +16,16 @@ pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut En
     Ok(smallvec![Value::Token(env.token(token))])
 }
 
-/// For each false element the message, with the block and the element; then the kernel stops.
+/// The message, with the block and the first element that is false; then the kernel stops. A fault of a tile is one fault, however
+/// many of its elements have it.
 pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &Env<'_>) -> Result<Results> {
     if condition.lanes().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
     }
     let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
-    let lines = print::failed_assert(condition, message, env.state.place.index);
-    let mut lines = lines.into_iter().map(|line| format!("{position}: {line}"));
-    let first = Diagnostic::invalid("RUN040", lines.next().expect("an element is false"));
-    Err(lines.take(20).fold(first, |error, line| error.note(line)))
+    let (first, others) = print::failed_assert(condition, message, env.state.place.index);
+    let error = Diagnostic::invalid("RUN040", format!("{position}: {first}"));
+    Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
 }
 
 /// The value itself; whether the fact holds matters to the checker only.

@@ -1,0 +1,43 @@
+//! The word that was probably meant.
+
+/// The nearest of some words, when it is near enough to be what was meant: at most two of five letters are others.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = |candidate: &&str| distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
+    candidates.into_iter().filter(near).min_by_key(|candidate| distance(candidate, word))
+}
+
+/// `; did you mean 'X'?`, or nothing.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"))
+}
+
+/// How many letters of one word have to be changed, added or left out to get the other.
+pub fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(200).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_near_is_suggested() {
+        let words = ["load_view", "store_view", "addf", "for"];
+        let suggested = ["laod_view", "load_veiw", "storeview", "add", "far", "nothing", "x"].map(|word| nearest(word, words));
+        let expected = [Some("load_view"), Some("load_view"), Some("store_view"), Some("addf"), Some("for"), None, None];
+        assert_eq!(suggested, expected);
+        assert_eq!(did_you_mean("loadview", words), "; did you mean 'load_view'?");
+        assert_eq!((distance("", "abc"), distance("abc", "abc"), distance("kitten", "sitting")), (3, 0, 3));
+    }
+}

@@ -1,0 +1,28 @@
+//! A file as a module that can be worked with: text, parsed and checked, with the file's name in what is said of it.
+
+use crate::{Module, check, parse};
+use base::diag::{Diagnostic, Place, Result};
+use base::envelope::{Sniffed, sniff};
+
+/// Parses and checks a file. `name` is its name for messages.
+pub fn open<'a>(bytes: &'a [u8], name: &str) -> Result<(Module, &'a str)> {
+    let other = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
+    let text = match sniff(bytes) {
+        Sniffed::Ptx | Sniffed::Text => {
+            std::str::from_utf8(bytes).map_err(|error| other("not text".into()).at(Place::Offset(error.valid_up_to() as u64)))?
+        }
+        Sniffed::Other if bytes.is_empty() => return Err(other("empty".into())),
+        kind => return Err(other(kind.describe())),
+    };
+    let named = |mut error: Box<Diagnostic>| {
+        if let Some(Place::Text { file, .. }) = &mut error.place {
+            *file = name.into();
+        }
+        error
+    };
+    let module = parse(text).map_err(named)?;
+    match check(&module).into_iter().next() {
+        Some(error) => Err(named(Box::new(error))),
+        None => Ok((module, text)),
+    }
+}

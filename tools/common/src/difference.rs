@@ -1,0 +1,124 @@
+//! What differs between two programs as text. Numbers of values are not compared as they are: an op that is new renumbers all
+//! behind it, so a value is followed from the line that defines it on one side to the same line on the other.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::collections::HashMap;
+use std::io::IsTerminal;
+
+/// Lines that are shown around what differs.
+const AROUND: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    Yes,
+    No,
+}
+
+impl Colour {
+    /// As `NO_COLOR` and `CLICOLOR_FORCE` ask for, or on a terminal.
+    pub fn of_stderr() -> Colour {
+        Colour::of(std::io::stderr().is_terminal())
+    }
+    pub fn of_stdout() -> Colour {
+        Colour::of(std::io::stdout().is_terminal())
+    }
+    fn of(terminal: bool) -> Colour {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        if !set("NO_COLOR") && (terminal || set("CLICOLOR_FORCE")) { Colour::Yes } else { Colour::No }
+    }
+}
+
+/// The lines that differ, behind `-` and `+`, with some around them; empty when the programs are the same but for numbers of values.
+pub fn difference(before: &str, after: &str, colour: Colour) -> String {
+    let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let (old, new) = (keys(&before), keys(&after));
+    let lines = matched(&before, &after, &capture_diff_slices(Algorithm::Patience, &old, &new));
+    let near = |at: usize| lines[at.saturating_sub(AROUND)..(at + AROUND + 1).min(lines.len())].iter().any(|line| line.0 != ' ');
+    let mut out = String::new();
+    let mut shown = false;
+    for (at, (sign, text)) in lines.iter().enumerate() {
+        if !near(at) {
+            shown = false;
+            continue;
+        }
+        if !std::mem::replace(&mut shown, true) && at > 0 {
+            out += "  ...\n";
+        }
+        let (start, end) = match (colour, sign) {
+            (Colour::Yes, '-') => ("\x1b[31m", "\x1b[0m"),
+            (Colour::Yes, '+') => ("\x1b[32m", "\x1b[0m"),
+            _ => ("", ""),
+        };
+        out += &format!("{start}{sign} {text}{end}\n");
+    }
+    out
+}
+
+/// The lines without numbers of values.
+fn keys(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| pieces(line).map(|(text, value)| if value.is_some() { "%" } else { text }).collect()).collect()
+}
+
+/// A line cut behind each value: the text up to it, and its number.
+fn pieces(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    line.split_inclusive('%')
+        .scan(false, |after_sign, part| {
+            let (text, ends) = part.strip_suffix('%').map_or((part, false), |text| (text, true));
+            let digits = if *after_sign { text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()) } else { 0 };
+            let (number, text) = text.split_at(digits);
+            *after_sign = ends;
+            Some([("", (!number.is_empty()).then_some(number)), (text, None)])
+        })
+        .flatten()
+}
+
+/// All lines of both, each with what it is: kept, left out or new. Lines that are alike stay only if their values are the same ones.
+fn matched<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(char, &'a str)> {
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut out = Vec::new();
+    for op in ops {
+        let (old, new) = (&before[op.old_range()], &after[op.new_range()]);
+        if !matches!(op, DiffOp::Equal { .. }) {
+            out.extend(old.iter().map(|line| ('-', *line)));
+            out.extend(new.iter().map(|line| ('+', *line)));
+            continue;
+        }
+        for (a, b) in old.iter().zip(new) {
+            let values = || pieces(a).filter_map(|piece| piece.1).zip(pieces(b).filter_map(|piece| piece.1));
+            // A value that is met for the first time is one that this line defines, or that was defined in lines that differ.
+            if values().all(|(a, b)| *names.entry(a).or_insert(b) == b) {
+                out.push((' ', *b));
+            } else {
+                out.extend([('-', *a), ('+', *b)]);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_line_renumbers_nothing() {
+        let before = "%0 = a\n%1 = b(%0)\n%2 = c(%1)\nend";
+        let after = "%0 = a\n%1 = new\n%2 = b(%0)\n%3 = c(%2)\nend";
+        assert_eq!(difference(before, after, Colour::No), "  %0 = a\n+ %1 = new\n  %2 = b(%0)\n  %3 = c(%2)\n");
+        assert_eq!(difference(before, before, Colour::No), "");
+    }
+
+    #[test]
+    fn another_operand_is_a_difference() {
+        let (before, after) = ("%0 = a\n%1 = b\n%2 = c(%0, %1)", "%0 = a\n%1 = b\n%2 = c(%1, %1)");
+        assert_eq!(difference(before, after, Colour::No), "  %0 = a\n  %1 = b\n- %2 = c(%0, %1)\n+ %2 = c(%1, %1)\n");
+        assert!(difference(before, after, Colour::Yes).contains("\x1b[31m- %2"));
+    }
+
+    #[test]
+    fn what_is_far_from_a_difference_is_left_out() {
+        let before: String = (0..20).map(|n| format!("line {n}\n")).collect();
+        let shown = difference(&before, &before.replace("line 10", "other"), Colour::No);
+        assert_eq!(shown, "  ...\n  line 8\n  line 9\n- line 10\n+ other\n  line 11\n  line 12\n");
+    }
+}

@@ -1,0 +1,247 @@
+//! `--doctor`: what was found of what compiling needs, why it was taken, and how to get what is missing.
+
+use crate::cache::Cache;
+use crate::pipeline::tools_folder;
+use crate::stop::{Stop, exit};
+use base::Diagnostic;
+use common::child;
+use common::cl::Parsed;
+use common::toolkit::{self, Found};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Tools beside the driver, with what lacks without them.
+const TOOLS: [(&str, bool); 10] = [
+    ("tile-read", true),
+    ("tile-lower-aa", true),
+    ("tile-lower-as", true),
+    ("tile-sched", true),
+    ("tile-ptx", true),
+    ("tile-link", true),
+    ("tile-dump", false),
+    ("tile-run", false),
+    ("tile-sim", false),
+    ("tile-time", false),
+];
+
+/// Asks Python what is installed, without importing anything of it.
+const PACKAGES: &str = "
+import importlib.metadata
+for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nvvm', 'triton', 'tilelang', 'tileworks'):
+    try:
+        print(name, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        pass
+";
+
+/// A finding: what it is about, what was found, and whether compiling goes without.
+struct Finding {
+    what: &'static str,
+    state: State,
+    text: String,
+    /// How to get what is missing.
+    help: Option<String>,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Good,
+    /// Something goes without it.
+    Absent,
+    /// Nothing is compiled without it.
+    Broken,
+}
+
+/// Prints the findings. Fails when a cubin cannot be made.
+pub(crate) fn examine(parsed: &Parsed) -> Result<String, Stop> {
+    let findings: Vec<Finding> = [own(), tools(), assembler(), library(), path(), clients(), cache(parsed), scratch(), gpu()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let shown: String = findings.iter().map(Finding::show).collect();
+    crate::answer_with(&shown)?;
+    match findings.iter().filter(|finding| finding.state == State::Broken).count() {
+        0 => Ok(String::new()),
+        _ => Err(Stop::new(exit::CONFIGURATION, "nothing can be compiled to a cubin before the above is mended")),
+    }
+}
+
+impl Finding {
+    fn good(what: &'static str, text: impl Into<String>) -> Finding {
+        Finding { what, state: State::Good, text: text.into(), help: None }
+    }
+    fn absent(what: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
+        Finding { what, state: State::Absent, text: text.into(), help: Some(help.into()) }
+    }
+    fn broken(what: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
+        Finding { what, state: State::Broken, text: text.into(), help: Some(help.into()) }
+    }
+    fn show(&self) -> String {
+        let mark = match self.state {
+            State::Good => "ok",
+            State::Absent => "-",
+            State::Broken => "NO",
+        };
+        let help = self.help.as_ref().map_or(String::new(), |help| format!("{:16}{help}\n", ""));
+        format!("{mark:3} {:11} {}\n{help}", self.what, self.text)
+    }
+}
+
+fn own() -> Vec<Finding> {
+    let version =
+        format!("Tileworks {}, build {}, in {}", env!("CARGO_PKG_VERSION"), env!("SOURCE_HASH"), tools_folder().display());
+    vec![Finding::good("tileiras", version)]
+}
+
+fn tools() -> Vec<Finding> {
+    let wanted = format!(" {}", env!("CARGO_PKG_VERSION"));
+    let missing: Vec<&(&str, bool)> =
+        TOOLS.iter().filter(|(name, _)| !says(&tools_folder().join(name), "--version").ends_with(&wanted)).collect();
+    let listed =
+        |needed: bool| missing.iter().filter(|(_, own)| *own == needed).map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let help = "build or install all tools of one version into one folder";
+    match (listed(true), listed(false)) {
+        (stages, others) if stages.is_empty() && others.is_empty() => {
+            vec![Finding::good("tools", format!("all {} of this version lie beside the driver", TOOLS.len()))]
+        }
+        (stages, others) if stages.is_empty() => {
+            vec![Finding::absent("tools", format!("not beside the driver, or of another version: {others}"), help)]
+        }
+        (stages, _) => vec![Finding::broken("tools", format!("not beside the driver, or of another version: {stages}"), help)],
+    }
+}
+
+/// The last line that a program says.
+fn says(program: &Path, option: &str) -> String {
+    let output = child::output(Command::new(program).arg(option), None);
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_string()
+}
+
+const TOOLKIT: &str = "install a CUDA toolkit, or `pip install nvidia-cuda-nvcc` and set CUDA_ROOT to its folder nvidia/cu13; in the sources, scripts/setup";
+
+fn assembler() -> Vec<Finding> {
+    vec![piece("ptxas", toolkit::ptxas(), |found| {
+        let said = says(&found.path, "--version");
+        if said.is_empty() { " but it does not run".into() } else { format!(": {said}") }
+    })]
+}
+
+fn library() -> Vec<Finding> {
+    vec![piece("libdevice", toolkit::libdevice(), |_| String::new())]
+}
+
+fn piece(what: &'static str, found: Result<Found, Box<Diagnostic>>, more: impl Fn(&Found) -> String) -> Finding {
+    match found {
+        Ok(found) => Finding::good(what, format!("{}, by {}{}", found.path.display(), found.by, more(&found))),
+        Err(error) => Finding::broken(what, &error.message, TOOLKIT),
+    }
+}
+
+/// Programs of a name, in the order in which PATH has them.
+fn on_path(name: &str) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
+}
+
+fn is_own(path: &Path) -> bool {
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    own.is_some() && std::fs::canonicalize(path).ok() == own
+}
+
+fn path() -> Vec<Finding> {
+    let all = on_path("tileiras");
+    vec![match all.first() {
+        Some(first) if is_own(first) => Finding::good("PATH", format!("the first tileiras is this one, as {}", first.display())),
+        Some(first) => Finding::absent(
+            "PATH",
+            format!("the first tileiras is another one, {}", first.display()),
+            "clients that look there use it; put this one's folder first",
+        ),
+        None => Finding::absent(
+            "PATH",
+            "has no tileiras",
+            format!("for clients that look there: PATH={}:$PATH", tools_folder().display()),
+        ),
+    }]
+}
+
+fn clients() -> Vec<Finding> {
+    let python = on_path("python3").into_iter().chain(on_path("python")).next();
+    let mut findings = Vec::new();
+    let packages = python.as_ref().and_then(|python| child::output(Command::new(python).args(["-c", PACKAGES]), None).ok());
+    let packages = packages.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let version = |name: &str| packages.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let nvidia = ["nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm"].map(version);
+    let (python, release) = (python.unwrap_or_default(), |text: &str| text.split('.').take(2).collect::<Vec<_>>().join("."));
+    if let Some(cutile) = version("cuda-tile") {
+        findings.push(match nvidia {
+            [Some(a), Some(b), Some(c)] if release(a) == release(b) && release(b) == release(c) => Finding::absent(
+                "cuTile",
+                format!(
+                    "cuda-tile {cutile} of {} uses NVIDIA's tileiras {a}, which is installed beside it and comes before PATH",
+                    python.display()
+                ),
+                "`pip uninstall nvidia-cuda-tileiras` makes it look on PATH",
+            ),
+            _ => Finding::good("cuTile", format!("cuda-tile {cutile} of {} uses the first tileiras on PATH", python.display())),
+        });
+    }
+    for (name, variable) in [("triton", "TRITON_TILEIRAS_PATH"), ("tilelang", "TILELANG_TILEIRAS")] {
+        let set = std::env::var_os(variable).map(PathBuf::from);
+        let program = set.as_ref().map(|path| if path.is_dir() { path.join("tileiras") } else { path.clone() });
+        let label = if name == "triton" { "Triton" } else { "TileLang" };
+        match (program, version(name)) {
+            (Some(program), _) if is_own(&program) => {
+                findings.push(Finding::good(label, format!("{variable} leads to this driver")))
+            }
+            (Some(program), _) => findings.push(Finding::absent(
+                label,
+                format!("{variable} leads to {}, which is not this driver", program.display()),
+                format!("{variable}={}", tools_folder().display()),
+            )),
+            (None, Some(version)) => findings.push(Finding::absent(
+                label,
+                format!("{name} {version} is installed and not told of this driver"),
+                format!("{variable}={}", tools_folder().display()),
+            )),
+            (None, None) => {}
+        }
+    }
+    findings
+}
+
+fn cache(parsed: &Parsed) -> Vec<Finding> {
+    let Some(folder) = parsed.get("cache") else { return Vec::new() };
+    vec![match Cache::of(parsed) {
+        Ok(Some(cache)) => Finding::good("cache", format!("{folder}: {}", cache.content())),
+        Ok(None) => Finding::absent("cache", folder, "other options ask to see the stages at work, which pass it by"),
+        Err(stop) => Finding::broken(
+            "cache",
+            stop.said(base::diag::Style::Reference).trim().trim_start_matches("error: "),
+            "name another folder with --cache",
+        ),
+    }]
+}
+
+fn scratch() -> Vec<Finding> {
+    let folder = std::env::temp_dir();
+    let made = common::child::MemoryFile::new("doctor", b"x");
+    vec![match made {
+        Ok(_) => Finding::good("temporary", format!("files live in memory; what is kept of a bug goes to {}", folder.display())),
+        Err(error) => {
+            Finding::broken("temporary", format!("no file in memory can be made: {error}"), "the system lacks memfd_create")
+        }
+    }]
+}
+
+fn gpu() -> Vec<Finding> {
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib"];
+    let library = folders.iter().map(|folder| Path::new(folder).join("libcuda.so.1")).find(|path| path.exists());
+    vec![match library {
+        Some(path) => Finding::good("GPU driver", format!("{}; tile-launch can run cubins", path.display())),
+        None => {
+            Finding::absent("GPU driver", "none; tile-run, tile-sim and tile-time need none", "for tile-launch: NVIDIA's driver")
+        }
+    }]
+}
