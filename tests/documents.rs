@@ -78,14 +78,23 @@ fn page() -> String {
     out
 }
 
+/// Holds that a page is what was made, or writes it.
+fn is_made(page: &str, made: &str) {
+    let path = root().join(page);
+    if blessing() {
+        std::fs::write(&path, made).expect("the page can be written");
+    }
+    assert_eq!(made, text(&path), "scripts/bless writes {page} anew");
+}
+
+#[test]
+fn the_list_of_codes_is_that_of_the_tools() {
+    is_made("docs/codes.md", &common::explain::page());
+}
+
 #[test]
 fn the_list_of_ops_is_that_of_the_tables() {
-    let path = root().join("docs/formats/ops.md");
-    let made = page();
-    if blessing() {
-        std::fs::write(&path, &made).expect("the page can be written");
-    }
-    assert_eq!(made, text(&path), "scripts/bless writes docs/formats/ops.md anew");
+    is_made("docs/formats/ops.md", &page());
     assert!(TABLES.iter().all(|(file, _)| rows(&text(&root().join(file))).len() > 4), "a table was not found");
 }
 

@@ -196,6 +196,28 @@ const ROWS: &[Row] = &[
         &["SIM010", "in the source: kernel.py:7:3"],
         &[],
     ),
+    row(
+        "nothing shows what a pass changed",
+        "tile-lower-aa k.tile --print-changed -o o",
+        0,
+        &["dead changes", "\n- ", "induction changes nothing"],
+        &["\n  func"],
+    ),
+    row(
+        "nothing shows what differs between files",
+        "tileiras k.bc --emit=aa -O0 -o o.aa; tile-diff k.aa o.aa",
+        0,
+        &["- //!tile option opt-level=3", "+ //!tile option opt-level=0"],
+        &["producer"],
+    ),
+    row(
+        "... which is nothing between forms of one program",
+        "tile-diff k.aa k.aa.text; tile-diff k.mlir k.bc; tile-diff k.ptx k.ptx",
+        0,
+        &[],
+        &["-", "+"],
+    ),
+    row("... and must be of one kind", "tile-diff k.aa k.ptx", 2, &["DIF002", "k.aa is a tileaa file, and k.ptx is PTX"], &[]),
 ];
 
 /// Reads where nothing is, after a variable that has nothing to do with it.
@@ -204,7 +226,7 @@ const FAR: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align
 
 fn prepare(folder: &Path) {
     need_stages();
-    for name in ["tile-score", "tile-run", "tile-sim", "tile-dump", "tile-write"] {
+    for name in ["tile-score", "tile-run", "tile-sim", "tile-dump", "tile-write", "tile-diff"] {
         tool(name);
     }
     make_stage_files(folder);

@@ -6,6 +6,7 @@ mod builds;
 mod clients;
 mod conventions;
 mod driver;
+mod environment;
 mod faults;
 mod gpu;
 mod launches;

@@ -56,20 +56,22 @@ pub fn difference(before: &str, after: &str, colour: Colour) -> String {
 
 /// The lines without numbers of values.
 fn keys(lines: &[&str]) -> Vec<String> {
-    lines.iter().map(|line| pieces(line).map(|(text, value)| if value.is_some() { "%" } else { text }).collect()).collect()
+    lines.iter().map(|line| pieces(line).iter().map(|(text, _)| format!("%{text}")).collect()).collect()
 }
 
-/// A line cut behind each value: the text up to it, and its number.
-fn pieces(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
-    line.split_inclusive('%')
-        .scan(false, |after_sign, part| {
-            let (text, ends) = part.strip_suffix('%').map_or((part, false), |text| (text, true));
-            let digits = if *after_sign { text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()) } else { 0 };
-            let (number, text) = text.split_at(digits);
-            *after_sign = ends;
-            Some([("", (!number.is_empty()).then_some(number)), (text, None)])
-        })
-        .flatten()
+/// A line in pieces: text, and names of values, which are a sign, perhaps letters, and a number. Letters count as text, too.
+fn pieces(line: &str) -> Vec<(&str, Option<&str>)> {
+    let mut found = Vec::new();
+    for (index, part) in line.split('%').enumerate() {
+        let word = &part[..part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len())];
+        let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        if index > 0 && letters.len() < word.len() {
+            found.extend([(letters, Some(word)), (&part[word.len()..], None)]);
+        } else {
+            found.push((part, None));
+        }
+    }
+    found
 }
 
 /// All lines of both, each with what it is: kept, left out or new. Lines that are alike stay only if their values are the same ones.
@@ -84,7 +86,7 @@ fn matched<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(ch
             continue;
         }
         for (a, b) in old.iter().zip(new) {
-            let values = || pieces(a).filter_map(|piece| piece.1).zip(pieces(b).filter_map(|piece| piece.1));
+            let values = || pieces(a).into_iter().zip(pieces(b)).filter_map(|(a, b)| Some((a.1?, b.1?)));
             // A value that is met for the first time is one that this line defines, or that was defined in lines that differ.
             if values().all(|(a, b)| *names.entry(a).or_insert(b) == b) {
                 out.push((' ', *b));
@@ -106,6 +108,8 @@ mod tests {
         let after = "%0 = a\n%1 = new\n%2 = b(%0)\n%3 = c(%2)\nend";
         assert_eq!(difference(before, after, Colour::No), "  %0 = a\n+ %1 = new\n  %2 = b(%0)\n  %3 = c(%2)\n");
         assert_eq!(difference(before, before, Colour::No), "");
+        assert_eq!(difference("mov %rd1, %tid.x; 5%", "mov %rd7, %tid.x; 5%", Colour::No), "");
+        assert_ne!(difference("mov %rd1, %tid.x", "mov %r1, %tid.x", Colour::No), "");
     }
 
     #[test]

@@ -1,0 +1,25 @@
+"""Tileworks from Python: compile a tile kernel to any stage, run it on numpy arrays on the CPU, check it, tell its time.
+
+    import numpy as np, cuda.tile as ct, tileworks
+
+    @ct.kernel
+    def vadd(a, b, c, T: ct.Constant[int]):
+        i = ct.bid(0)
+        ct.store(c, index=(i,), tile=ct.load(a, index=(i,), shape=(T,)) + ct.load(b, index=(i,), shape=(T,)))
+
+    a, b, c = np.ones(1024, np.float32), np.ones(1024, np.float32), np.empty(1024, np.float32)
+    tileworks.launch((4,), vadd, (a, b, c, 256), check=True)      # c is written in place
+    print(tileworks.compile(vadd, (a, b, c, 256)).stage("sched").text)
+    print(tileworks.time((4,), vadd, (a, b, c, 256)))
+
+A kernel is one of cuTile Python, or bytecode as `bytes` or in a file. No GPU is needed, and CUDA only for cubins (ptxas, libdevice);
+`tileiras --doctor` says what was found. The work is done by the tools of the project, each as a process: see their `--help`.
+"""
+from ._errors import CheckError, CompileError, Diagnostic, RunError, TileworksError
+from ._launch import Run, launch
+from ._program import STAGES, Program, Stage, compile
+from ._timing import Timing, time
+from ._tools import version
+
+__all__ = ["CheckError", "CompileError", "Diagnostic", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError", "Timing",
+           "compile", "launch", "time", "version"]

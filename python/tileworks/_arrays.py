@@ -1,0 +1,25 @@
+"""The memory of numpy arrays: which bytes they cover, and which of them are the same."""
+from __future__ import annotations
+
+import numpy as np
+
+
+def span(array: np.ndarray) -> tuple[int, int]:
+    """The first byte of an array's elements in memory, and the one behind the last."""
+    return np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
+
+
+def overlap(one: np.ndarray, other: np.ndarray) -> bool:
+    (a, b), (c, d) = span(one), span(other)
+    return a < d and c < b
+
+
+def memory(array: np.ndarray) -> np.ndarray:
+    """The bytes that an array covers, those between its elements too, as they lie in memory."""
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError("an array with a negative stride cannot be passed to a kernel; copy it first")
+    first, end = span(array)
+    if array.size == 0:
+        return np.empty(0, np.uint8)
+    corner = np.lib.stride_tricks.as_strided(array, shape=(1,), strides=(array.itemsize,)).view(np.uint8)
+    return np.lib.stride_tricks.as_strided(corner, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)

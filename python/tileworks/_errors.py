@@ -1,0 +1,81 @@
+"""What tools say of a failure, as exceptions with the place in the source."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import linecache
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostic:
+    """One error or warning of a tool."""
+    severity: str
+    code: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def read(line: str) -> Diagnostic | None:
+        """A line of a tool's standard error, when it is a diagnostic."""
+        try:
+            data = json.loads(line)
+        except ValueError:
+            return None
+        if not isinstance(data, dict) or "message" not in data:
+            return None
+        message, file, at, column = data["message"], None, None, None
+        place = data.get("place") or {}
+        for kind in ("source", "text"):
+            if isinstance(place, dict) and kind in place:
+                file, at, column = (place[kind].get(name) for name in ("file", "line", "column"))
+        # What a kernel asserts has its place in the message, as on a GPU.
+        if file is None and (said := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
+            file, at, message = said[1], int(said[2]), said[3]
+        return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
+
+    def __str__(self) -> str:
+        text = f"{self.message} [{self.code}]"
+        if self.file is not None:
+            text += f"\n  at {self.file}:{self.line}"
+            source = linecache.getline(self.file, self.line or 0).strip()
+            text += f": {source}" if source else ""
+        return text + "".join(f"\n  note: {note}" for note in self.notes)
+
+
+class TileworksError(Exception):
+    """Something failed; `diagnostics` are what the tool said, the errors first."""
+
+    def __init__(self, diagnostics: list[Diagnostic], otherwise: str):
+        self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
+        super().__init__("\n".join(str(one) for one in self.diagnostics) or otherwise)
+
+    @property
+    def code(self) -> str | None:
+        """The code of the first error, which `tileiras --explain` knows."""
+        return self.diagnostics[0].code if self.diagnostics else None
+
+    @property
+    def file(self) -> str | None:
+        """The source file that the first error with a place is about."""
+        return next((one.file for one in self.diagnostics if one.file), None)
+
+    @property
+    def line(self) -> int | None:
+        """The line there."""
+        return next((one.line for one in self.diagnostics if one.file), None)
+
+
+class CompileError(TileworksError):
+    """A stage refused the program."""
+
+
+class RunError(TileworksError):
+    """A kernel did what is not defined, an assertion of it failed, or a launch does not fit it."""
+
+
+class CheckError(RunError):
+    """`check=True` found faults; `diagnostics` has all of them."""

@@ -1,0 +1,104 @@
+"""Running kernels on numpy arrays, on the CPU."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, Sequence
+
+import numpy as np
+
+from . import _cutile
+from ._arrays import memory, overlap, span
+from ._errors import CheckError, Diagnostic, RunError
+from ._program import Program, compile
+from ._tools import run
+
+#: Types of numbers as launches call them.
+SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
+           "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run left, besides the arrays."""
+    printed: str
+    warnings: tuple[Diagnostic, ...]
+
+
+class Description:
+    """A launch in a folder: launch.json, and a file for each array."""
+
+    def __init__(self, folder: Path, grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any]):
+        self.folder, self.arrays = folder, []
+        self.path = folder / "launch.json"
+        as_cutile = _cutile.is_kernel(kernel)
+        if as_cutile:
+            constant = _cutile.constants(kernel)
+            arguments = [one for one, known in zip(_cutile.complete(kernel, arguments), constant) if not known]
+        parameters: list[dict[str, Any]] = []
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                parameters.append({"ptr": f"arg{self._buffer(argument)}"})
+                if as_cutile:
+                    parameters += [{"i32": int(extent)} for extent in argument.shape]
+                    parameters += [{"i32": stride // argument.itemsize} for stride in argument.strides]
+            else:
+                number = _cutile.scalar(argument)
+                parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed(number)})
+        grid = [grid] if isinstance(grid, int) else [int(extent) for extent in grid]
+        buffers = [{"name": f"arg{index}", "file": f"arg{index}.bin"} for index in range(len(self.arrays))]
+        self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
+
+    def _buffer(self, array: np.ndarray) -> int:
+        """The number of the buffer for an array: the same memory is the same buffer."""
+        for index, other in enumerate(self.arrays):
+            if span(array) == span(other) and array.size:
+                return index
+            if overlap(array, other):
+                raise ValueError("two arrays share a part of their memory; pass the same array twice, or copies")
+        memory(array).tofile(self.folder / f"arg{len(self.arrays)}.bin")
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+    def take(self, out: Path) -> None:
+        """Puts what was written into the arrays."""
+        for index, array in enumerate(self.arrays):
+            after = np.fromfile(out / f"arg{index}.bin", np.uint8)
+            if not array.flags.writeable:
+                if not np.array_equal(after, memory(array)):
+                    raise ValueError(f"the kernel writes array {index}, which is read-only")
+            elif array.size:
+                memory(array)[:] = after
+
+
+def _signed(number: np.generic) -> int:
+    return int(np.array(number).view(number.dtype.name.lstrip("u")))
+
+
+def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", check: bool = False,
+           target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()) -> Run:
+    """Runs a kernel for each tile block of `grid`; arrays among the arguments are written in place.
+
+    A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter by
+    itself. `stage` is what is run: `tile` (what the program means), `aa`, `as`, `sched` or `ptx`. With `check`, faults that do not
+    show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold.
+    Raises `CompileError`, `RunError` or `CheckError`, with the line of the source."""
+    if stage not in ("tile", "aa", "as", "sched", "ptx"):
+        raise ValueError(f"a kernel can be run as tile, aa, as, sched or ptx, not {stage!r}")
+    if check and stage == "ptx":
+        raise ValueError("PTX is always checked; check=True is for the stages before it")
+    program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options)
+    with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
+        folder = Path(name)
+        described = Description(folder, grid, kernel, arguments)
+        program.stage(stage).save(folder / f"kernel.{stage}")
+        out = folder / "out"
+        words = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
+        tool = "tile-sim" if stage == "ptx" else "tile-run"
+        printed, said = run(tool, *words, *(["--check"] if check else []), fails=CheckError if check else RunError)
+        described.take(out)
+    if printed:
+        print(printed.decode(errors="replace"), end="")
+    return Run(printed.decode(errors="replace"), tuple(said))

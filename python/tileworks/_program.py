@@ -1,0 +1,100 @@
+"""Programs, and the files that the stages make of them."""
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Sequence
+
+from . import _cutile
+from ._errors import CompileError
+from ._tools import run
+
+#: What a program can be compiled to, in order.
+STAGES = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
+
+WHAT = {
+    "tile": "the program as its author wrote it", "aa": "memory is explicit", "as": "layouts and hardware atoms",
+    "sched": "schedules, buffers and barriers", "llvm-ir": "LLVM IR", "ptx": "PTX", "cubin": "a cubin",
+}
+
+
+class Stage:
+    """A file of one stage: `bytes` as the tools write it, `text` to read; drawn as HTML in a notebook."""
+
+    def __init__(self, kind: str, data: bytes, target: str):
+        self.kind, self.bytes, self.target = kind, data, target
+
+    @property
+    def text(self) -> str:
+        """The whole file as text; of a cubin, its kernels and what they need."""
+        if self.kind in ("ptx", "llvm-ir"):
+            return self.bytes.decode()
+        return run("tile-dump", fails=CompileError, input=self.bytes)[0].decode()
+
+    @property
+    def program(self) -> str:
+        """The text without log and tables of locations."""
+        if self.kind in ("tile", "cubin", "llvm-ir", "ptx"):
+            return "\n".join(line for line in self.text.splitlines() if not line.startswith("//!tile"))
+        return run("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_bytes(self.bytes)
+
+    def __repr__(self) -> str:
+        return f"<tileworks.Stage {self.kind} for {self.target}: {len(self.bytes)} bytes, {WHAT[self.kind]}>"
+
+    def _repr_html_(self) -> str:
+        head = html.escape(f".{self.kind} for {self.target}: {WHAT[self.kind]}")
+        return f'<details open><summary>{head}</summary><pre style="line-height: 1.2">{html.escape(self.program)}</pre></details>'
+
+
+class Program:
+    """A kernel for a target. Stages are made when they are asked for, and kept."""
+
+    def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()):
+        self.bytecode, self.target, self.opt_level, self.options = bytecode, target, opt_level, tuple(options)
+        self._stages: dict[str, Stage] = {}
+
+    def stage(self, kind: str) -> Stage:
+        """The file of a stage, one of `STAGES`. Raises `CompileError`."""
+        if kind not in STAGES:
+            raise ValueError(f"there is no stage {kind!r}; the stages are {', '.join(STAGES)}")
+        if kind not in self._stages:
+            with tempfile.TemporaryDirectory(prefix="tileworks-") as folder:
+                source = Path(folder) / "kernel.tileirbc"
+                source.write_bytes(self.bytecode)
+                words = [source, f"--gpu-name={self.target}", f"-O{self.opt_level}", f"--emit={kind}", "-o", "-"]
+                lines = ["--lineinfo"] if kind in ("ptx", "llvm-ir", "cubin") else []
+                data, _ = run("tileiras", *words, *lines, *self.options, fails=CompileError)
+            self._stages[kind] = Stage(kind, data, self.target)
+        return self._stages[kind]
+
+    @property
+    def cubin(self) -> bytes:
+        """The cubin; this needs ptxas."""
+        return self.stage("cubin").bytes
+
+    def __repr__(self) -> str:
+        return f"<tileworks.Program for {self.target} at -O{self.opt_level}: {len(self.bytecode)} bytes of bytecode>"
+
+    def _repr_html_(self) -> str:
+        return "".join(self.stage(kind)._repr_html_().replace("<details open>", "<details>") for kind in STAGES[:4]) + self.stage("ptx")._repr_html_().replace("<details open>", "<details>")
+
+
+def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()) -> Program:
+    """A kernel of cuTile Python with arguments like those that it will be given, or bytecode as `bytes` or the path of a file.
+    `options` are more options of `tileiras`, such as `--check-bounds`. Raises `CompileError`, with the line of the source."""
+    if isinstance(kernel, Program):
+        return kernel
+    if _cutile.is_kernel(kernel):
+        kernel = _cutile.bytecode(kernel, arguments, target)
+    elif isinstance(kernel, (str, os.PathLike)):
+        kernel = Path(kernel).read_bytes()
+    elif not isinstance(kernel, bytes):
+        raise TypeError(f"a kernel is one of cuTile Python, bytecode, or a path, not {type(kernel).__name__}")
+    program = Program(kernel, target, opt_level, options)
+    program.stage("tile")
+    return program

@@ -1,0 +1,61 @@
+//! Options from the environment, and what the driver says of its surroundings.
+
+use crate::{bytecode, need_stages};
+use tests::{Ran, shell, temporary};
+
+fn in_folder(folder: &std::path::Path, line: &str) -> Ran {
+    need_stages();
+    shell(folder, &line.replace("KERNEL", &bytecode()))
+}
+
+#[test]
+fn options_from_the_environment_come_before_those_of_the_command_line() {
+    let folder = temporary();
+    let run = |line: &str| in_folder(folder.path(), line);
+    run("TILEWORKS_OPTIONS='--save-temps=kept -O1' tileiras KERNEL --gpu-name=sm_90 -o o").ok("an option more");
+    assert!(folder.path().join("kept/kernel.sched").exists());
+    let line = run("TILEWORKS_OPTIONS='--gpu-name=sm_80 -O0 --check-bounds' tileiras KERNEL --gpu-name=sm_90 --dry-run -o o");
+    let line = String::from_utf8(line.ok("the command line wins")).unwrap();
+    assert!(
+        line.contains("--gpu-name=sm_90") && line.contains("--opt-level=0 --check-bounds") && !line.contains("sm_80"),
+        "{line}"
+    );
+    run("echo '--emit=aa' > more; TILEWORKS_OPTIONS=@more tileiras KERNEL -o o.aa; tile-dump o.aa").ok("a response file");
+    // The driver in a client that asks for its version is the same as ever.
+    run("TILEWORKS_OPTIONS='--save-temps=other' tileiras --version").ok("--version");
+    assert!(!folder.path().join("other").exists());
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_told_as_such() {
+    let folder = temporary();
+    for (options, says) in [
+        ("--no-such-option", "TILEWORKS_OPTIONS: Unknown command line argument '--no-such-option'"),
+        ("--gpu-name=sm_1", "TILEWORKS_OPTIONS: for the --gpu-name option: Cannot find option named 'sm_1'!"),
+        ("k.bc", "error: TILEWORKS_OPTIONS: 'k.bc' is no option"),
+        ("--version", "error: TILEWORKS_OPTIONS: --version is for the command line"),
+    ] {
+        let ran = in_folder(folder.path(), &format!("TILEWORKS_OPTIONS='{options}' tileiras KERNEL --gpu-name=sm_90 -o o"));
+        assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{options}");
+        assert!(ran.stderr.starts_with(says), "{options}: {}", ran.stderr);
+        assert!(!folder.path().join("o").exists());
+    }
+}
+
+#[test]
+fn the_doctor_says_what_is_there_and_what_is_missing() {
+    let folder = temporary();
+    let run = |line: &str| in_folder(folder.path(), line);
+    let well = run("TILEWORKS_OPTIONS=--cache=c tileiras --doctor");
+    let said = well.text();
+    assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{said}");
+    for line in ["ok  tools", "ok  ptxas", "ok  libdevice", "ok  PATH", "ok  cache       c: 0 entries"] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    let ill = run("CUDA_ROOT=/nowhere tileiras --doctor");
+    assert_eq!(ill.code, Some(2), "{}", ill.text());
+    assert!(ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, where CUDA_ROOT says"), "{}", ill.text());
+    assert!(ill.text().contains("install a CUDA toolkit"), "{}", ill.text());
+    let elsewhere = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
+    assert!(elsewhere.contains("TRITON_TILEIRAS_PATH leads to /usr/bin/tileiras, which is not this driver"), "{elsewhere}");
+}

@@ -1,0 +1,80 @@
+//! `tile-diff`: what differs between two files of one kind, by their text. Values and registers are followed, not compared by number,
+//! so that a line more does not make all lines behind it others.
+
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Sniffed, sniff};
+use base::{File, Payload};
+use common::{About, Colour, Input};
+use std::path::PathBuf;
+
+const ABOUT: About = About {
+    name: "tile-diff",
+    summary: "Shows what differs between two files of the pipeline; nothing when they are the same program",
+    examples: &[
+        ("tile-diff before.sched after.sched", "layouts, ops, schedules and buffers"),
+        ("tile-diff k.tileirbc k.tile", "programs in whichever form"),
+        ("tile-diff O0.ptx O3.ptx", "instructions, whatever their registers are called"),
+        ("tile-diff ours.cubin theirs.cubin", "kernels and what they need"),
+    ],
+    passes: &[],
+    forms: false,
+};
+
+#[derive(clap::Args)]
+struct Options {
+    /// The file to compare the input with
+    #[arg(value_name = "OTHER")]
+    other: Option<PathBuf>,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, options| {
+        let Some(other) = &options.other else {
+            return Err(Diagnostic::usage("DIF001", "two files are compared: tile-diff FIRST SECOND"));
+        };
+        let first = session.input()?;
+        let second = common::read_file(Some(other))?;
+        let kinds = [&first, &second].map(kind);
+        if kinds[0] != kinds[1] {
+            let message = format!("{} is {}, and {} is {}", first.name, kinds[0], second.name, kinds[1]);
+            return Err(Diagnostic::usage("DIF002", message));
+        }
+        let producer = session.producer();
+        let (before, after) = (text(&first, &producer)?, text(&second, &producer)?);
+        let colour = if session.output_path().is_none() { Colour::of_stdout() } else { Colour::No };
+        session.write_bytes(common::difference(&before, &after, colour).as_bytes(), false)
+    })
+}
+
+/// What a file is; a program is one in each of its forms.
+fn kind(input: &Input) -> String {
+    match sniff(&input.bytes) {
+        Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => "a program".into(),
+        Sniffed::Stage { format, .. } if format == tileir::Module::FORMAT => "a program".into(),
+        other => other.describe(),
+    }
+}
+
+fn text(input: &Input, producer: &str) -> Result<String> {
+    match sniff(&input.bytes) {
+        Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => stage_file::<tileaa::Module>(input),
+        Sniffed::Stage { format, .. } if format == tileas::Module::FORMAT => stage_file::<tileas::Module>(input),
+        Sniffed::Stage { format, .. } if format == sched::Module::FORMAT => stage_file::<sched::Module>(input),
+        Sniffed::Elf => Ok(cubin::print(&cubin::read(&input.bytes, &input.name)?)),
+        Sniffed::Ptx => Ok(without_origin(&String::from_utf8_lossy(&input.bytes))),
+        _ => {
+            let file = tileir::import::open(&input.bytes, &input.name, producer)?;
+            Ok(tileir::text::print(&file.payload, None))
+        }
+    }
+}
+
+fn stage_file<P: Payload>(input: &Input) -> Result<String> {
+    Ok(without_origin(&File::<P>::read(&input.bytes, &input.name)?.bare()?))
+}
+
+/// Who made a file from what is no difference between programs.
+fn without_origin(text: &str) -> String {
+    let origin = ["//!tile producer ", "//!tile input "];
+    text.lines().filter(|line| !origin.iter().any(|start| line.starts_with(start))).map(|line| format!("{line}\n")).collect()
+}
