@@ -17,6 +17,8 @@ COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
 SMALL = ['f8E4M3FN', 'f8E5M2']
+# What fpowi takes.
+POWERS = ['i1', 'i8', 'i16', 'i32']
 BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
 MANTISSA = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
 DIRECTED = ['nearest_even', 'zero', 'negative_inf', 'positive_inf']
@@ -85,6 +87,10 @@ def rows():
                 yield row('functions', text.split()[0] + '.' + text.split('<')[1][:-1], text)
         for op in ('atan2', 'fpowf'):
             yield row('functions', op, f'{op} %x, %y')
+        for exponent in POWERS:
+            for far in ('', '.far')[:1 if exponent == 'i1' else 2]:
+                name = f'%power_{exponent}{far.replace(".", "_")}'
+                yield f'{kind}_powers', f'fpowi.{exponent}{far}', kind, f'fpowi %x, {name} : {t}, {tile(exponent)}'
         for order in ('ordered', 'unordered'):
             for predicate in ('equal', 'not_equal', 'less_than', 'less_than_or_equal', 'greater_than', 'greater_than_or_equal'):
                 yield f'{kind}_conversions', f'cmpf.{predicate}.{order}', 'i1', f'cmpf {predicate} {order} %x, %y : {t} -> {tile("i1")}'
@@ -171,6 +177,17 @@ def text(kernel, table):
         lines.append(f'%one = constant <{kind}: 1> : {tile(kind)}')
         lines.append(f'%is_none = cmpi equal %y, %none, signed : {tile(kind)} -> {tile("i1")}')
         lines.append(f'%divisor = select %is_none, %one, %y : {tile("i1")}, {tile(kind)}')
+    if any('%power' in op for _, _, op in table):
+        # From -8 to 7, and the same from the least number of the type on.
+        i32 = tile('i32')
+        ops = [('index', 'iota'), ('c15', 'constant <i32: 15>'), ('c8', 'constant <i32: -8>'), ('low', 'andi %index, %c15'),
+               ('power_i32', 'addi %low, %c8')]
+        lines += [f'%{name} = {op} : {i32}' for name, op in ops]
+        for elem in POWERS:
+            lines += [f'%power_{elem} = trunci %power_i32 : {i32} -> {tile(elem)}'] * (elem != 'i32')
+            if elem != 'i1':
+                lines.append(f'%far_{elem} = constant <{elem}: {1 << BITS[elem] - 4}> : {tile(elem)}')
+                lines.append(f'%power_{elem}_far = muli %power_{elem}, %far_{elem} : {tile(elem)}')
     views = {elem: view(elem, elem, sum(stored(result) == elem for _, result, _ in table)) for elem in outputs}
     places = dict.fromkeys(outputs, 0)
     for number, (_, result, op) in enumerate(table):
@@ -278,14 +295,14 @@ def compare(reference, arguments, work):
         subprocess.run([f'{arguments.bin}/tile-run', f'{runs}/k.tile', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/ours'], check=True)
         # What the stages make of a function may be another value within its error than that of tile-run.
         ours, others, made = results(f'{runs}/ours', table), {}, []
-        rounded = kernel.endswith(('functions', 'trigonometry'))
+        rounded = kernel.endswith(('functions', 'trigonometry', 'powers'))
         for target in ('sm_80', 'sm_100') if rounded else ():
             subprocess.run([f'{arguments.bin}/tileiras', f'{runs}/k.bc', '--gpu-name', target, '--emit=ptx', '-o', f'{runs}/k.ptx'], check=True)
             os.makedirs(f'{runs}/made', exist_ok=True)
             subprocess.run([f'{arguments.bin}/tile-sim', f'{runs}/k.ptx', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/made'], check=True)
             made.append(results(f'{runs}/made', table))
         for target in arguments.targets.split(','):
-            failed, _ = reference.run(f'{runs}/k.bc', target, f'{runs}/launch.json', f'{runs}/{target}')
+            failed = reference.run(f'{runs}/k.bc', target, f'{runs}/launch.json', f'{runs}/{target}')
             if failed:
                 print(kernel, target, failed)
                 counts['kernels refused'] = counts.get('kernels refused', 0) + 1
@@ -305,7 +322,7 @@ def compare(reference, arguments, work):
                     print('   ', i, hex(ours[number][i]), *(hex(found[number][i]) for found in others.values()))
             if kind == '~':
                 values = next(iter(others.values()))[number]
-                values = values if '%y' in op else values[::16]
+                values = values if '%y' in op or '%power' in op else values[::16]
                 lines.append(f'{kernel} {name} {elem} ~ {worst} ' + ''.join(f'{word:0{BITS[elem] // 4}x}' for word in values))
             else:
                 lines.append(f'{kernel} {name} {elem} {kind} {fingerprint(elem, ours[number])}')

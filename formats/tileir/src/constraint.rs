@@ -38,6 +38,7 @@ constraints! {
     ANY_FLOAT "tile of f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or fnv8E5M3FNU values"
         |ty| ty.tile().is_some_and(|(element, _)| element.scalar().is_some_and(Scalar::is_float));
     INT "tile of i1 or i8 or i16 or i32 or i64 values" |ty| tile_of(ty, INTS);
+    INT_TO_I32 "tile of i1 or i8 or i16 or i32 values" |ty| tile_of(ty, &[I1, I8, I16, I32]);
     INT_OR_I4 "tile of i1 or i8 or i16 or i32 or i64 or i4 values"
         |ty| ty.tile().is_some_and(|(element, _)| element.scalar().is_some_and(Scalar::is_int));
     NUMBER "tile of i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or \

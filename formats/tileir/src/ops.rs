@@ -615,7 +615,7 @@ ops! {
     GdcWaitTko 0x78 "gdc_wait_tko" V13_4 Memory CountedOperands (result_token: TOKEN) { token: Option<Value> where TOKEN; } []
         "(token? token = {token}) -> {result_token:type}"
     FPowI 0x79 "fpowi" V13_4 Pure Fixed (result: FLOAT) {
-        source: Value where FLOAT; exponent: Value where INT;
+        source: Value where FLOAT; exponent: Value where INT_TO_I32;
     } [SameType(source result), SameShape(source exponent result)] " {source}, {exponent} : {source:type}, {exponent:type}"
     MemoryFenceAliasTko 0x7A "memory_fence_alias_tko" V13_4 Memory Fixed (result_token: TOKEN) { token: Value where TOKEN; } []
         " {token}"

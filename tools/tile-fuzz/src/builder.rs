@@ -142,8 +142,9 @@ impl Builder {
         self.block = before;
     }
 
-    /// What the ops outside regions gave so far: the op, the tile of numbers, and of which kind it is.
-    pub(crate) fn values(&self) -> Vec<(&'static str, Value, Kind)> {
+    /// What the ops outside regions gave so far: the op, with its number of results where there are several, the tile of
+    /// numbers, and of which kind it is.
+    pub(crate) fn values(&self) -> Vec<(String, Value, Kind)> {
         let mut values = Vec::new();
         let function = &self.body.blocks[self.body.block_of(self.region)];
         for op in &function.ops {
@@ -152,9 +153,13 @@ impl Builder {
             if matches!(node.kind, Op::Constant { .. } | Op::Iota {} | Op::PtrToInt { .. }) {
                 continue;
             }
+            let op = match node.results.len() {
+                1 => node.kind.mnemonic().to_string(),
+                several => format!("{}_{several}", node.kind.mnemonic()),
+            };
             for value in &node.results {
                 if let Type::Tile { element: Element::Scalar(scalar), shape } = &self.module.types[self.body.values[*value].ty] {
-                    values.push((node.kind.mnemonic(), *value, Kind::new(*scalar, shape)));
+                    values.push((op.clone(), *value, Kind::new(*scalar, shape)));
                 }
             }
         }

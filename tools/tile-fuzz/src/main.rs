@@ -20,7 +20,7 @@ mod views;
 use agreement::{Bench, Outcome};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
-use program::{Generator, Theme};
+use program::{Generator, Wish};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,9 +45,8 @@ struct Options {
     /// How many programs
     #[arg(long, default_value_t = 100)]
     count: u64,
-    /// What programs are about
-    #[arg(long, value_enum, default_value = "all")]
-    theme: Theme,
+    #[command(flatten)]
+    wish: Wish,
     /// Targets, each program gets one of
     #[arg(long, value_delimiter = ',', default_values_t = base::Target::all().map(|target| target.name.to_string()))]
     targets: Vec<String>,
@@ -63,9 +62,6 @@ struct Options {
     /// Only write the programs
     #[arg(long)]
     generate: bool,
-    /// Have the programs store each value that they compute outside regions, in buffers named after the ops
-    #[arg(long, requires = "generate")]
-    store_values: bool,
     /// Drop what is not needed from the programs that differ
     #[arg(long)]
     shrink: bool,
@@ -118,7 +114,7 @@ fn run(options: &Options) -> Result<bool> {
 }
 
 fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
-    let program = Generator::program(seed, options.theme, options.store_values);
+    let program = Generator::program(seed, &options.wish);
     let folder = options.dir.join(seed.to_string());
     if options.generate {
         return program.write(&folder).map(|()| Outcome::Same);

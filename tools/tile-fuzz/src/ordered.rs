@@ -17,6 +17,8 @@ enum Ordered {
     Recurrence,
     /// The first number that is not zero, and of other numbers the last.
     Sides,
+    /// The sum, and the bits that any number has. The order does not matter.
+    Gathered,
 }
 
 impl Ordered {
@@ -34,6 +36,7 @@ impl Ordered {
             Ordered::LastNonzero => vec![unless_zero(right[0], left[0])],
             Ordered::Recurrence => vec![left[0].wrapping_mul(right[0]), left[1].wrapping_mul(right[0]).wrapping_add(right[1])],
             Ordered::Sides => vec![unless_zero(left[0], right[0]), unless_zero(right[1], left[1])],
+            Ordered::Gathered => vec![left[0].wrapping_add(right[0]), left[1] | right[1]],
         }
     }
 }
@@ -97,6 +100,10 @@ impl Generator {
                 vec![factor, self.build.plus(&kind, carried, args[3])]
             }
             Ordered::Sides => vec![self.unless_zero(args[0], args[1], &kind), self.unless_zero(args[3], args[2], &kind)],
+            Ordered::Gathered => {
+                let either = Op::OrI { lhs: args[2], rhs: args[3] };
+                vec![self.build.plus(&kind, args[0], args[1]), self.build.make(&kind, either)]
+            }
         };
         self.build.ops(Op::Yield { operands: operands.into() }, &[]);
         self.build.close(before);
@@ -149,6 +156,7 @@ impl Generator {
             _ => Way::Scan(Direction::Reverse),
         };
         let body = match way {
+            Way::Reduce if self.commutative => Ordered::Gathered,
             Way::Reduce => Ordered::Sides,
             Way::Scan(_) => self.random.pick(&[Ordered::LastNonzero, Ordered::Recurrence, Ordered::Sides]),
         };
@@ -200,6 +208,7 @@ mod tests {
         let of = |body, way, dim| computed(body, way, &tiles, &[2, 2], dim, 0xff);
         assert_eq!(of(Ordered::Sides, Way::Reduce, 1), [[1, 3], [6, 7]]);
         assert_eq!(of(Ordered::Sides, Way::Reduce, 0), [[1, 2], [7, 6]]);
+        assert_eq!(of(Ordered::Gathered, Way::Reduce, 1), [[3, 7], [7, 7]]);
         assert_eq!(of(Ordered::Sides, Way::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
         // First x -> x + 5, then x -> 2 x + 6.
         assert_eq!(of(Ordered::Recurrence, Way::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);

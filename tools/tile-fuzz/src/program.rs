@@ -85,9 +85,25 @@ pub(crate) struct Generator {
     /// How deep in regions, and in how many loops.
     pub(crate) depth: u32,
     pub(crate) loops: u32,
+    /// Whether reductions have only bodies for which left and right may be exchanged.
+    pub(crate) commutative: bool,
     params: Vec<Param>,
     data: Vec<(String, Vec<u8>)>,
     pub(crate) outputs: Vec<Output>,
+}
+
+/// What a program is to be like.
+#[derive(clap::Args)]
+pub(crate) struct Wish {
+    /// What programs are about
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) theme: Theme,
+    /// Have the programs store each value that they compute outside regions, in buffers named after the ops
+    #[arg(long, requires = "generate")]
+    pub(crate) store_values: bool,
+    /// Reduce only by bodies for which left and right may be exchanged, which is all that other compilers promise
+    #[arg(long)]
+    pub(crate) commutative: bool,
 }
 
 /// Elements of an input.
@@ -139,7 +155,8 @@ pub(crate) enum Theme {
 }
 
 impl Generator {
-    pub(crate) fn program(seed: u64, theme: Theme, store_values: bool) -> Program {
+    pub(crate) fn program(seed: u64, wish: &Wish) -> Program {
+        let theme = wish.theme;
         let mut random = Random::new(seed);
         let grid = random.pick(&[1, 2, 3, 4]);
         let mut generator = Generator {
@@ -153,6 +170,7 @@ impl Generator {
             shapes: Vec::new(),
             depth: 0,
             loops: 0,
+            commutative: wish.commutative,
             params: Vec::new(),
             data: Vec::new(),
             outputs: Vec::new(),
@@ -172,7 +190,7 @@ impl Generator {
             }
         }
         generator.epilogue();
-        if store_values {
+        if wish.store_values {
             generator.store_values();
         }
         generator.done()

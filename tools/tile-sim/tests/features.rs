@@ -33,6 +33,19 @@ fn products_of_24_bits() {
 }
 
 #[test]
+fn pairs_of_16_bit_numbers() {
+    for (instruction, expected) in [
+        ("add.u16x2 %r10, 0x0001ffff, 0x00020003;", 0x0003_0002_u64),
+        ("add.s16x2 %r10, 0xffff7fff, 0xffff0001;", 0xfffe_8000),
+        ("min.s16x2 %r10, 0x00018000, 0xffff7fff;", 0xffff_8000),
+        ("max.u16x2 %r10, 0x00018000, 0xffff7fff;", 0xffff_8000),
+        ("max.relu.s16x2 %r10, 0xfffe0003, 0xffff0001;", 0x0000_0003),
+    ] {
+        assert_eq!(result(instruction, 32), expected, "{instruction}");
+    }
+}
+
+#[test]
 fn sums_of_products_of_halves_and_bytes() {
     for (instruction, expected) in [
         ("dp2a.lo.u32.u32 %r10, 0x00030002, 0x07060504, 10;", 10 + 2 * 4 + 3 * 5),

@@ -17,8 +17,17 @@ macro_rules! int2 {
             Type::S32 => Some(int2!(@ i32, u32, $a, $b, $body)),
             Type::U64 | Type::B64 => Some(int2!(@ u64, u64, $a, $b, $body)),
             Type::S64 => Some(int2!(@ i64, u64, $a, $b, $body)),
+            Type::U16x2 => Some(int2!(@@ u16, $a, $b, $body)),
+            Type::S16x2 => Some(int2!(@@ i16, $a, $b, $body)),
             _ => None,
         }
+    };
+    // Both halves of a word.
+    (@@ $t:ty, $a:ident, $b:ident, $body:expr) => {
+        map2(|x, y| {
+            let half = |$a: $t, $b: $t| ($body) as u16 as u64;
+            half(x as $t, y as $t) | half((x >> 16) as $t, (y >> 16) as $t) << 16
+        })
     };
     (@ $t:ty, $u:ty, $a:ident, $b:ident, $body:expr) => {
         map2(|x, y| {
@@ -308,6 +317,8 @@ fn extremum(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
         (false, false, _) => int2!(ty, |a, b| a.max(b)),
         (true, true, Type::S32) => Some(map2(|a, b| (a as i32).min(b as i32).max(0) as u32 as u64)),
         (false, true, Type::S32) => Some(map2(|a, b| (a as i32).max(b as i32).max(0) as u32 as u64)),
+        (true, true, Type::S16x2) => int2!(ty, |a, b| (a as i16).min(b as i16).max(0)),
+        (false, true, Type::S16x2) => int2!(ty, |a, b| (a as i16).max(b as i16).max(0)),
         _ => None,
     }
 }

@@ -116,10 +116,13 @@ impl<'c> Emitter<'c, '_> {
         let width = u64::from(ty.get_bit_width());
         let most = ty.const_int(width - 1, false);
         let beyond = ir.icmp(IntPredicate::UGT, count, most);
+        let within = ir.select(beyond, most.into(), count.into()).into_int_value();
         if right == Some(Signedness::Signed) {
-            let count = ir.select(beyond, most.into(), count.into()).into_int_value();
-            return ir.shr(x, count, true);
+            return ir.shr(x, within, true);
         }
+        // The back end makes one instruction of a shift and such a choice, and the count of instructions has 32 bits: of a
+        // longer one it would drop the rest.
+        let count = if width > 32 { within } else { count };
         let shifted = if right.is_some() { ir.shr(x, count, false) } else { ir.shl(x, count) };
         ir.select(beyond, ty.const_zero().into(), shifted.into()).into_int_value()
     }

@@ -1,0 +1,104 @@
+"""NVIDIA's compiler as something to compare with: its PTX is kept and executed in tile-sim.
+
+Where its PTX has a fault that is known, it can be mended, so that the rest of a program can be compared all the same.
+"""
+import os, re, shutil, subprocess
+
+# In place of ptxas: keeps what the compiler made and fails, which saves the time of the rest.
+PTXAS = """#!/bin/sh
+for word in "$@"; do
+  case "$word" in
+    *.ptx) cp "$word" "$KEEP_PTX" ;;
+    --nv-host=*) cp "${word#--nv-host=}" "$KEEP_HOST" ;;
+  esac
+done
+exit 1
+"""
+# What would lead it to another ptxas.
+TOOLKITS = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
+
+
+def outcome(command, **environment):
+    """What went wrong, and everything that was said."""
+    around = {name: value for name, value in os.environ.items() if name not in TOOLKITS}
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=300, env=dict(around, **environment))
+    except subprocess.TimeoutExpired:
+        return 'took too long', ''
+    said = ' '.join(done.stderr.decode(errors='replace').split())
+    return '' if done.returncode == 0 else f'{done.returncode}: {said[:300]}', said
+
+
+def executed(command, **environment):
+    return outcome(command, **environment)[0]
+
+
+class Reference:
+    """The reference with another ptxas beside it."""
+
+    def __init__(self, folder, tools):
+        origin = os.environ.get('REFERENCE') or exit('REFERENCE is not set')
+        self.bin, self.tools = f'{folder}/toolkit/bin', tools
+        os.makedirs(self.bin)
+        around = os.path.dirname(os.path.abspath(origin))
+        for name in set(os.listdir(around)) - {os.path.basename(os.path.abspath(origin))}:
+            os.symlink(f'{around}/{name}', f'{folder}/toolkit/{name}')
+        for name in set(os.listdir(origin)) - {'ptxas', 'tileiras'}:
+            os.symlink(f'{os.path.abspath(origin)}/{name}', f'{self.bin}/{name}')
+        # It looks for ptxas where it lies itself.
+        shutil.copy(f'{origin}/tileiras', self.bin)
+        with open(f'{self.bin}/ptxas', 'w') as file:
+            file.write(PTXAS)
+        os.chmod(f'{self.bin}/ptxas', 0o755)
+
+    def compile(self, bytecode, target, folder):
+        """Leaves k.ptx in a new folder; gives what went wrong."""
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        command = [f'{self.bin}/tileiras', bytecode, '--gpu-name', target, '-o', f'{folder}/k.cubin']
+        said = executed(command, KEEP_PTX=f'{folder}/k.ptx', KEEP_HOST=f'{folder}/k.o')
+        return '' if os.path.exists(f'{folder}/k.ptx') else said
+
+    def execute(self, folder, ptx, launch, out, *options):
+        """Leaves the outputs in a folder; gives what went wrong."""
+        os.makedirs(out, exist_ok=True)
+        with open(f'{folder}/{ptx}') as file:
+            maps = ['--host-object', f'{folder}/k.o', '--allow-native'] if '.hidden' in file.read() else []
+        return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *maps, *options])
+
+    def mend(self, folder):
+        """Leaves mended.ptx beside k.ptx if there is anything to mend."""
+        with open(f'{folder}/k.ptx') as file:
+            text = file.read()
+        repaired = mended(text)
+        if repaired != text:
+            with open(f'{folder}/mended.ptx', 'w') as file:
+                file.write(repaired)
+        return repaired != text
+
+    def run(self, bytecode, target, launch, folder):
+        """Both; gives what went wrong."""
+        failed = self.compile(bytecode, target, folder)
+        return f'reference: {failed}' if failed else self.execute(folder, 'k.ptx', launch, folder)
+
+
+def mended(ptx):
+    """PTX without the faults that can be mended in it; the same text if there are none.
+
+    One thread allocates memory for `alloca` and hands the pointer to the others through a place in shared memory. That place
+    may still be read by others for what it held before, and is used again before all have read the pointer: two barriers lack.
+    """
+    lines = ptx.split('\n')
+    before, after = {}, {}
+    for number, line in enumerate(lines):
+        if re.search(r'call\S*\s.*__cuda_syscall_aligned_malloc', line):
+            guard = next(i for i in range(number, 0, -1) if re.match(r'\s*@!?%p\d+\s+bra', lines[i]))
+            barrier = next((i for i in range(number, len(lines)) if re.match(r'\s*(bar|barrier)\.sync\s', lines[i])), None)
+            if barrier is None:
+                continue
+            read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared', lines[i])), barrier)
+            before[guard] = after[read] = lines[barrier]
+    found = []
+    for number, line in enumerate(lines):
+        found += [part for part in (before.get(number), line, after.get(number)) if part is not None]
+    return '\n'.join(found)
