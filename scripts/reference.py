@@ -67,14 +67,16 @@ class Reference:
         return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *maps, *options])
 
     def mend(self, folder):
-        """Leaves mended.ptx beside k.ptx if there is anything to mend."""
+        """Leaves mended.ptx beside k.ptx; gives what was mended."""
         with open(f'{folder}/k.ptx') as file:
             text = file.read()
-        repaired = mended(text)
-        if repaired != text:
-            with open(f'{folder}/mended.ptx', 'w') as file:
-                file.write(repaired)
-        return repaired != text
+        names = []
+        for name, mended in MENDS.items():
+            before, text = text, mended(text)
+            names += [name] * (text != before)
+        with open(f'{folder}/mended.ptx', 'w') as file:
+            file.write(text)
+        return ', '.join(names)
 
     def run(self, bytecode, target, launch, folder):
         """Both; gives what went wrong."""
@@ -82,10 +84,8 @@ class Reference:
         return f'reference: {failed}' if failed else self.execute(folder, 'k.ptx', launch, folder)
 
 
-def mended(ptx):
-    """PTX without the faults that can be mended in it; the same text if there are none.
-
-    One thread allocates memory for `alloca` and hands the pointer to the others through a place in shared memory. That place
+def with_slots_kept(ptx):
+    """One thread allocates memory for `alloca` and hands the pointer to the others through a place in shared memory. That place
     may still be read by others for what it held before, and is used again before all have read the pointer: two barriers lack.
     """
     lines = ptx.split('\n')
@@ -102,3 +102,13 @@ def mended(ptx):
     for number, line in enumerate(lines):
         found += [part for part in (before.get(number), line, after.get(number)) if part is not None]
     return '\n'.join(found)
+
+
+def with_products_awaited(ptx):
+    """Sums are read after their product was committed and before it was waited for: each product is waited for at once."""
+    commit, wait = 'wgmma.commit_group.sync.aligned;', 'wgmma.wait_group.sync.aligned 0;'
+    return ptx.replace(commit, f'{commit}\n\t{wait}')
+
+
+# What is known to be wrong in its PTX, and how to mend it; the text stays as it is where there is nothing to mend.
+MENDS = {'slot of alloca': with_slots_kept, 'product not waited for': with_products_awaited}

@@ -157,6 +157,9 @@ pub enum Op {
         f: LaneFn,
         dst: Slot,
         src: [Slot; 4],
+        /// The first two sources give bytes of the result, which is known as soon as one of them is: compilers leave unset what
+        /// gives bytes that nobody looks at.
+        parts: bool,
     },
     Move {
         dst: Slot,

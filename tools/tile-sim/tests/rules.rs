@@ -35,6 +35,10 @@ fn registers_and_memory_that_nothing_set() {
     let body = "mov.b32 %r3, 1;\nmov.b64 %rd2, {%r3, %r4};\nmov.b64 {%r5, _}, %rd2;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\n\
         st.global.b32 [%rd1], %r5;\nL:";
     rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
+    // So may what gives bytes of a permutation.
+    let body =
+        "mov.b32 %r3, 1;\nprmt.b32 %r5, %r3, %r4, 0x3210;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r5;\nL:";
+    rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
 }
 
 const EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;\nbar.sync 0;\n\

@@ -100,7 +100,8 @@ impl Builder<'_> {
             };
             *slot = self.source(instruction, index + 1, bits)?;
         }
-        Ok(Some(Op::Lane { f, dst: self.result(instruction, 0)?, src }))
+        let parts = instruction.opcode == "prmt";
+        Ok(Some(Op::Lane { f, dst: self.result(instruction, 0)?, src, parts }))
     }
 
     fn mov(&mut self, instruction: &Instruction) -> Result<Op> {
@@ -162,7 +163,12 @@ impl Builder<'_> {
         };
         let base = if instruction.has("to") { base.wrapping_neg() } else { base };
         let src = self.source(instruction, 1, 64)?;
-        Ok(Op::Lane { f: map1(move |a| a.wrapping_add(base)), dst: self.result(instruction, 0)?, src: [src, 0, 0, 0] })
+        Ok(Op::Lane {
+            f: map1(move |a| a.wrapping_add(base)),
+            dst: self.result(instruction, 0)?,
+            src: [src, 0, 0, 0],
+            parts: false,
+        })
     }
 }
 

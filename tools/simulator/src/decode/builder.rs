@@ -528,7 +528,7 @@ impl<'m> Builder<'m> {
                 let src = self.named(name)?;
                 let dst = self.temporary();
                 let guard = self.guard.take();
-                self.emit(Op::Lane { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0] });
+                self.emit(Op::Lane { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0], parts: false });
                 self.guard = guard;
                 Ok(dst)
             }

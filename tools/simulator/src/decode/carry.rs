@@ -38,11 +38,11 @@ impl Builder<'_> {
             (_, true) => Form::High { signed: matches!(ty, Type::S32 | Type::S64) },
             _ => Form::Low,
         };
-        let value = Op::Lane { f: part(form, bits, false), dst: self.result(instruction, 0)?, src };
+        let value = Op::Lane { f: part(form, bits, false), dst: self.result(instruction, 0)?, src, parts: false };
         if instruction.has("cc") {
             // The destination may be a source, so the flag is computed first, and set after the value.
             let next = self.temporary();
-            self.emit(Op::Lane { f: part(form, bits, true), dst: next, src });
+            self.emit(Op::Lane { f: part(form, bits, true), dst: next, src, parts: false });
             self.emit(value);
             return Ok(Some(Op::Move { dst: flag, src: next }));
         }

@@ -66,15 +66,15 @@ impl Builder<'_> {
                 _ => return Err(unsupported(instruction, "this result type")),
             };
             let f = map3(move |a, b, c| if combine(table >> order(a, b) & 1 == 1, c) { yes } else { 0 });
-            return Ok(Op::Lane { f, dst: self.result(instruction, 0)?, src });
+            return Ok(Op::Lane { f, dst: self.result(instruction, 0)?, src, parts: false });
         }
         if let Operand::Pair(first, second) = self.operand(instruction, 0)? {
             let (first, second) = (self.destination(first)?.0, self.destination(second)?.0);
             let held = self.temporary();
             let f = map3(move |a, b, c| combine(table >> order(a, b) & 1 == 1, c).into());
-            self.emit(Op::Lane { f, dst: held, src });
+            self.emit(Op::Lane { f, dst: held, src, parts: false });
             let f = map3(move |a, b, c| combine(table >> order(a, b) & 1 == 0, c).into());
-            self.emit(Op::Lane { f, dst: second, src });
+            self.emit(Op::Lane { f, dst: second, src, parts: false });
             return Ok(Op::Move { dst: first, src: held });
         }
         let dst = self.result(instruction, 0)?;
@@ -83,7 +83,7 @@ impl Builder<'_> {
         } else {
             map3(move |a, b, c| combine(table >> order(a, b) & 1 == 1, c).into())
         };
-        Ok(Op::Lane { f, dst, src })
+        Ok(Op::Lane { f, dst, src, parts: false })
     }
 }
 

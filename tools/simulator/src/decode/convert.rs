@@ -44,7 +44,7 @@ impl Builder<'_> {
             }
             _ => return Err(unsupported(instruction, "these types")),
         };
-        Ok(Op::Lane { f, dst, src: [a, b, 0, 0] })
+        Ok(Op::Lane { f, dst, src: [a, b, 0, 0], parts: false })
     }
 }
 

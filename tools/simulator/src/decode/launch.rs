@@ -34,10 +34,11 @@ impl Builder<'_> {
         let handle = self.destination(handle)?.0;
         let shifted = |by: u32, mask: u64| map1(move |a| a >> by & mask);
         if instruction.has("is_canceled") {
-            return Ok(Op::Lane { f: shifted(63, 1), dst: self.result(instruction, 0)?, src: [handle + 1, 0, 0, 0] });
+            return Ok(Op::Lane { f: shifted(63, 1), dst: self.result(instruction, 0)?, src: [handle + 1, 0, 0, 0], parts: false });
         }
         let place = [(handle, 0, u32::MAX.into()), (handle, 32, u32::MAX.into()), (handle + 1, 0, 0x7fff_ffff), (0, 0, 0)];
-        let lane = |dst, (src, by, mask): (Slot, u32, u64)| Op::Lane { f: shifted(by, mask), dst, src: [src, 0, 0, 0] };
+        let lane =
+            |dst, (src, by, mask): (Slot, u32, u64)| Op::Lane { f: shifted(by, mask), dst, src: [src, 0, 0, 0], parts: false };
         if let Some(part) = parts.iter().position(|part| instruction.has(part)) {
             return Ok(lane(self.result(instruction, 0)?, place[part]));
         }

@@ -71,11 +71,12 @@ impl Machine<'_> {
             check_in_flight(warp, &instr.op)?;
         }
         match &instr.op {
-            Op::Lane { f, dst, src } => {
+            Op::Lane { f, dst, src, parts } => {
                 let mut out: Lanes = [0; WARP];
                 let sources = src.map(|slot| &warp.regs[slot as usize]);
                 f(&sources, &mut out);
-                let undefined = src.iter().fold(0, |mask, &slot| mask | warp.undefined[slot as usize]);
+                let [a, b, c, d] = src.map(|slot| warp.undefined[slot as usize]);
+                let undefined = if *parts { a & b | c } else { a | b | c | d };
                 warp.set(*dst, mask, &out, undefined);
             }
             op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => copies::copy(warp, mask, op),
