@@ -206,7 +206,7 @@ fn and_where_products_stay_in_flight() {
     assert!(kernel.analysis().contains(" in_flight {"), "{}", kernel.analysis());
     every_count(std::slice::from_ref(&kernel), 3, 2);
     // Before there are waits nothing can be in flight.
-    let early = kernel.analysis().replace("mma_group(", "mma_group(in_flight: true, ");
+    let early = kernel.analysis().replace("mma(", "mma(in_flight: true, ");
     let ran = run("tile-sched", &["-"], early.as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("no product is in flight in phase analysis"), "{}", ran.stderr);
@@ -231,7 +231,7 @@ fn a_slot_that_a_product_in_flight_has_read_is_filled_behind_a_barrier() {
     let kernel = Kernel::new(TALL, "sm_90");
     // The product is issued after a copy.
     let text = kernel.analysis();
-    let is_product = |line: &&str| line.contains("stage: 3, cycle: 0)") && line.ends_with("= mma_group");
+    let is_product = |line: &&str| line.contains("stage: 3, cycle: 0)") && line.ends_with("= mma");
     let product = text.lines().find(is_product).unwrap_or_else(|| panic!("no product in the last stage:\n{text}"));
     assert!(!text.contains("stage: 0, cycle: 0)"), "{text}");
     let late = text.replace(product, &product.replace("cycle: 0)", "cycle: 120)"));
@@ -245,7 +245,7 @@ fn a_slot_that_a_product_in_flight_has_read_is_filled_behind_a_barrier() {
     let wait = place(&lines, "copy_wait(");
     let moved: Vec<&str> = lines.drain(wait..wait + 3).collect();
     assert!(moved[2].contains("barrier("), "{moved:?}");
-    let product = place(&lines, "mma_group(");
+    let product = place(&lines, "= mma(");
     lines.splice(product..product, moved);
     let ran = run("tile-sched", &["--verify-only", "-"], lines.join("\n").as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);

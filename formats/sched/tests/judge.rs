@@ -56,13 +56,12 @@ fn every_wait_barrier_and_fence_of_a_serial_program_is_needed() {
 
 #[test]
 fn products_in_flight_are_waited_for_before_their_sums_are_used() {
-    let message = judged(&edited(GROUP, "mma_group(", "mma_group(in_flight: true, ")).unwrap_err();
+    let message = judged(&edited(GROUP, "mma(", "mma(in_flight: true, ")).unwrap_err();
     assert!(message.contains("is overwritten while a product in flight reads it"), "{message}");
     // The wait comes, but too late for who uses the sums, or for who writes what the product reads.
-    let line = GROUP.lines().find(|line| line.contains("mma_group(")).expect("there is a product");
+    let line = GROUP.lines().find(|line| line.contains(" = mma(")).expect("there is a product");
     let (sum, _) = line.trim_start().split_once(" = ").expect("it has a result");
-    let waited =
-        format!("{}\n    group_wait(pending: 0, sums: [{sum}]) @0", line.replace("mma_group(", "mma_group(in_flight: true, "));
+    let waited = format!("{}\n    group_wait(pending: 0, sums: [{sum}]) @0", line.replace("mma(", "mma(in_flight: true, "));
     judged(&GROUP.replace(line, &waited)).expect("a wait behind the product is enough");
     let used = waited.replace(
         "\n",

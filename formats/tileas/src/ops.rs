@@ -1,9 +1,11 @@
 //! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
 
+use crate::atoms::MmaAtom;
 use crate::effects::words::{at_pointers, at_view, changes, computes, reads, writes};
 use crate::effects::{Completes, Does, Effects, Moved, Way};
 use crate::layout::LayoutId;
 use base::ir::Dense;
+use base::ops::Field;
 use base::{Region, Value};
 use serde::{Deserialize, Serialize};
 use vocabulary::core_ops::Core;
@@ -29,14 +31,64 @@ pub enum CopyAtom {
     Async { bytes: u32 },
 }
 
-/// The instruction that multiplies pieces of tiles.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Where a product finds an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MmaAtom {
-    /// `mma.sync`, by the name of its entry in [`crate::mma`].
-    Sync { name: String },
-    /// `wgmma`, by the name of its entry in [`crate::group`].
-    Wgmma { name: String },
+pub enum Place {
+    /// In the layout that the atom asks for.
+    Registers(Value),
+    /// In a buffer as it is, which holds it transposed where that is said.
+    Memory {
+        buffer: Buffer,
+        #[serde(default)]
+        slot: Option<Value>,
+        #[serde(default)]
+        transposed: bool,
+    },
+}
+
+impl Place {
+    pub fn buffer(&self) -> Option<Buffer> {
+        match self {
+            Place::Registers(_) => None,
+            Place::Memory { buffer, .. } => Some(*buffer),
+        }
+    }
+    pub fn registers(&self) -> Option<Value> {
+        match self {
+            Place::Registers(value) => Some(*value),
+            Place::Memory { .. } => None,
+        }
+    }
+    fn effects<'a>(&self, way: Way) -> Effects<'a> {
+        match self {
+            Place::Registers(_) => computes(),
+            Place::Memory { buffer, slot, .. } => reads(buffer, slot, way),
+        }
+    }
+}
+
+impl Field for Place {
+    fn values(&self, f: &mut dyn FnMut(Value)) {
+        match self {
+            Place::Registers(value) => f(*value),
+            Place::Memory { slot, .. } => slot.values(f),
+        }
+    }
+    fn values_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        match self {
+            Place::Registers(value) => f(value),
+            Place::Memory { slot, .. } => slot.values_mut(f),
+        }
+    }
+}
+
+/// By which way products with this atom read buffers.
+fn way(atom: &MmaAtom) -> Way {
+    match atom {
+        MmaAtom::Group(_) => Way::Products,
+        MmaAtom::Sync(_) | MmaAtom::MultiplyAdd => Way::Threads,
+    }
 }
 
 /// How a value gets from one register layout to another.
@@ -117,22 +169,12 @@ base::ops! {
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region }
             = computes(),
 
-        /// `acc + lhs * rhs` (with an optional leading batch dimension), each thread multiplying and adding for its own
-        /// accumulators, in the order of K; the operands are read from buffers.
-        MmaShared "mma_shared" { lhs: Buffer, lhs_slot: Option<Value>, rhs: Buffer, rhs_slot: Option<Value>, acc: Value, signed_lhs: bool, signed_rhs: bool }
-            = reads(lhs, lhs_slot, Way::Threads).and(reads(rhs, rhs_slot, Way::Threads)),
-        /// `acc + lhs * rhs` by an atom; the operands have its fragment layouts.
-        Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = computes(),
-        /// The same by warp groups, in place: the left operand is in registers or in a buffer, the right one in a buffer, which holds
-        /// it transposed where that is said. Complete when executed, unless `in_flight`: then until a `group_wait` of `.sched`
-        /// nothing but the next of them may touch the sums, or change what is read.
-        MmaGroup "mma_group" { in_flight: bool, lhs: Option<Value>, lhs_buffer: Option<Buffer>, lhs_slot: Option<Value>, lhs_turned: bool, rhs: Buffer, rhs_slot: Option<Value>, rhs_turned: bool, acc: Value, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = lhs_buffer.iter().fold(reads(rhs, rhs_slot, Way::Products), |effects, lhs| effects.and(reads(lhs, lhs_slot, Way::Products)))
-                .done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
-        /// The same with a scale for each block of elements along K, in the atom's layout for scales.
-        MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value, atom: MmaAtom }
-            = computes(),
+        /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand is where the atom finds it: `registers(%7)`,
+        /// or `memory(buffer: 0, slot: %8, transposed: true)`. Sums are in registers. Atoms that take scales have one for each block
+        /// of elements along K, in their layout for scales. Complete when executed, unless `in_flight`: then
+        /// until a `group_wait` of `.sched` nothing but the next of them may touch the sums, or change what is read.
+        Mma "mma" { in_flight: bool, lhs: Place, rhs: Place, acc: Value, lhs_scale: Option<Value>, rhs_scale: Option<Value>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
+            = lhs.effects(way(atom)).and(rhs.effects(way(atom))).done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
     }
 }
 
@@ -151,17 +193,21 @@ impl Op {
             | Op::SharedLoad { buffer, slot, .. }
             | Op::SharedGather { buffer, slot, .. }
             | Op::SharedScatter { buffer, slot, .. } => vec![(*buffer, slot)],
-            Op::MmaShared { lhs, lhs_slot, rhs, rhs_slot, .. } => vec![(*lhs, lhs_slot), (*rhs, rhs_slot)],
-            Op::MmaGroup { lhs_buffer: Some(lhs), lhs_slot, rhs, rhs_slot, .. } => vec![(*lhs, lhs_slot), (*rhs, rhs_slot)],
-            Op::MmaGroup { lhs_buffer: None, rhs, rhs_slot, .. } => vec![(*rhs, rhs_slot)],
+            Op::Mma { lhs, rhs, .. } => {
+                let slot = |place| match place {
+                    &mut Place::Memory { buffer, ref mut slot, .. } => Some((buffer, slot)),
+                    Place::Registers(_) => None,
+                };
+                [lhs, rhs].into_iter().filter_map(slot).collect()
+            }
             _ => Vec::new(),
         }
     }
 
-    /// The operands that an atom multiplies.
-    pub fn multiplied(&self) -> Option<[Value; 2]> {
+    /// The operands of a product that are in registers, if those are all.
+    pub fn fragments(&self) -> Option<[Value; 2]> {
         match self {
-            Op::Mma { lhs, rhs, .. } | Op::MmaScaled { lhs, rhs, .. } => Some([*lhs, *rhs]),
+            Op::Mma { lhs, rhs, .. } => Some([lhs.registers()?, rhs.registers()?]),
             _ => None,
         }
     }

@@ -165,13 +165,13 @@ mod tests {
     #[test]
     fn fragments_are_read_without_bank_conflicts() {
         for k in [16, 32, 64, 128] {
-            check("m16n8k16.f32", Scalar::F16, k);
+            check("mma.m16n8k16.f32", Scalar::F16, k);
         }
         for k in [32, 64] {
-            check("m16n8k8.f32", Scalar::F32, k);
+            check("mma.m16n8k8.f32", Scalar::F32, k);
         }
         for k in [32, 64, 128] {
-            check("m16n8k32.s32", Scalar::I8, k);
+            check("mma.m16n8k32.s32", Scalar::I8, k);
         }
     }
 }

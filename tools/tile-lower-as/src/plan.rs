@@ -60,7 +60,7 @@ impl Plan {
         said.extend(self.products.get(op).map(|product| match product {
             Product::Sync { atom, a, b, c, not_by_groups, .. } => {
                 let why = not_by_groups.map_or(String::new(), |reason| format!("; {reason}"));
-                format!("mma.sync {}, a {}, b {}, sums {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
+                format!("{}, a {}, b {}, sums {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
             }
             Product::Group { atom, c, lhs, rhs } => {
                 let place = |place: &Place| match place {
@@ -69,7 +69,7 @@ impl Plan {
                     Place::Registers(layout) => to_text(layout),
                 };
                 let right = if matches!(rhs, Place::Memory) { String::new() } else { format!(", b {}", place(rhs)) };
-                format!("wgmma {}, a {}{right}, sums {}", atom.name, place(lhs), to_text(c))
+                format!("{}, a {}{right}, sums {}", atom.name, place(lhs), to_text(c))
             }
             Product::Shared { c } => format!("multiply-adds from buffers, sums {}", to_text(c)),
         }));

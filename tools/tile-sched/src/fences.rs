@@ -8,8 +8,7 @@ use sched::{Function, Op};
 use tileas::MmaAtom;
 
 pub(crate) fn run(function: &mut Function) {
-    let in_place =
-        |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::MmaGroup { atom: MmaAtom::Wgmma { .. }, .. }));
+    let in_place = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }));
     if !function.body.walk(function.region).iter().any(in_place) {
         return;
     }

@@ -132,7 +132,7 @@ impl Graph {
 
     fn latency(&self, function: &Function, from: usize, to: usize) -> u32 {
         let product = |i: usize| match &function.body.ops[self.nodes[i].op].kind {
-            Op::Core(program) => program.multiplied().is_some(),
+            Op::Core(program) => program.fragments().is_some(),
             _ => false,
         };
         let cost = &self.nodes[from].cost;

@@ -9,7 +9,7 @@ use hardware::Rates;
 use numerics::arith::{Binary, Unary};
 use sched::{Function, Module, Op};
 use std::collections::BTreeMap;
-use tileas::{MmaAtom, Type, mma};
+use tileas::{MmaAtom, Place, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::element_count;
 
@@ -108,23 +108,20 @@ impl Machine {
             Op::Core(Program::SharedStore { x, .. }) => {
                 cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), rates.shared)], rates.shared_latency, false)
             }
-            Op::Core(Program::Mma { lhs, acc, atom, .. } | Program::MmaScaled { lhs, acc, atom, .. }) => {
-                let widened = matches!(atom, MmaAtom::Sync { name } if mma::named(name).is_some_and(|atom| atom.widened));
-                let bits = if widened { 16 } else { body.ty(*lhs).elem().map_or(16, |elem| elem.bits()) };
-                let rate = Rates::of(rates.products, bits).unwrap_or(rates.multiply_add);
-                let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);
-                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], rates.product_latency, false)
-            }
-            Op::Core(Program::MmaGroup { rhs, rhs_turned, acc, .. }) => {
-                let info = &function.attrs.program.buffers[*rhs];
-                let rate = Rates::of(rates.group_products, info.elem.bits()).unwrap_or(rates.multiply_add);
-                let k = info.shape.iter().rev().nth(if *rhs_turned { 0 } else { 1 }).copied().unwrap_or(1);
-                cost(&[(Resource::Tensor, elements(*acc).saturating_mul(k), rate)], rates.product_latency, false)
-            }
-            Op::Core(Program::MmaShared { lhs, acc, .. }) => {
-                let k = function.attrs.program.buffers[*lhs].shape.last().copied().unwrap_or(1);
+            Op::Core(Program::Mma { lhs, acc, atom, .. }) => {
+                let (bits, k) = left_operand(function, lhs);
                 let work = elements(*acc).saturating_mul(k);
-                cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
+                let tensor = |products, bits| {
+                    let rate = Rates::of(products, bits).unwrap_or(rates.multiply_add);
+                    cost(&[(Resource::Tensor, work, rate)], rates.product_latency, false)
+                };
+                match atom {
+                    MmaAtom::Sync(atom) => tensor(rates.products, if atom.widened { 16 } else { bits }),
+                    MmaAtom::Group(_) => tensor(rates.group_products, bits),
+                    MmaAtom::MultiplyAdd => {
+                        cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
+                    }
+                }
             }
             Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
                 let moved = op.operands().into_iter().chain(results.iter().copied());
@@ -175,6 +172,21 @@ fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
     let longest = uses.values().copied().max().unwrap_or(0);
     let all = longest + latency;
     Cost { uses, first: if streams { latency } else { all }, all }
+}
+
+/// The bits of an element of a product's left operand, and how many there are along K.
+fn left_operand(function: &Function, lhs: &Place) -> (u32, u32) {
+    let (elem, along) = match lhs {
+        Place::Registers(value) => {
+            let ty = function.body.ty(*value);
+            (ty.elem(), ty.shape().last())
+        }
+        Place::Memory { buffer, transposed, .. } => {
+            let info = &function.attrs.program.buffers[*buffer];
+            (Some(info.elem), info.shape.iter().rev().nth(usize::from(*transposed)))
+        }
+    };
+    (elem.map_or(16, |elem| elem.bits()), along.copied().unwrap_or(1))
 }
 
 /// The unit that executes an element-wise op, and its rate.

@@ -21,7 +21,7 @@ use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use sched::{Function, LoopSchedule, Op};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::{Buffer, MmaAtom, Type, mma};
+use tileas::{Buffer, MmaAtom, Place, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem, element_count};
 
@@ -368,7 +368,7 @@ impl Weaver<'_> {
     /// The product just written need not be complete; that of the iteration before must be.
     fn stays_in_flight(&mut self, reads: &[Buffer]) {
         let product = *self.out.last().expect("a product was written");
-        if let Op::Core(tileas::Op::MmaGroup { in_flight, .. }) = &mut self.body.ops[product].kind {
+        if let Op::Core(tileas::Op::Mma { in_flight, .. }) = &mut self.body.ops[product].kind {
             *in_flight = true;
         }
         let wait = self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
@@ -534,8 +534,7 @@ fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
     let of_product = |op: OpId| match &body.ops[op].kind {
-        Op::Core(tileas::Op::Mma { lhs, acc, atom: MmaAtom::Sync { name }, .. }) => {
-            let atom = mma::named(name)?;
+        Op::Core(tileas::Op::Mma { lhs: Place::Registers(lhs), acc, atom: MmaAtom::Sync(atom), .. }) => {
             let depth = body.ty(*lhs).shape().last().copied().unwrap_or(1);
             let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps;
             Some(if atom.widened { 2 * atoms } else { atoms })

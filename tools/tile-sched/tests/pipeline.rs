@@ -1,7 +1,7 @@
 //! A product loop through the scheduler: what is decided, what a person may change, and what is refused.
 
 use base::ir::Operation;
-use base::{File, Payload};
+use base::{Envelope, File, Locations, Payload, Source};
 use sched::{Module, Op, Phase};
 use tile_sched::{PASSES, start};
 
@@ -93,10 +93,16 @@ fn without(drop: impl Fn(&Op) -> bool) -> String {
     judged(&file).unwrap_err().message
 }
 
+/// The program as it is read from its text.
+fn reread(file: &File<Module>, envelope: &mut Envelope) -> base::diag::Result<Module> {
+    let text = file.payload.print(&file.envelope, Locations::Named);
+    Module::parse(Source { text: &text, name: "edited", first_line: 1, by_line: false }, envelope)
+}
+
 /// What every reader of the file says.
 fn judged(file: &File<Module>) -> base::diag::Result<()> {
     let mut envelope = file.envelope.clone();
-    let payload = Module::parse(&file.payload.print(&file.envelope, base::Locations::Named), "edited", 1, &mut envelope)?;
+    let payload = reread(file, &mut envelope)?;
     payload.verify(&envelope)
 }
 
@@ -164,7 +170,5 @@ fn the_steady_state_waits_for_earlier_iterations_only() {
     let barriers = |block: &base::ir::BlockNode| block.ops.iter().filter(|op| body.ops[**op].kind.mnemonic() == "barrier").count();
     let loops = body.blocks.values().filter(|block| block.ops.iter().any(|op| body.ops[*op].kind.mnemonic() == "mma"));
     assert_eq!(loops.map(barriers).collect::<Vec<_>>(), [1, 1]);
-    let payload =
-        Module::parse(&file.payload.print(&file.envelope, base::Locations::Named), "again", 1, &mut file.envelope.clone()).unwrap();
-    assert_eq!(payload, file.payload);
+    assert_eq!(reread(&file, &mut file.envelope.clone()).unwrap(), file.payload);
 }

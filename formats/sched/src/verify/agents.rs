@@ -7,8 +7,8 @@ use base::ir::Op as OpId;
 use base::{Loc, Target, Value};
 use numerics::Scalar;
 use std::collections::BTreeSet;
-use tileas::Type;
 use tileas::verify::Part;
+use tileas::{MmaAtom, Type};
 use vocabulary::core_ops::{Core, Effect};
 use vocabulary::rules::Rule;
 use vocabulary::tile::Elem;
@@ -172,7 +172,9 @@ pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, Strin
 pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, agent: Option<Agent>) -> Rule {
     let Some(agent) = agent else { return Ok(()) };
     let whole = attrs.agents[agent].first_warp.is_multiple_of(GROUP);
-    require(whole || !matches!(op, tileas::Op::MmaGroup { .. }), || format!("the warps of {agent} are no whole warp groups"))
+    require(whole || !matches!(op, tileas::Op::Mma { atom: MmaAtom::Group(_), .. }), || {
+        format!("the warps of {agent} are no whole warp groups")
+    })
 }
 
 /// A step of a pipe: by an agent that has that side of it, naming a slot where there are several.

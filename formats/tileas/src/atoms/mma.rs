@@ -200,7 +200,7 @@ mod tests {
     /// Spot checks against the tables of the PTX ISA: m16n8k16 with 16-bit operands, a1 and a6 of lane 5, b2 of lane 9.
     #[test]
     fn fragments_are_those_of_the_isa() {
-        let atom = named("m16n8k16.f32").unwrap();
+        let atom = named("mma.m16n8k16.f32").unwrap();
         let cover = Cover::default();
         let a = atom.layout(Operand::A, 1, 16, 16, cover, 0);
         // group = lane / 4, thread = lane % 4; a1 is (group, 2 * thread + 1), a6 is (group + 8, 2 * thread + 8).

@@ -4,3 +4,72 @@ mod fit;
 pub mod group;
 pub mod mma;
 mod table;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+
+/// The entry of a table that makes a product, written as its name.
+#[derive(Clone, Copy)]
+pub enum MmaAtom {
+    /// `mma.sync`: by warps, from registers.
+    Sync(&'static table::SyncAtom),
+    /// `wgmma`: by warp groups, from shared memory, the left operand also from registers.
+    Group(&'static table::GroupAtom),
+    /// By each thread for its own accumulators, in the order of K, from shared memory.
+    MultiplyAdd,
+}
+
+const MULTIPLY_ADD: &str = "multiply_add";
+
+impl MmaAtom {
+    pub fn name(self) -> &'static str {
+        match self {
+            MmaAtom::Sync(atom) => atom.name,
+            MmaAtom::Group(atom) => atom.name,
+            MmaAtom::MultiplyAdd => MULTIPLY_ADD,
+        }
+    }
+
+    pub fn named(name: &str) -> Option<MmaAtom> {
+        let threads = (name == MULTIPLY_ADD).then_some(MmaAtom::MultiplyAdd);
+        mma::named(name).map(MmaAtom::Sync).or_else(|| group::named(name).map(MmaAtom::Group)).or(threads)
+    }
+}
+
+impl PartialEq for MmaAtom {
+    fn eq(&self, other: &MmaAtom) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl fmt::Debug for MmaAtom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for MmaAtom {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for MmaAtom {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MmaAtom, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        MmaAtom::named(&name).ok_or_else(|| de::Error::custom(format!("there is no atom '{name}'")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_atom_has_a_name_of_its_own() {
+        let names = || table::SYNC_ATOMS.iter().map(|atom| atom.name).chain(table::GROUP_ATOMS.iter().map(|atom| atom.name));
+        assert!(names().all(|name| MmaAtom::named(name).is_some_and(|atom| atom.name() == name)));
+        assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), names().count());
+        assert_eq!(MmaAtom::named("tcgen05"), None);
+    }
+}

@@ -21,7 +21,7 @@ pub struct Fragment {
 }
 
 pub struct SyncAtom {
-    /// What `.as` calls it, and what follows `mma.sync.aligned.` in PTX, where types stand for `{}`.
+    /// What `.as` calls it.
     pub name: &'static str,
     pub m: u32,
     pub n: u32,
@@ -57,7 +57,7 @@ const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), C
 /// The products of `mma.sync`. Of two atoms for the same product the first is better.
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     SyncAtom {
-        name: "m16n8k16.f32",
+        name: "mma.m16n8k16.f32",
         m: 16,
         n: 8,
         k: 16,
@@ -71,7 +71,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k16.f16",
+        name: "mma.m16n8k16.f16",
         m: 16,
         n: 8,
         k: 16,
@@ -85,7 +85,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k8.f32",
+        name: "mma.m16n8k8.f32",
         m: 16,
         n: 8,
         k: 8,
@@ -99,7 +99,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m8n8k4.f64",
+        name: "mma.m8n8k4.f64",
         m: 8,
         n: 8,
         k: 4,
@@ -113,7 +113,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C8X8,
     },
     SyncAtom {
-        name: "m16n8k32.s32",
+        name: "mma.m16n8k32.s32",
         m: 16,
         n: 8,
         k: 32,
@@ -127,7 +127,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k32.f32",
+        name: "mma.m16n8k32.f32",
         m: 16,
         n: 8,
         k: 32,
@@ -141,7 +141,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k32.f32.widened",
+        name: "mma.m16n8k32.f32.widened",
         m: 16,
         n: 8,
         k: 32,
@@ -155,7 +155,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k32.mxf8",
+        name: "mma.m16n8k32.mxf8",
         m: 16,
         n: 8,
         k: 32,
@@ -169,7 +169,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k64.mxf4",
+        name: "mma.m16n8k64.mxf4",
         m: 16,
         n: 8,
         k: 64,
@@ -183,7 +183,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         c: &C16X8,
     },
     SyncAtom {
-        name: "m16n8k64.nvf4",
+        name: "mma.m16n8k64.nvf4",
         m: 16,
         n: 8,
         k: 64,
@@ -211,9 +211,9 @@ pub struct GroupAtom {
 
 /// The products of `wgmma`, on targets that have warp groups.
 pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
-    GroupAtom { name: "m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16, turns: true },
-    GroupAtom { name: "m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16, turns: true },
-    GroupAtom { name: "m64k8.f32", operands: &[Scalar::TF32], acc: Scalar::F32, k: 8, turns: false },
-    GroupAtom { name: "m64k32.f32", operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2], acc: Scalar::F32, k: 32, turns: false },
-    GroupAtom { name: "m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, turns: false },
+    GroupAtom { name: "wgmma.m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16, turns: true },
+    GroupAtom { name: "wgmma.m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16, turns: true },
+    GroupAtom { name: "wgmma.m64k8.f32", operands: &[Scalar::TF32], acc: Scalar::F32, k: 8, turns: false },
+    GroupAtom { name: "wgmma.m64k32.f32", operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2], acc: Scalar::F32, k: 32, turns: false },
+    GroupAtom { name: "wgmma.m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, turns: false },
 ];

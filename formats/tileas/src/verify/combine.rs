@@ -1,10 +1,10 @@
 //! Ops that combine elements: reductions, scans and products.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::group::{self, Matrix};
+use crate::group::{self, GroupAtom, Matrix};
 use crate::layout::{Layout, Strides};
-use crate::mma::{self, Cover, Operand, SyncAtom};
-use crate::{Buffer, MmaAtom, Op};
+use crate::mma::{Cover, Operand, SyncAtom};
+use crate::{Buffer, MmaAtom, Op, Place};
 use numerics::Scalar;
 use vocabulary::rules::{is_ptr, multiplies};
 
@@ -14,21 +14,7 @@ impl Check<'_> {
             Op::ReduceRegisters { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, Part::Registers),
             Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, Part::Lanes),
             Op::Scan { operands, dim, .. } => self.scan(uses, operands, *dim as usize),
-            Op::Mma { lhs, rhs, acc, atom, .. } => {
-                let [(a, left), (b, right)] = [uses.number(*lhs)?, uses.number(*rhs)?];
-                uses.product(left, right, *acc)?;
-                multiplies(a, b, uses.number(*acc)?.0)?;
-                self.together(uses, &[*acc, uses.result()?])?;
-                self.fragments(uses, [*lhs, *rhs, *acc], None, atom)
-            }
-            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom } => {
-                let scales = [*lhs_scale, *rhs_scale];
-                uses.scaled_product([*lhs, *rhs], *acc, scales)?;
-                self.together(uses, &[*acc, uses.result()?])?;
-                self.fragments(uses, [*lhs, *rhs, *acc], Some(scales), atom)
-            }
-            Op::MmaGroup { .. } => self.group_product(uses, kind),
-            Op::MmaShared { lhs, rhs, acc, .. } => self.shared_product(uses, [*lhs, *rhs], *acc),
+            Op::Mma { .. } => self.product(uses, kind),
             _ => unreachable!("only what combines comes here"),
         }
     }
@@ -77,19 +63,60 @@ impl Check<'_> {
         require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
     }
 
+    /// The operands are where the atom finds them, and the sums in the registers of its threads.
+    fn product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let Op::Mma { in_flight, lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else {
+            unreachable!("only products come here")
+        };
+        let scales = match (lhs_scale, rhs_scale) {
+            (Some(lhs), Some(rhs)) => Some([*lhs, *rhs]),
+            (None, None) => None,
+            _ => return Err("one operand has scales and the other has none".into()),
+        };
+        let takes_scales = matches!(atom, MmaAtom::Sync(atom) if atom.scales > 0);
+        require(scales.is_some() == takes_scales, || {
+            format!("'{}' takes {} scales", atom.name(), if takes_scales { "two tiles of" } else { "no" })
+        })?;
+        require(!in_flight || matches!(atom, MmaAtom::Group(_)), || "only products of warp groups are in flight".into())?;
+        self.together(uses, &[*acc, uses.result()?])?;
+        match (atom, lhs, rhs) {
+            (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
+                self.fragments(uses, [*lhs, *rhs, *acc], scales, atom)
+            }
+            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' multiplies registers", atom.name)),
+            (MmaAtom::Group(atom), lhs, Place::Memory { buffer, transposed, .. }) => {
+                self.group_product(uses, lhs, (*buffer, *transposed), *acc, atom)
+            }
+            (MmaAtom::Group(_), _, Place::Registers(_)) => Err("its right operand is in shared memory".into()),
+            (
+                MmaAtom::MultiplyAdd,
+                Place::Memory { buffer: lhs, transposed: false, .. },
+                Place::Memory { buffer: rhs, transposed: false, .. },
+            ) => self.shared_product(uses, [*lhs, *rhs], *acc),
+            (MmaAtom::MultiplyAdd, ..) => Err("threads multiply what buffers hold as it is".into()),
+        }
+    }
+
     /// The operands' layouts are those of the atom's fragments, for one way to cover the product.
     fn fragments<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
         values: [Value; 3],
         scales: Option<[Value; 2]>,
-        atom: &MmaAtom,
+        atom: &'static SyncAtom,
     ) -> Rule {
-        let MmaAtom::Sync { name } = atom else { return Err("its atom does not multiply registers".into()) };
-        let atom = mma::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
+        let [(a, left), (b, right)] = [uses.number(values[0])?, uses.number(values[1])?];
+        match scales {
+            Some(scales) => uses.scaled_product([values[0], values[1]], values[2], scales)?,
+            None => {
+                uses.product(left, right, values[2])?;
+                multiplies(a, b, uses.number(values[2])?.0)?;
+            }
+        }
+        let name = atom.name;
         let target = self.target;
         require(atom.is_on(target), || format!("{target} has no atom '{name}'"))?;
-        let [(a, left), (acc, out)] = [uses.number(values[0])?, uses.number(values[2])?];
+        let (acc, out) = uses.number(values[2])?;
         require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
@@ -114,38 +141,38 @@ impl Check<'_> {
         require(some, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
-    /// The operands are where the atom finds them, and the sums in the registers of its warps.
-    fn group_product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let Op::MmaGroup { lhs, lhs_buffer, lhs_slot, lhs_turned, rhs, rhs_turned, acc, atom, .. } = kind else {
-            unreachable!("only products of groups come here")
-        };
-        let MmaAtom::Wgmma { name } = atom else { return Err("its atom is none of warp groups".into()) };
-        let atom = group::named(name).ok_or_else(|| format!("there is no atom '{name}'"))?;
-        let (sum, out) = uses.number(*acc)?;
+    /// The operands are in buffers that a matrix descriptor can tell, or the left one in the registers of the atom's warps.
+    fn group_product<O: Program>(
+        &self,
+        uses: &Uses<'_, O, Type>,
+        lhs: &Place,
+        (rhs, rhs_transposed): (Buffer, bool),
+        acc: Value,
+        atom: &'static GroupAtom,
+    ) -> Rule {
+        let name = atom.name;
+        let (sum, out) = uses.number(acc)?;
         let rank = out.len();
-        let in_buffer = |buffer: Buffer, operand: Operand, turned: bool| -> Result<(Scalar, Vec<u32>), String> {
+        let in_buffer = |buffer: Buffer, operand: Operand, transposed: bool| -> Result<(Scalar, Vec<u32>), String> {
             let info = self.buffer(buffer)?;
-            let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, turned) } else { None };
+            let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, transposed) } else { None };
             let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
             require(matrix.along_depth || atom.turns, || format!("'{name}' takes operands that are contiguous along the depth"))?;
             let mut last = [info.shape[info.shape.len() - 2], info.shape[info.shape.len() - 1]];
-            if turned {
+            if transposed {
                 last.reverse();
             }
             Ok((info.elem.carrier(), out[..rank.saturating_sub(2)].iter().copied().chain(last).collect()))
         };
-        let (a, left) = match (lhs, lhs_buffer) {
-            (Some(value), None) => {
+        let (a, left) = match lhs {
+            Place::Registers(value) => {
                 let (elem, shape) = uses.number(*value)?;
                 (elem, shape.to_vec())
             }
-            (None, Some(buffer)) => in_buffer(*buffer, Operand::A, *lhs_turned)?,
-            _ => return Err("its left operand is in registers or in a buffer".into()),
+            Place::Memory { buffer, transposed, .. } => in_buffer(*buffer, Operand::A, *transposed)?,
         };
-        require(lhs_buffer.is_some() || lhs_slot.is_none(), || "registers have no slots".into())?;
-        let (b, right) = in_buffer(*rhs, Operand::B, *rhs_turned)?;
-        uses.product(&left, &right, *acc)?;
-        self.together(uses, &[*acc, uses.result()?])?;
+        let (b, right) = in_buffer(rhs, Operand::B, rhs_transposed)?;
+        uses.product(&left, &right, acc)?;
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
@@ -153,15 +180,14 @@ impl Check<'_> {
         let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
             && group::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
         require(whole, || format!("the product does not divide into '{name}' on {}", self.target))?;
-        let lhs_fits = lhs.is_none_or(|value| self.layout(uses, value) == group::left(a, m, k, warp_bits));
-        let sums_fit = self.layout(uses, *acc) == group::accumulators(m, n, warp_bits);
+        let lhs_fits = lhs.registers().is_none_or(|value| self.layout(uses, value) == group::left(a, m, k, warp_bits));
+        let sums_fit = self.layout(uses, acc) == group::accumulators(m, n, warp_bits);
         require(lhs_fits && sums_fit, || format!("the layouts are not those of '{name}'"))
     }
 
     fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
         uses.product(&lhs.shape, &rhs.shape, acc)?;
-        self.together(uses, &[acc, uses.result()?])?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
         multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }

@@ -209,13 +209,7 @@ impl Check<'_> {
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
                 self.shared(uses, kind)
             }
-            Op::ReduceRegisters { .. }
-            | Op::ReduceLanes { .. }
-            | Op::Scan { .. }
-            | Op::Mma { .. }
-            | Op::MmaScaled { .. }
-            | Op::MmaShared { .. }
-            | Op::MmaGroup { .. } => self.combination(uses, kind),
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } | Op::Mma { .. } => self.combination(uses, kind),
         }
     }
 

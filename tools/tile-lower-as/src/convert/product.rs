@@ -2,13 +2,13 @@
 
 use super::Rewriter;
 use crate::banks;
-use crate::products::{Place, Product, shared_reads};
+use crate::products::{Place as Planned, Product, shared_reads};
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
-use tileas::group::{self, Matrix};
+use tileas::group::{self, GroupAtom, Matrix};
 use tileas::mma::Operand;
-use tileas::{Buffer, Layout, MmaAtom, Op};
+use tileas::{Buffer, Layout, MmaAtom, Op, Place};
 use vocabulary::core_ops::Core;
 
 impl Rewriter<'_> {
@@ -20,63 +20,52 @@ impl Rewriter<'_> {
         let (loc, result) = (self.from.body.ops[op].loc, self.from.body.result(op));
         let plan = self.products.get(op).expect("every product was planned").clone();
         let acc = self.tile(acc, plan.accumulator())?;
-        let new = match (kind, &plan) {
-            (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Sync { atom, a, b, .. }) => {
+        let (signed_lhs, signed_rhs, scales) = match kind {
+            tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
+            tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. } => (false, false, Some([*lhs_scale, *rhs_scale])),
+            _ => return Err(self.unsupported(op)),
+        };
+        let (mut lhs_scale, mut rhs_scale) = (None, None);
+        let (atom, lhs, rhs) = match &plan {
+            Product::Sync { atom, a, b, scales: layouts, .. } => {
                 let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
-                let atom = MmaAtom::Sync { name: atom.name.into() };
-                Op::Mma { lhs, rhs, acc, signed_lhs: *signed_lhs, signed_rhs: *signed_rhs, atom }
-            }
-            (tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. }, Product::Sync { atom, a, b, scales: Some(scales), .. }) => {
-                let [of_a, of_b] = &**scales;
-                let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
-                let [lhs_scale, rhs_scale] = [self.tile(*lhs_scale, of_a)?, self.tile(*rhs_scale, of_b)?];
-                Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name: atom.name.into() } }
-            }
-            (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Group { atom, lhs: a, rhs: b, .. }) => {
-                let turns = atom.turns;
-                let atom = MmaAtom::Wgmma { name: atom.name.into() };
-                let (lhs, lhs_buffer, lhs_turned) = match a {
-                    Place::Registers(layout) => (Some(self.tile(lhs, layout)?), None, false),
-                    place => {
-                        let (buffer, turned) = self.matrix(lhs, Operand::A, place, turns)?;
-                        (None, Some(buffer), turned)
-                    }
-                };
-                let (rhs, rhs_turned) = self.matrix(rhs, Operand::B, b, turns)?;
-                Op::MmaGroup {
-                    in_flight: false,
-                    lhs,
-                    lhs_buffer,
-                    lhs_slot: None,
-                    lhs_turned,
-                    rhs,
-                    rhs_slot: None,
-                    rhs_turned,
-                    acc,
-                    signed_lhs: *signed_lhs,
-                    signed_rhs: *signed_rhs,
-                    atom,
+                if let (Some([of_lhs, of_rhs]), Some(layouts)) = (scales, layouts) {
+                    lhs_scale = Some(self.tile(of_lhs, &layouts[0])?);
+                    rhs_scale = Some(self.tile(of_rhs, &layouts[1])?);
                 }
+                (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs))
             }
-            (tileaa::Op::Mma { signed_lhs, signed_rhs, .. }, Product::Shared { .. }) => {
+            Product::Group { atom, lhs: a, rhs: b, .. } => {
+                let [lhs, rhs] = [self.group_operand(lhs, Operand::A, a, atom)?, self.group_operand(rhs, Operand::B, b, atom)?];
+                (MmaAtom::Group(atom), lhs, rhs)
+            }
+            Product::Shared { .. } => {
                 let dims = self.elem_shape(lhs).1.len();
                 // Neighbours along the extent that a thread walks across lie side by side.
                 let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
                 let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
-                let (signed_lhs, signed_rhs) = (*signed_lhs, *signed_rhs);
-                Op::MmaShared { lhs, lhs_slot: None, rhs, rhs_slot: None, acc, signed_lhs, signed_rhs }
+                let [lhs, rhs] = [lhs, rhs].map(|buffer| Place::Memory { buffer, slot: None, transposed: false });
+                (MmaAtom::MultiplyAdd, lhs, rhs)
             }
-            _ => return Err(self.unsupported(op)),
         };
+        let new = Op::Mma { in_flight: false, lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
         let ty = self.to.ty(acc).clone();
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
         Ok(())
     }
 
+    fn group_operand(&mut self, value: Value, operand: Operand, planned: &Planned, atom: &GroupAtom) -> Result<Place> {
+        if let Planned::Registers(layout) = planned {
+            return Ok(Place::Registers(self.tile(value, layout)?));
+        }
+        let (buffer, transposed) = self.matrix(value, operand, planned, atom.turns)?;
+        Ok(Place::Memory { buffer, slot: None, transposed })
+    }
+
     /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
     /// tile is stored, before the loops that do not change it. Unless the atom `turns` operands it is contiguous along the depth.
-    fn matrix(&mut self, value: Value, operand: Operand, place: &Place, turns: bool) -> Result<(Buffer, bool)> {
+    fn matrix(&mut self, value: Value, operand: Operand, place: &Planned, turns: bool) -> Result<(Buffer, bool)> {
         if let Some(found) = self.copied_matrix(value, operand, turns) {
             return Ok(found);
         }

@@ -130,7 +130,7 @@ impl<'c> Emitter<'c, '_> {
         for &other in after {
             let kind = &body.ops[other].kind;
             if kind.operands().contains(&value) {
-                return matches!(kind, Op::Core(program) if program.multiplied().is_some_and(|operands| operands.contains(&value)));
+                return matches!(kind, Op::Core(program) if program.fragments().is_some_and(|operands| operands.contains(&value)));
             }
             let reads = matches!(
                 kind,

@@ -11,10 +11,10 @@ use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::values::IntValue;
 use std::fmt::Write as _;
-use tileas::group::{self, GroupAtom, M, MOST_COLUMNS, Matrix};
+use tileas::group::{GroupAtom, M, MOST_COLUMNS, Matrix};
 use tileas::layout::{Strides, apply};
 use tileas::mma::Operand;
-use tileas::{Buffer, MmaAtom};
+use tileas::{Buffer, Place};
 
 /// Descriptors count in units of so many bytes.
 const UNIT: u32 = 16;
@@ -28,29 +28,27 @@ struct InPlace<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::MmaGroup {
-            in_flight, lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, signed_lhs, signed_rhs, atom, ..
-        } = program
-        else {
-            return Err(self.unsupported(op));
+    pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, atom: &GroupAtom, result: Value) -> Result<()> {
+        let tileas::Op::Mma { in_flight, lhs, rhs, acc, signed_lhs, signed_rhs, .. } = program else {
+            unreachable!("called for products only")
         };
-        let MmaAtom::Wgmma { name } = atom else {
-            return Err(self.unsupported(op));
-        };
-        let atom = group::named(name).ok_or_else(|| self.unsupported(op))?;
+        let Place::Memory { buffer: right, transposed: right_transposed, .. } = rhs else { return Err(self.unsupported(op)) };
         let (layout, strides) = (self.layout(*acc), Strides::of(self.ty(*acc).shape()));
         let rank = strides.bits.len();
         let [row_of, column_of] = [rank - 2, rank - 1].map(|dim| move |strides: &Strides, at: u32| strides.coordinate(at, dim));
-        let a = lhs_buffer.map(|buffer| {
-            self.in_place(buffer, Operand::A, *lhs_turned, |matrix| {
-                layout.warp[2..].iter().map(|basis| matrix.start(row_of(&strides, *basis), 0)).collect()
-            })
-        });
-        let b = self.in_place(*rhs, Operand::B, *rhs_turned, |matrix| {
+        let buffers = &self.function.attrs.program.buffers;
+        let (a, left, lhs_elem) = match lhs {
+            Place::Memory { buffer, transposed, .. } => {
+                let a = self.in_place(*buffer, Operand::A, *transposed, |matrix| {
+                    layout.warp[2..].iter().map(|basis| matrix.start(row_of(&strides, *basis), 0)).collect()
+                });
+                (Some(a), Vec::new(), buffers[*buffer].elem)
+            }
+            Place::Registers(value) => (None, self.words(self.get(*value)), self.elem(*value)),
+        };
+        let b = self.in_place(*right, Operand::B, *right_transposed, |matrix| {
             layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
         });
-        let left = lhs.map_or(Vec::new(), |value| self.words(self.get(value)));
         let elem = self.elem(*acc);
         let sums = self.get(*acc).to_vec();
         let words = if atom.acc.bits() == 32 { sums.clone() } else { self.words(&sums) };
@@ -58,11 +56,8 @@ impl<'c> Emitter<'c, '_> {
         // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
         let own = layout.register.iter().filter(|basis| column_of(&strides, **basis) != 0).count();
         let width = (4u32 << own).min(MOST_COLUMNS);
-        let (each, depth) = ((width / 2) as usize, self.depth(*rhs, *rhs_turned));
-        let buffers = &self.function.attrs.program.buffers;
-        let lhs_elem = lhs_buffer.map_or_else(|| lhs.map(|value| self.elem(value)), |buffer| Some(buffers[buffer].elem));
-        let lhs_elem = lhs_elem.ok_or_else(|| self.unsupported(op))?;
-        let [of_a, of_b] = [(lhs_elem, *signed_lhs), (buffers[*rhs].elem, *signed_rhs)]
+        let (each, depth) = ((width / 2) as usize, self.depth(*right, *right_transposed));
+        let [of_a, of_b] = [(lhs_elem, *signed_lhs), (buffers[*right].elem, *signed_rhs)]
             .map(|(elem, signed)| multiplied_name(elem.carrier(), signed));
         let kind = format!("m64n{width}k{}.{}.{of_a}.{of_b}", atom.k, multiplied_name(atom.acc, true));
         let mut text = Sequence::new(kind, atom, words.len(), left.len());
@@ -116,9 +111,9 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm_many(&types, text, &constraints.join(","), &args, true)
     }
 
-    fn depth(&self, rhs: Buffer, turned: bool) -> u32 {
+    fn depth(&self, rhs: Buffer, transposed: bool) -> u32 {
         let shape = &self.function.attrs.program.buffers[rhs].shape;
-        shape[shape.len() - if turned { 1 } else { 2 }]
+        shape[shape.len() - if transposed { 1 } else { 2 }]
     }
 
     /// The operand in a buffer; `groups` says how far each bit of a warp's number, but for the two of a group, moves its beginning.

@@ -9,8 +9,8 @@ use inkwell::IntPredicate;
 use numerics::Scalar;
 use std::collections::BTreeMap;
 use tileas::layout::{Strides, apply, solve};
-use tileas::mma::{self, Operand, SyncAtom};
-use tileas::{Buffer, Layout, MmaAtom};
+use tileas::mma::{Operand, SyncAtom};
+use tileas::{Buffer, Layout, MmaAtom, Place};
 use vocabulary::tile::Elem;
 
 /// What the names of products call a type.
@@ -29,22 +29,24 @@ pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
 const STEPS_TOGETHER: u32 = 4;
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
-        match program {
-            tileas::Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, atom: MmaAtom::Sync { name } } => {
-                let atom = mma::named(name).ok_or_else(|| self.unsupported(op))?;
-                let instruction = self.instruction_name(atom, [*lhs, *rhs, *acc], [*signed_lhs, *signed_rhs]);
-                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], None, results[0]);
+    pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom, .. } = program else {
+            unreachable!("called for products only")
+        };
+        let signed = [*signed_lhs, *signed_rhs];
+        match (atom, lhs, rhs) {
+            (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
+                let scales = lhs_scale.zip(*rhs_scale).map(|(lhs, rhs)| [lhs, rhs]);
+                let instruction = match scales {
+                    Some([scale, _]) => self.scaled_name(atom, [*lhs, *rhs], scale),
+                    None => self.instruction_name(atom, [*lhs, *rhs, *acc], signed),
+                };
+                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], scales, result);
                 Ok(())
             }
-            tileas::Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale, atom: MmaAtom::Sync { name } } => {
-                let atom = mma::named(name).filter(|atom| atom.scales > 0).ok_or_else(|| self.unsupported(op))?;
-                let instruction = self.scaled_name(atom, [*lhs, *rhs], *lhs_scale);
-                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], Some([*lhs_scale, *rhs_scale]), results[0]);
-                Ok(())
-            }
-            tileas::Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs, .. } => {
-                self.shared_product([*lhs, *rhs], *acc, [*signed_lhs, *signed_rhs], results[0])
+            (MmaAtom::Group(atom), _, Place::Memory { .. }) => self.group_product(op, program, atom, result),
+            (MmaAtom::MultiplyAdd, Place::Memory { buffer: lhs, .. }, Place::Memory { buffer: rhs, .. }) => {
+                self.shared_product([*lhs, *rhs], *acc, signed, result)
             }
             _ => Err(self.unsupported(op)),
         }

@@ -254,8 +254,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::CopyView { .. } => self.copy_view(op, program, results[0]),
             Op::Copy { .. } => self.copy_pointers(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
-            Op::Mma { .. } | Op::MmaScaled { .. } | Op::MmaShared { .. } => self.product(op, program, results),
-            Op::MmaGroup { .. } => self.group_product(op, program, results[0]),
+            Op::Mma { .. } => self.product(op, program, results[0]),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
             Op::Scan { operands, dim, reverse, body } => self.scan(op, operands, *dim, *reverse, *body, results),
             Op::SharedGather { buffer, index, .. } => {

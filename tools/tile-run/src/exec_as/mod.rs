@@ -248,8 +248,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::Coordinate { dim } => Ok(Plan::Made(self.coordinates(self.result(op), *dim))),
             Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduce(op, kind),
-            Op::Mma { .. } | Op::MmaScaled { .. } => self.check_fragments(kind).map(|()| Plan::None),
-            Op::MmaShared { .. } | Op::MmaGroup { .. } => self.check_buffers(kind).map(|()| Plan::None),
+            Op::Mma { .. } => self.check_product(kind).map(|()| Plan::None),
             _ => Ok(Plan::None),
         }
     }
@@ -272,9 +271,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
                 self.shared_access(op, kind, env)
             }
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.reduce(op, kind, env),
-            Op::Mma { .. } | Op::MmaScaled { .. } => self.product(op, kind, env),
-            Op::MmaShared { .. } => self.product_of_buffers(op, kind, env),
-            Op::MmaGroup { .. } => self.product_in_place(op, kind, env),
+            Op::Mma { .. } => self.product(op, kind, env),
         }
     }
 

@@ -10,8 +10,8 @@ use base::{Op as OpId, Value as Id};
 use numerics::arith::Signedness;
 use std::collections::BTreeSet;
 use tileas::layout::{LANE_BITS, Strides};
-use tileas::mma::{self, Bit, Fragment, SyncAtom};
-use tileas::{Buffer, MmaAtom, Op};
+use tileas::mma::{Bit, Fragment, SyncAtom};
+use tileas::{Buffer, MmaAtom, Op, Place};
 use vocabulary::tile::Shape;
 
 /// The extents of a product: of both operands and the accumulator, which may have a batch dimension in front.
@@ -82,19 +82,59 @@ fn multiply(a: &Tile, b: &Tile, c: &Tile, signed_lhs: bool, signed_rhs: bool) ->
 }
 
 impl<O: Step> SpreadProgram<'_, O> {
-    /// The lowest registers and the lanes of each tile are the atom's fragments, and each sum's row and column are in its warp.
-    pub(super) fn check_fragments(&self, kind: &Op) -> Result<(), String> {
-        let (Op::Mma { lhs, rhs, acc, atom, .. } | Op::MmaScaled { lhs, rhs, acc, atom, .. }) = kind else {
-            unreachable!("called for products only")
-        };
-        let extents = Extents::new([*lhs, *rhs, *acc].map(|id| self.shape(id)))?;
-        let MmaAtom::Sync { name } = atom else { return Ok(()) };
-        let atom = mma::named(name).ok_or_else(|| format!("names an unknown atom {name}"))?;
-        if (atom.scales > 0) != matches!(kind, Op::MmaScaled { .. }) {
-            return Err(format!("does not fit the atom {name}"));
+    /// The operands are where the atom finds them.
+    pub(super) fn check_product(&self, kind: &Op) -> Result<(), String> {
+        let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else { unreachable!("called for products only") };
+        let extents = self.extents(lhs, rhs, *acc)?;
+        let scales = lhs_scale.zip(*rhs_scale).map(|(lhs, rhs)| [lhs, rhs]);
+        match (atom, lhs, rhs) {
+            (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
+                self.check_fragments([*lhs, *rhs, *acc], scales, atom, &extents)
+            }
+            (MmaAtom::Sync(atom), ..) => Err(format!("multiplies what is in memory by {}", atom.name)),
+            _ => Ok(()),
         }
-        self.check_lines(kind, atom)?;
-        let (acc_id, acc) = (*acc, self.spread(*acc));
+    }
+
+    fn extents(&self, lhs: &Place, rhs: &Place, acc: Id) -> Result<Extents, String> {
+        let sums = self.shape(acc);
+        let shape = |place: &Place| match place {
+            Place::Registers(value) => Ok(self.shape(*value)),
+            Place::Memory { buffer, transposed, .. } => self.in_buffer(*buffer, *transposed, &sums),
+        };
+        let shapes = [shape(lhs)?, shape(rhs)?, sums.clone()];
+        Extents::new(shapes)
+    }
+
+    /// The extents of the matrix in a buffer, which may hold it transposed.
+    fn in_buffer(&self, buffer: Buffer, transposed: bool, sums: &Shape) -> Result<Shape, String> {
+        if buffer.0 as usize >= self.offsets.len() {
+            return Err("names a buffer that the function does not have".into());
+        }
+        let shape = &self.info(buffer).shape;
+        let (Some(rank), Some(outer)) = (shape.len().checked_sub(2), sums.len().checked_sub(2)) else {
+            return Err(format!("does not find its operand in {buffer}"));
+        };
+        let mut last = [shape[rank], shape[rank + 1]];
+        if transposed {
+            last.reverse();
+        }
+        Ok(sums[..outer].iter().copied().chain(last).collect())
+    }
+
+    /// The lowest registers and the lanes of each tile are the atom's fragments, and each sum's row and column are in its warp.
+    fn check_fragments(
+        &self,
+        [lhs, rhs, acc_id]: [Id; 3],
+        scales: Option<[Id; 2]>,
+        atom: &SyncAtom,
+        extents: &Extents,
+    ) -> Result<(), String> {
+        if (atom.scales > 0) != scales.is_some() {
+            return Err(format!("does not fit the atom {}", atom.name));
+        }
+        self.check_lines([lhs, rhs, acc_id], scales, atom)?;
+        let acc = self.spread(acc_id);
         let mut known = BTreeSet::new();
         for slot in 0..acc.slots() {
             let (warp, sum) = (acc.warp(slot), acc.elements[slot]);
@@ -103,10 +143,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             if news == [false, false] {
                 continue;
             }
-            let mut needed: Vec<(Id, Vec<u32>)> = [*lhs, *rhs].into_iter().zip(extents.needed(sum)).collect();
-            if let Op::MmaScaled { lhs_scale, rhs_scale, .. } = kind {
-                let scales = Extents::new([*lhs_scale, *rhs_scale, acc_id].map(|id| self.shape(id)))?;
-                needed.extend([*lhs_scale, *rhs_scale].into_iter().zip(scales.needed(sum)));
+            let mut needed: Vec<(Id, Vec<u32>)> = [lhs, rhs].into_iter().zip(extents.needed(sum)).collect();
+            if let Some(scales) = scales {
+                let extents = Extents::new([scales[0], scales[1], acc_id].map(|id| self.shape(id)))?;
+                needed.extend(scales.into_iter().zip(extents.needed(sum)));
             }
             for (id, elements) in needed {
                 let spread = self.spread(id);
@@ -122,17 +162,14 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// All operands have the atom's fragments, rows and columns being numbered in one of two ways.
-    fn check_lines(&self, kind: &Op, atom: &SyncAtom) -> Result<(), String> {
-        let (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) = kind else {
-            unreachable!("called for products only")
-        };
+    fn check_lines(&self, [lhs, rhs, acc]: [Id; 3], scales: Option<[Id; 2]>, atom: &SyncAtom) -> Result<(), String> {
         let as_numbered = |rows: Lines, columns: Lines| {
-            self.check_fragment(*lhs, atom.a, rows, Lines::Plain)?;
-            self.check_fragment(*rhs, atom.b, Lines::Plain, columns)?;
-            self.check_fragment(*acc, atom.c, rows, columns)?;
-            if let Op::MmaScaled { lhs_scale, rhs_scale, .. } = kind {
-                self.check_scales(*lhs_scale, atom, true, rows)?;
-                self.check_scales(*rhs_scale, atom, false, columns)?;
+            self.check_fragment(lhs, atom.a, rows, Lines::Plain)?;
+            self.check_fragment(rhs, atom.b, Lines::Plain, columns)?;
+            self.check_fragment(acc, atom.c, rows, columns)?;
+            if let Some([of_lhs, of_rhs]) = scales {
+                self.check_scales(of_lhs, atom, true, rows)?;
+                self.check_scales(of_rhs, atom, false, columns)?;
             }
             Ok(())
         };
@@ -171,132 +208,53 @@ impl<O: Step> SpreadProgram<'_, O> {
         }
     }
 
-    pub(super) fn product(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Results> {
-        let (Op::Mma { lhs, rhs, acc, atom, .. } | Op::MmaScaled { lhs, rhs, acc, atom, .. }) = kind else {
+    /// Each warp reads the rows and columns that its sums need from the buffers that hold an operand.
+    pub(super) fn product(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("called for products only")
         };
-        if !matches!(atom, MmaAtom::Sync { .. }) {
-            return Err(self.unsupported(op, "by this atom"));
-        }
-        let [a, b, c] = [self.whole(*lhs, env)?, self.whole(*rhs, env)?, self.whole(*acc, env)?];
-        let whole = match kind {
-            Op::Mma { signed_lhs, signed_rhs, .. } => multiply(&a, &b, &c, *signed_lhs, *signed_rhs),
-            Op::MmaScaled { lhs_scale, rhs_scale, .. } => {
-                product::scaled_product(&a, &b, &c, &self.whole(*lhs_scale, env)?, &self.whole(*rhs_scale, env)?)
-            }
-            _ => unreachable!("called for products only"),
-        };
-        self.one(op, self.distribute(self.result(op), &whole))
-    }
-
-    fn buffer_extents(&self, lhs: Buffer, rhs: Buffer, acc: Id) -> Result<Extents, String> {
-        if [lhs, rhs].iter().any(|buffer| buffer.0 as usize >= self.offsets.len()) {
-            return Err("names a buffer that the function does not have".into());
-        }
-        Extents::new([self.info(lhs).shape.clone(), self.info(rhs).shape.clone(), self.shape(acc)])
-    }
-
-    pub(super) fn check_buffers(&self, kind: &Op) -> Result<(), String> {
-        match kind {
-            Op::MmaShared { lhs, rhs, acc, .. } => self.buffer_extents(*lhs, *rhs, *acc).map(|_| ()),
-            Op::MmaGroup { .. } => self.group_extents(kind).map(|_| ()),
-            _ => unreachable!("called for products of buffers only"),
-        }
-    }
-
-    /// The extents of a product of warp groups, whose buffers may hold transposed operands.
-    fn group_extents(&self, kind: &Op) -> Result<Extents, String> {
-        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, .. } = kind else {
-            unreachable!("called for products of warp groups only")
-        };
-        let sums = self.shape(*acc);
-        let in_buffer = |buffer: Buffer, turned: bool| {
-            let known = (buffer.0 as usize) < self.offsets.len() && self.info(buffer).shape.len() >= 2 && sums.len() >= 2;
-            let shape =
-                if known { &*self.info(buffer).shape } else { return Err(format!("does not find its operand in {buffer}")) };
-            let mut last = [shape[shape.len() - 2], shape[shape.len() - 1]];
-            if turned {
-                last.reverse();
-            }
-            Ok(sums[..sums.len() - 2].iter().copied().chain(last).collect::<Shape>())
-        };
-        let left = match (lhs, lhs_buffer) {
-            (Some(value), None) => self.shape(*value),
-            (None, Some(buffer)) => in_buffer(*buffer, *lhs_turned)?,
-            _ => return Err("has no left operand, or two".into()),
-        };
-        Extents::new([left, in_buffer(*rhs, *rhs_turned)?, sums])
-    }
-
-    /// Each warp reads the rows and columns that its sums need, where they are.
-    pub(super) fn product_in_place(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let extents = self.group_extents(kind).map_err(|message| self.refuse(op, message))?;
-        let Op::MmaGroup { lhs, lhs_buffer, lhs_turned, rhs, rhs_turned, acc, signed_lhs, signed_rhs, .. } = kind else {
-            unreachable!("called for products of warp groups only")
-        };
-        self.begin(op, env)?;
-        let spread = self.spread(*acc);
-        let sides = [(*lhs_buffer, *lhs_turned), (Some(*rhs), *rhs_turned)];
-        let mut data = sides.map(|(buffer, _)| match buffer {
-            Some(buffer) => vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)],
-            None => Vec::new(),
+        let extents = self.extents(lhs, rhs, *acc).map_err(|message| self.refuse(op, message))?;
+        let in_memory = [lhs, rhs].map(|place| match place {
+            Place::Memory { buffer, transposed, .. } => Some((*buffer, *transposed)),
+            Place::Registers(_) => None,
         });
-        let mut known = BTreeSet::new();
-        for slot in 0..spread.slots() {
+        if in_memory != [None, None] {
+            self.begin(op, env)?;
+        }
+        let mut data = in_memory.map(|place| {
+            place.map_or(Vec::new(), |(buffer, _)| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)])
+        });
+        let (spread, mut known) = (self.spread(*acc), BTreeSet::new());
+        let slots = if in_memory == [None, None] { 0 } else { spread.slots() };
+        for slot in 0..slots {
             let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
             let needed = extents.needed(sum);
             for (side, line) in extents.lines(sum).into_iter().enumerate() {
-                let (Some(buffer), turned) = sides[side] else { continue };
+                let Some((buffer, transposed)) = in_memory[side] else { continue };
                 if known.insert((warp, side, line)) {
                     let [rows, columns] = extents.last(side);
-                    let there = |element: u32| if turned { element % columns * rows + element / columns } else { element };
+                    let there = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
                     let elements = needed[side].iter().map(|element| (there(*element), *element));
                     self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
                 }
             }
         }
         let [left, right] = data;
-        let tile = |buffer: Buffer, shape: &Shape, data: Vec<u8>| {
-            let elem = self.info(buffer).elem;
-            Tile::new(shape.clone(), elem, buffer_lanes(elem, data))
-        };
-        let left = match (lhs, lhs_buffer) {
-            (Some(value), _) => self.whole(*value, env)?,
-            (None, Some(buffer)) => tile(*buffer, &extents.0[0], left),
-            (None, None) => unreachable!("checked with the extents"),
-        };
-        let right = tile(*rhs, &extents.0[1], right);
-        let whole = multiply(&left, &right, &self.whole(*acc, env)?, *signed_lhs, *signed_rhs);
-        self.one(op, self.distribute(self.result(op), &whole))
-    }
-
-    /// Each warp reads the rows and columns that its sums need.
-    pub(super) fn product_of_buffers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::MmaShared { lhs, rhs, acc, signed_lhs, signed_rhs, .. } = kind else {
-            unreachable!("called for products of buffers only")
-        };
-        let extents = self.buffer_extents(*lhs, *rhs, *acc).map_err(|message| self.refuse(op, message))?;
-        self.begin(op, env)?;
-        let spread = self.spread(*acc);
-        let mut data = [*lhs, *rhs].map(|buffer| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)]);
-        let mut known = BTreeSet::new();
-        for slot in 0..spread.slots() {
-            let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
-            let needed = extents.needed(sum);
-            for (side, line) in extents.lines(sum).into_iter().enumerate() {
-                if known.insert((warp, side, line)) {
-                    let buffer = [*lhs, *rhs][side];
-                    let elements = needed[side].iter().map(|element| (*element, *element));
-                    self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
-                }
+        let operand = |place: &Place, shape: &Shape, data: Vec<u8>| match place {
+            Place::Registers(value) => self.whole(*value, env),
+            Place::Memory { buffer, .. } => {
+                let elem = self.info(*buffer).elem;
+                Ok(Tile::new(shape.clone(), elem, buffer_lanes(elem, data)))
             }
-        }
-        let [left, right] = data;
-        let tile = |buffer: Buffer, data: Vec<u8>| {
-            let info = self.info(buffer);
-            Tile::new(info.shape.clone(), info.elem, buffer_lanes(info.elem, data))
         };
-        let whole = multiply(&tile(*lhs, left), &tile(*rhs, right), &self.whole(*acc, env)?, *signed_lhs, *signed_rhs);
+        let (a, b) = (operand(lhs, &extents.0[0], left)?, operand(rhs, &extents.0[1], right)?);
+        let c = self.whole(*acc, env)?;
+        let whole = match (lhs_scale, rhs_scale) {
+            (Some(of_lhs), Some(of_rhs)) => {
+                product::scaled_product(&a, &b, &c, &self.whole(*of_lhs, env)?, &self.whole(*of_rhs, env)?)
+            }
+            _ => multiply(&a, &b, &c, *signed_lhs, *signed_rhs),
+        };
         self.one(op, self.distribute(self.result(op), &whole))
     }
 
