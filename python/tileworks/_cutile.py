@@ -71,17 +71,13 @@ def _constraint(argument: Any, others: Sequence[Any]) -> Any:
     per16 = max(1, 16 // argument.itemsize)
     strides = [stride // argument.itemsize for stride in argument.strides]
     divisor = lambda number: per16 if number % per16 == 0 else 1
-    groups = [f"g{min(index, other)}_{max(index, other)}" for index in [_index(argument, others)]
-              for other, one in enumerate(others) if other != index and isinstance(one, np.ndarray) and overlap(argument, one)]
+    same = [index for index, one in enumerate(others) if isinstance(one, np.ndarray) and (one is argument or overlap(argument, one))]
+    groups = [f"memory{same[0]}"] if len(same) > 1 else []
     return ArrayConstraint(
         _dtype(argument.dtype), argument.ndim, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
         may_alias_internally=False, stride_constant=[1 if stride == 1 else None for stride in strides],
         stride_divisible_by=[1 if stride == 1 else divisor(stride) for stride in strides],
         shape_divisible_by=[divisor(extent) for extent in argument.shape], base_addr_divisible_by=16)
-
-
-def _index(argument: Any, others: Sequence[Any]) -> int:
-    return next(index for index, one in enumerate(others) if one is argument)
 
 
 def scalar(argument: Any) -> np.generic:

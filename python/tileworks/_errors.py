@@ -47,9 +47,13 @@ class Diagnostic:
 
 
 class TileworksError(Exception):
-    """Something failed; `diagnostics` are what the tool said, the errors first."""
+    """Something failed; `diagnostics` are what the tool said, the errors first, and `printed` what the kernel printed until then."""
 
-    def __init__(self, diagnostics: list[Diagnostic], otherwise: str):
+    def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
+        self.printed = printed
+        # On a GPU, and in PTX, an assertion prints itself before it stops the kernel.
+        asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
+        diagnostics = [Diagnostic("error", "RUN040", words, file, int(line)) for file, line, words in asserted] + diagnostics
         self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
         super().__init__("\n".join(str(one) for one in self.diagnostics) or otherwise)
 

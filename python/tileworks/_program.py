@@ -36,9 +36,9 @@ class Stage:
     @property
     def program(self) -> str:
         """The text without log and tables of locations."""
-        if self.kind in ("tile", "cubin", "llvm-ir", "ptx"):
-            return "\n".join(line for line in self.text.splitlines() if not line.startswith("//!tile"))
-        return run("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode()
+        bare = self.kind in ("aa", "as", "sched")
+        text = run("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode() if bare else self.text
+        return "\n".join(line for line in text.splitlines() if not line.startswith("//!tile"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         Path(path).write_bytes(self.bytes)
@@ -81,7 +81,8 @@ class Program:
         return f"<tileworks.Program for {self.target} at -O{self.opt_level}: {len(self.bytecode)} bytes of bytecode>"
 
     def _repr_html_(self) -> str:
-        return "".join(self.stage(kind)._repr_html_().replace("<details open>", "<details>") for kind in STAGES[:4]) + self.stage("ptx")._repr_html_().replace("<details open>", "<details>")
+        stages = (self.stage(kind)._repr_html_() for kind in STAGES if kind not in ("llvm-ir", "cubin"))
+        return "".join(stages).replace("<details open>", "<details>")
 
 
 def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()) -> Program:

@@ -28,7 +28,7 @@ def run(name: str, *words: object, fails: type[TileworksError], cwd: str | None 
     lines = ended.stderr.decode(errors="replace").splitlines()
     said = [one for one in map(Diagnostic.read, lines) if one]
     if ended.returncode != 0:
-        raise fails(said, "\n".join(lines) or f"{name} ended with {ended.returncode}")
+        raise fails(said, "\n".join(lines) or f"{name} ended with {ended.returncode}", ended.stdout.decode(errors="replace"))
     return ended.stdout, said
 
 

@@ -1,8 +1,8 @@
-//! Real clients: cuTile Python compiles through the driver as it is found on PATH.
+//! Real clients: cuTile Python compiles through the driver as it is found on PATH, and the Python package runs the tools.
 
 use crate::need_stages;
 use std::process::Command;
-use tests::{finish, path_with_tools, root, temporary, tools_folder};
+use tests::{finish, path_with_tools, root, shell, temporary, tool, tools_folder};
 
 /// `scripts/setup --clients` installs cuTile Python; without it this test fails, for it would test nothing.
 #[test]
@@ -16,5 +16,25 @@ fn cutile_python_exports_kernels() {
     command.env("PATH", path_with_tools()).env("TMPDIR", folder.path()).env("CUDA_TILE_CACHE_DIR", folder.path());
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     let ran = finish(command, b"");
+    assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+}
+
+/// The Python package, with its own tests, on the tools of this build.
+#[test]
+fn the_python_package_does_what_its_tests_say() {
+    need_stages();
+    for name in ["tile-dump", "tile-run", "tile-sim", "tile-time"] {
+        tool(name);
+    }
+    let python = root().join(".toolkit/python/bin/python");
+    assert!(python.exists(), "cuTile Python is not there; scripts/setup --clients brings it");
+    let folder = root().join("python");
+    let line = format!(
+        "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='{0}':$PYTHONPATH TILEWORKS_TOOLS='{1}' '{2}' -m pytest -q -p no:cacheprovider '{0}/tests'",
+        folder.display(),
+        tools_folder().display(),
+        python.display()
+    );
+    let ran = shell(root(), &line);
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
 }

@@ -1,0 +1,41 @@
+"""Kernels of the tests, in a file of their own so that the lines are known."""
+import cuda.tile as ct
+
+
+@ct.kernel
+def vadd(a, b, c, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(c, index=(i,), tile=ct.load(a, index=(i,), shape=(T,)) + ct.load(b, index=(i,), shape=(T,)))
+
+
+@ct.kernel
+def scale(a, c, factor, offset, negate, T: ct.Constant[int] = 64):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,)) * factor + ct.astype(offset, ct.float32)
+    if negate:
+        x = -x
+    ct.store(c, index=(i,), tile=x)
+
+
+@ct.kernel
+def copy(a, c, M: ct.Constant[int], N: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(c, index=(i, j), tile=ct.load(a, index=(i, j), shape=(M, N)))
+
+
+@ct.kernel
+def speak(a):
+    ct.printf("block %d\n", ct.bid(0))
+    ct.store(a, index=(0,), tile=ct.load(a, index=(0,), shape=(1,)))
+
+
+@ct.kernel
+def pick(a, c, at, T: ct.Constant[int]):
+    x = ct.gather(a, ct.arange(T, dtype=ct.int32) + at, check_bounds=False)  # reaches outside where `at` is large
+    ct.store(c, index=(0,), tile=x)
+
+
+@ct.kernel
+def add_to(a, c, T: ct.Constant[int]):
+    x = ct.astype(ct.load(a, index=(0,), shape=(T,)), ct.bfloat16)
+    ct.atomic_add(c, ct.arange(T, dtype=ct.int32), x)

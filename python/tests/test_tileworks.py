@@ -1,0 +1,154 @@
+import io
+import pathlib
+import runpy
+
+import numpy as np
+import pytest
+
+import tileworks
+import kernels
+
+EXECUTED = ("tile", "aa", "as", "sched", "ptx")
+HERE = pathlib.Path(__file__).parent
+
+
+def numbers(*shape):
+    return np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
+
+
+def line_of(text):
+    lines = pathlib.Path(kernels.__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+@pytest.mark.parametrize("stage", EXECUTED)
+def test_arrays_are_written_in_place_at_every_stage(stage):
+    a, b, c = numbers(256), numbers(256) * 2, np.zeros(256, np.float32)
+    tileworks.launch((4,), kernels.vadd, (a, b, c, 64), stage=stage, check=stage != "ptx")
+    assert np.array_equal(c, a + b)
+
+
+@pytest.mark.parametrize("stage", ["tile", "ptx"])
+def test_numbers_and_defaults(stage):
+    a, c = numbers(128), np.zeros(128, np.float32)
+    tileworks.launch(2, kernels.scale, (a, c, 0.5, -3, True), stage=stage)
+    assert np.allclose(c, -(a * np.float32(0.5) - 3))
+    tileworks.launch(2, kernels.scale, (a, c, np.float32(2), np.int32(1), np.bool_(False)), stage=stage)
+    assert np.allclose(c, a * 2 + 1)
+
+
+def test_arrays_of_any_strides_and_the_same_one_twice():
+    a, c = numbers(64, 32), np.zeros((32, 64), np.float32)
+    tileworks.launch((2, 2), kernels.copy, (a.T, c, 16, 32))
+    assert np.array_equal(c, a.T)
+    wide = np.zeros((32, 100), np.float32)
+    tileworks.launch((2, 2), kernels.copy, (c, wide[:, 7:71], 16, 32))
+    assert np.array_equal(wide[:, 7:71], c) and not wide[:, :7].any() and not wide[:, 71:].any()
+    tileworks.launch((4,), kernels.vadd, ((row := numbers(256)), row, row, 64))
+    assert np.array_equal(row, numbers(256) * 2)
+
+
+def test_what_cannot_be_passed_is_refused():
+    a, c = numbers(128), np.zeros(128, np.float32)
+    c.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        tileworks.launch((2,), kernels.vadd, (a, a, c, 64))
+    with pytest.raises(ValueError, match="share a part"):
+        tileworks.launch((1,), kernels.vadd, (a[:64], a[1:65], a[2:66], 64))
+    with pytest.raises(ValueError, match="negative stride"):
+        tileworks.launch((1,), kernels.vadd, (a[::-1], a, a.copy(), 64))
+    with pytest.raises(TypeError, match="not str"):
+        tileworks.launch((1,), kernels.vadd, (a, a, "c", 64))
+    with pytest.raises(ValueError, match="tile, aa, as, sched or ptx"):
+        tileworks.launch((1,), kernels.vadd, (a, a, a.copy(), 64), stage="cubin")
+
+
+@pytest.mark.parametrize("stage", ["tile", "ptx"])
+def test_what_a_kernel_prints(stage, capsys):
+    run = tileworks.launch((3,), kernels.speak, (np.zeros(1, np.int32),), stage=stage)
+    assert sorted(run.printed.splitlines()) == ["block 0", "block 1", "block 2"]
+    assert capsys.readouterr().out == run.printed
+
+
+def test_check_names_the_line():
+    a = numbers(64)
+    with pytest.raises(tileworks.CheckError) as caught:
+        tileworks.launch((2,), kernels.vadd, (a, a.copy(), np.zeros(64, np.float32), 64), check=True)
+    assert caught.value.code == "CHK001" and caught.value.line == line_of("ct.store(c, index=(i,), tile=ct.load(a")
+    assert caught.value.file.endswith("kernels.py") and "index 1 of dimension 0" in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
+def test_bounds_name_the_line(stage):
+    a, c = numbers(64), np.zeros(16, np.float32)
+    tileworks.launch((1,), kernels.pick, (a, c, 48, 16), stage=stage, options=["--check-bounds"])
+    assert np.array_equal(c, a[48:])
+    if stage == "tile":  # the assertions come with .aa
+        return
+    with pytest.raises(tileworks.RunError) as caught:
+        tileworks.launch((1,), kernels.pick, (a, c, 50, 16), stage=stage, options=["--check-bounds"])
+    assert caught.value.line == line_of("reaches outside") and caught.value.code == "RUN040"
+    assert "outside the array" in str(caught.value)
+    assert np.array_equal(c, a[48:]), "a run that fails changes nothing"
+
+
+def test_stages_have_text_and_html():
+    a = numbers(64)
+    program = tileworks.compile(kernels.vadd, (a, a, a, 64), target="sm_80")
+    assert "addf" in program.stage("tile").text and "layout #0" in program.stage("as").text
+    assert ".target sm_80" in program.stage("ptx").text and "define" in program.stage("llvm-ir").text
+    assert program.cubin.startswith(b"\x7fELF") and program.stage("cubin").text.startswith("cubin for sm_80")
+    assert "//!tile" in program.stage("sched").text and "//!tile" not in program.stage("sched").program
+    page = program.stage("as")._repr_html_()
+    assert page.startswith("<details open>") and "tile&lt;64xf32" in page and "<64xf32" not in page
+    assert program._repr_html_().count("<details>") == 5 and "sm_80" in repr(program)
+    with pytest.raises(ValueError, match="there is no stage 'sass'"):
+        program.stage("sass")
+
+
+def test_bytecode_from_memory_and_from_a_file(tmp_path):
+    a, c = numbers(64), np.zeros(64, np.float32)
+    bytecode = tileworks.compile(kernels.vadd, (a, a, c, 64)).bytecode
+    path = tmp_path / "k.tileirbc"
+    path.write_bytes(bytecode)
+    for kernel in (bytecode, path, str(path)):
+        c[:] = 0
+        # Bytecode has each parameter by itself: the array, its extent, its stride.
+        tileworks.launch((1,), kernel, (a, 64, 1, a, 64, 1, c, 64, 1), opt_level=0, stage="sched")
+        assert np.array_equal(c, a + a)
+    with pytest.raises(tileworks.RunError, match="LCH013"):
+        tileworks.launch((1,), bytecode, (a, 64, 1))
+    with pytest.raises(tileworks.CompileError, match="not correspond to Tile IR bytecode"):
+        tileworks.compile(b"nothing of the kind")
+
+
+def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
+    import cuda.tile as ct
+    from cuda.tile.compilation import ArrayConstraint, CallingConvention, KernelSignature, export_kernel
+
+    array = lambda dtype: ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False)
+    out = io.BytesIO()
+    signature = KernelSignature([array(ct.float32), array(ct.bfloat16), 64], CallingConvention.cutile_python_v1())
+    export_kernel(kernels.add_to, [signature], out, gpu_code="sm_90", output_format="tileir_bytecode", bytecode_version="13.3")
+    assert tileworks.compile(out.getvalue(), target="sm_90").stage("ptx").bytes
+    with pytest.raises(tileworks.CompileError, match="bf16 is not supported") as caught:
+        tileworks.compile(out.getvalue(), target="sm_80").stage("ptx")
+    assert caught.value.line == line_of("ct.atomic_add") and caught.value.file.endswith("kernels.py")
+    assert "ct.atomic_add(c" in str(caught.value), "the source is shown"
+
+
+def test_the_time_is_told():
+    a = numbers(1 << 12)
+    timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
+    assert timing.seconds > 0 and timing.cycles > 0 and "clocks" in str(timing) and timing.data["kernel"].startswith("vadd")
+    assert all(0 <= part <= 1 and what for part, what in timing.advice())
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in (HERE.parent / "examples").glob("*.py")))
+def test_examples_run(example, capsys):
+    runpy.run_path(str(HERE.parent / "examples" / example), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_tools():
+    assert tileworks.version().count(".") == 2
