@@ -17,8 +17,9 @@ impl Offsets<'_> {
         self.0.len() / 4
     }
     pub(super) fn get(self, index: usize) -> Option<u32> {
-        let bytes = self.0.get(index * 4..index * 4 + 4)?;
-        Some(u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+        // The index is a number of the file.
+        let bytes = self.0.get(index.checked_mul(4)?..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*bytes))
     }
 }
 
@@ -180,5 +181,17 @@ impl<'a> Constants<'a> {
         let data = cursor.bytes(size).says(&cursor, "failed to read the raw byte data")?;
         check(data, &cursor)?;
         Ok(*self.ids[slot].get_or_insert_with(|| self.arena.push(Constant { data: data.into() })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Offsets;
+
+    #[test]
+    fn an_index_of_any_size_is_looked_up() {
+        let offsets = Offsets(&[1, 0, 0, 0, 2, 0, 0, 0, 3]);
+        let found = [0, 1, 2, 3, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX].map(|index| offsets.get(index));
+        assert_eq!(found, [Some(1), Some(2), None, None, None, None, None]);
     }
 }
