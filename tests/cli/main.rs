@@ -14,6 +14,7 @@ mod probes;
 mod producer;
 mod sweeps;
 mod tensor_maps;
+mod validate;
 mod wrapped;
 
 use std::path::Path;

@@ -8,6 +8,7 @@ use crate::run::{End, Failure, JSON, Outcome, Said, run};
 use crate::stop::{Stop, exit, rendered, style};
 use base::diag::{Diagnostic, Severity, Style};
 use base::envelope::{Sniffed, sniff};
+use common::child::{self, MemoryFile};
 use common::cl::{Parsed, parse_integer};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -56,13 +57,36 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
-    let compiled = Compiled { text: about_the_cache + &compiled.text, ..compiled };
+    let validated = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
+    let compiled = Compiled { text: about_the_cache + &compiled.text + &validated, ..compiled };
     // The depfile first: an output without one would look up to date.
     let written = depfile.map_or(Ok(()), |depfile| depfile.write());
     match written.and_then(|()| write_output(output, &compiled.output)) {
         Ok(()) => Ok(compiled.text),
         Err(error) => Err(Stop::after(compiled.text, exit::CONFIGURATION, error.message)),
     }
+}
+
+/// Has `tile-validate` execute the stages. Gives what it says; that nothing can be told is no failure.
+fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
+    let failed =
+        |error: std::io::Error| Stop::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::plain(&error)));
+    let input = MemoryFile::new("input", &source.bytes).map_err(failed)?;
+    let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
+    command.arg(JSON).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
+    command.arg(format!("--gpu-name={}", parsed.get("gpu-name").unwrap_or_default())).arg(input.path());
+    let ended = child::output(&mut command, None).map_err(failed)?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let mut told: Vec<Diagnostic> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    match ended.status.code() {
+        Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        // Not defined on what was tried, or not supported.
+        Some(2 | 3) => told.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
+        Some(_) if !told.is_empty() => {}
+        _ => return Err(Stop::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(ended.status)))),
+    }
+    let text = told.iter().map(|diagnostic| rendered(diagnostic, style(parsed))).collect();
+    if ended.status.code() == Some(1) { Err(Stop::silent(text, exit::COMPILE)) } else { Ok(text) }
 }
 
 /// Tile libraries are not linked. What is wrong with the input is said first, then what is wrong with the library.

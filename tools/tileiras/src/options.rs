@@ -164,6 +164,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
     ),
     option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
+    option(
+        "validate",
+        Extension,
+        Bool,
+        "",
+        "Execute every stage on made-up arguments, and write nothing when one computes something else than the program",
+    ),
     option("print-changed", Extension, Bool, "", "Print what each pass changed"),
     option(
         "save-temps",

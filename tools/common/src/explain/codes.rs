@@ -34,6 +34,7 @@ pub(super) const FAMILIES: &[(&str, &str)] = &[
     ("TIM", "tile-time cannot tell the time of a kernel from what it was given."),
     ("TKT", "A piece of the CUDA toolkit that is needed at run time was not found. `tileiras --doctor` shows where it was looked for."),
     ("TXT", "The text form of a stage file cannot be parsed; the line is shown."),
+    ("VAL", "tile-validate executed what a kernel was compiled to."),
 ];
 
 /// Codes in order.
@@ -278,4 +279,8 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("TKT001", "The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides alone; what it names does not have the file. One that leads to the folder of this tool itself, as Triton sets it, is passed over."),
     ("TKT002", "scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too."),
     ("TXT001", "What was expected is said; docs/formats describes the text."),
+    ("VAL001", "A stage's file, or the PTX, computes something else than the program: a bug of the stage that is named. The folder that is named has all files; tile-reduce makes the program smaller."),
+    ("VAL002", "The arguments that were made up make the program do what is not defined, such as reaching outside an array. Give a launch as it is meant."),
+    ("VAL003", "A kernel, or a buffer of a launch, is not named or not there."),
+    ("VAL004", "A stage or an executor says that it does not do this, so nothing is known."),
 ];

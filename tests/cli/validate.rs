@@ -1,0 +1,120 @@
+//! `tile-validate` and `tileiras --validate`: stages that compute what the program means, and stages in which a fault is planted.
+
+use crate::driver::install;
+use crate::need_stages;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::{Ran, finish, root, run, temporary, tool};
+
+fn kernel(case: &str) -> PathBuf {
+    root().join("tests/run").join(case).join("kernel.tileirbc")
+}
+
+fn need_tools() {
+    need_stages();
+    for name in ["tile-run", "tile-sim", "tile-dump", "tile-validate"] {
+        tool(name);
+    }
+}
+
+fn validate(case: &str, words: &[&str]) -> Ran {
+    let path = kernel(case).display().to_string();
+    run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], words].concat(), b"")
+}
+
+#[test]
+fn arguments_are_made_up_for_kernels_of_views() {
+    need_tools();
+    for case in ["vadd_tail", "softmax", "matmul_f16", "matmul_bytes", "running_sum", "transpose"] {
+        let ran = validate(case, &[]);
+        assert_eq!(ran.code, Some(0), "{case}: {}", ran.stderr);
+        assert!(ran.text().contains("the same at every stage, on 5 launches"), "{case}: {}", ran.text());
+    }
+}
+
+#[test]
+fn a_launch_that_is_given_is_the_only_one() {
+    need_tools();
+    let launch = root().join("tests/run/vadd/launch.json").display().to_string();
+    let ran = validate("vadd", &["--launch", &launch]);
+    assert!(ran.text().contains("on 1 launches"), "{}{}", ran.text(), ran.stderr);
+}
+
+/// A folder with the tools, in which a script stands for one of them; `$real` is the tool itself.
+fn place(replaced: &str, script: &str) -> tempfile::TempDir {
+    need_tools();
+    let folder = temporary();
+    for name in
+        ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link", "tile-run", "tile-sim", "tile-dump"]
+    {
+        if name != replaced {
+            std::os::unix::fs::symlink(tool(name), folder.path().join(name)).unwrap();
+        }
+    }
+    for name in ["tile-validate", "tileiras"] {
+        install(&tool(name), &folder.path().join(name));
+    }
+    let text = format!("#!/bin/bash\nreal={0}/{replaced}; tools={0}\n{script}\n", tests::tools_folder().display());
+    fs::write(folder.path().join("script"), text).unwrap();
+    install(&folder.path().join("script"), &folder.path().join(replaced));
+    folder
+}
+
+fn in_place(folder: &Path, program: &str, words: &[&str]) -> Ran {
+    let mut command = Command::new(folder.join(program));
+    command.arg(kernel("polynomial")).args(words).current_dir(folder).env("TMPDIR", folder);
+    finish(command, b"")
+}
+
+/// The last word is the output, behind `-o`.
+const PLANTED: [(&str, &str); 4] = [
+    (
+        "tile-lower-aa",
+        r#"for w; do case $w in *.tile) in=$w;; *.aa) out=$w;; esac; done; $tools/tile-dump $in | sed 's/ subf / addf /' | $real -O3 -o $out"#,
+    ),
+    (
+        "tile-lower-as",
+        r#"for w; do out=$w; done; $real "${@:1:$#-2}" --format=text | sed 's/constant(0.5)/constant(0.75)/' > $out"#,
+    ),
+    ("tile-sched", r#"for w; do out=$w; done; $real "${@:1:$#-2}" --format=text | sed 's/sub_f(/add_f(/' > $out"#),
+    ("tile-ptx", r#"for w; do out=$w; done; $real "${@:1:$#-2}" | sed 's/0f3F000000/0f3F800000/' > $out"#),
+];
+
+#[test]
+fn the_stage_with_a_planted_fault_is_named() {
+    for (stage, script) in PLANTED {
+        let folder = place(stage, script);
+        let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=kept"]);
+        assert_eq!(ran.code, Some(1), "{stage}: {}{}", ran.text(), ran.stderr);
+        assert!(ran.stderr.contains(&format!("error[VAL001]: what {stage} makes of the program")), "{stage}: {}", ran.stderr);
+        assert!(folder.path().join("kept/launch.json").exists() && folder.path().join("kept/k.tile").exists());
+    }
+}
+
+#[test]
+fn the_driver_writes_nothing_that_is_wrong() {
+    let (stage, script) = PLANTED[0];
+    let folder = place(stage, script);
+    let words = ["--gpu-name=sm_80", "--validate", "--emit=sched", "-o", "out"];
+    let ran = in_place(folder.path(), "tileiras", &words);
+    // The driver gives its stages pipes, which this script does not read; what it makes then is its own failure.
+    assert_eq!(ran.code, Some(5), "{}", ran.stderr);
+    assert!(!folder.path().join("out").exists());
+    let well = run("tileiras", &[&[kernel("polynomial").to_str().unwrap()], &words[..3], &["-o", "/dev/null"]].concat(), b"");
+    assert_eq!(well.code, Some(0), "{}", well.stderr);
+    assert!(well.stderr.contains("the same at every stage, on 5 launches"), "{}", well.stderr);
+}
+
+#[test]
+fn what_cannot_be_told_is_said() {
+    need_tools();
+    let folder = temporary();
+    // It reads at an address that is computed from a number, about which it says nothing.
+    let text = "entry @k(%a: tile<ptr<f32>>, %n: tile<i64>) {\n  %far = constant <i64: 1099511627776> : tile<i64>\n  %at = muli %n, %far : tile<i64>\n  \
+                %p = offset %a, %at : tile<ptr<f32>>, tile<i64> -> tile<ptr<f32>>\n  %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n  return\n}\n";
+    fs::write(folder.path().join("k.mlir"), text).unwrap();
+    let ran = tests::run_in(folder.path(), "tile-validate", &["k.mlir", "--gpu-name=sm_80"], b"");
+    assert_eq!(ran.code, Some(2), "{}{}", ran.text(), ran.stderr);
+    assert!(ran.stderr.contains("VAL002") && ran.stderr.contains("--launch FILE"), "{}", ran.stderr);
+}

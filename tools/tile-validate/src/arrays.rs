@@ -1,0 +1,150 @@
+//! What a kernel says of its parameters: which are arrays, which numbers are their extents and strides, and how they are cut into
+//! tiles. It is read off the views that the kernel makes of its parameters.
+
+use base::{Op as OpId, Value};
+use numerics::Scalar;
+use std::collections::BTreeMap;
+use tileir::types::{Attribute, DYNAMIC, Element};
+use tileir::{Function, Module, Op, Type};
+
+/// A number of a view: known to the compiler, or a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Known(i64),
+    Param(usize),
+}
+
+/// A view that the kernel makes of an array.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) sizes: Vec<Number>,
+    pub(crate) strides: Vec<Number>,
+    /// Elements of a tile along each dimension.
+    pub(crate) tiles: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Param {
+    Array { element: Scalar, views: Vec<View> },
+    Number { ty: Scalar, divisor: i64 },
+}
+
+/// The parameters of a kernel, and the axes of the grid that it asks for its place along.
+pub(crate) struct Kernel {
+    pub(crate) params: Vec<Param>,
+    pub(crate) axes: usize,
+}
+
+impl Kernel {
+    /// What the kernel says; none when a parameter is neither a number nor a pointer.
+    pub(crate) fn of(module: &Module, function: &Function) -> Option<Kernel> {
+        let reader = Reader { module, function };
+        let mut params = Vec::new();
+        for value in function.params() {
+            let Type::Tile { element, shape } = module.ty(*function.body.ty(*value)) else { return None };
+            params.push(match element {
+                _ if !shape.is_empty() => return None,
+                Element::Scalar(ty) => Param::Number { ty: *ty, divisor: 1 },
+                Element::Ptr(pointer) => Param::Array { element: pointer.pointee, views: Vec::new() },
+            });
+        }
+        let ops = function.body.walk(function.region);
+        reader.divisors(&ops, &mut params);
+        for (root, view) in reader.views(&ops) {
+            if let Param::Array { views, .. } = &mut params[root] {
+                views.push(view);
+            }
+        }
+        Some(Kernel { params, axes: reader.axes(&ops) })
+    }
+}
+
+struct Reader<'a> {
+    module: &'a Module,
+    function: &'a Function,
+}
+
+impl Reader<'_> {
+    /// The parameter that a value is, perhaps with assumptions.
+    fn param(&self, mut value: Value) -> Option<usize> {
+        loop {
+            if let Some(index) = self.function.params().iter().position(|param| *param == value) {
+                return Some(index);
+            }
+            value = match &self.function.body.ops[self.function.body.defining_op(value)?].kind {
+                Op::Assume { value, .. } => *value,
+                _ => return None,
+            };
+        }
+    }
+
+    fn divisors(&self, ops: &[OpId], params: &mut [Param]) {
+        for op in ops {
+            if let Op::Assume { predicate: Attribute::DivBy { divisor: by, every: None, .. }, value } =
+                &self.function.body.ops[*op].kind
+                && let Some(Param::Number { divisor, .. }) = self.param(*value).map(|index| &mut params[index])
+            {
+                *divisor = (*divisor).max(i64::try_from(*by).unwrap_or(1).clamp(1, 1 << 20));
+            }
+        }
+    }
+
+    /// Each view with the parameter that it is made of; sizes and strides that are computed count as unknown, and the view is left out.
+    fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
+        let body = &self.function.body;
+        let mut found: BTreeMap<Value, (usize, View)> = BTreeMap::new();
+        for op in ops {
+            let node = &body.ops[*op];
+            match &node.kind {
+                Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
+                    let Type::TensorView { shape, strides, .. } = self.module.ty(*body.ty(node.results[0])) else { continue };
+                    let numbers = |fixed: &[i64], values: &[Value]| {
+                        let mut values = values.iter();
+                        let one = |number: &i64| match *number {
+                            DYNAMIC => self.param(*values.next()?).map(Number::Param),
+                            known => Some(Number::Known(known)),
+                        };
+                        fixed.iter().map(one).collect::<Option<Vec<_>>>()
+                    };
+                    if let (Some(root), Some(sizes), Some(strides)) =
+                        (self.param(*base), numbers(shape, dynamic_shape), numbers(strides, dynamic_strides))
+                    {
+                        let tiles = vec![1; sizes.len()];
+                        found.insert(node.results[0], (root, View { sizes, strides, tiles }));
+                    }
+                }
+                Op::MakePartitionView { tensor_view }
+                | Op::MakeStridedView { tensor_view }
+                | Op::MakeGatherScatterView { tensor_view } => {
+                    let Some((_, view)) = found.get_mut(tensor_view) else { continue };
+                    let (tile, map): (&[i32], Vec<usize>) = match self.module.ty(*body.ty(node.results[0])) {
+                        Type::PartitionView { tile, dim_map, .. } | Type::StridedView { tile, dim_map, .. } => {
+                            (tile, dim_map.iter().map(|dim| *dim as usize).collect())
+                        }
+                        Type::GatherScatterView { tile, .. } => (tile, (0..tile.len()).collect()),
+                        _ => continue,
+                    };
+                    for (extent, dim) in tile.iter().zip(map) {
+                        view.tiles[dim] = view.tiles[dim].max(i64::from(*extent));
+                    }
+                }
+                _ => {}
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// One more than the last axis along which a block asks where it is.
+    fn axes(&self, ops: &[OpId]) -> usize {
+        let body = &self.function.body;
+        let mut used = std::collections::BTreeSet::new();
+        for op in ops {
+            base::ir::Operation::for_each_operand(&body.ops[*op].kind, &mut |value| {
+                used.insert(value);
+            });
+        }
+        let places = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::GetTileBlockId { .. }));
+        let axes = places.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used.contains(result)));
+        axes.map(|(axis, _)| axis + 1).max().unwrap_or(1)
+    }
+}

@@ -1,0 +1,144 @@
+//! `tile-validate`: whether what a kernel is compiled to computes what the kernel means. Every stage's file and the PTX are executed
+//! on the same arguments as the program itself, and the first that differs is named. Arguments are made up from the views that the
+//! kernel makes of its parameters ([`arrays`], [`cases`]), or come from a launch. What is unordered is not decided by this, but refused
+//! where `tile-run --check` or `tile-sim` sees it.
+
+mod arrays;
+mod cases;
+
+use agreement::{Bench, Outcome, Output};
+use arrays::Kernel;
+use base::diag::{Diagnostic, Result};
+use cases::CASES;
+use common::options::{GpuName, OptLevel};
+use common::{About, Session};
+use std::path::{Path, PathBuf};
+
+const ABOUT: About = About {
+    name: "tile-validate",
+    summary: "Shows that what a kernel is compiled to computes what the kernel means, by executing every stage",
+    examples: &[
+        ("tile-validate k.tileirbc --gpu-name sm_90", "arguments made up from what the kernel says of them"),
+        ("tile-validate k.tileirbc --gpu-name sm_90 --launch launch.json", "arguments that are given"),
+        ("tileiras k.tileirbc --gpu-name sm_90 --validate -o k.cubin", "while compiling; TILEWORKS_OPTIONS=--validate in a client"),
+    ],
+    passes: &[],
+    forms: false,
+};
+
+#[derive(clap::Args)]
+struct Options {
+    #[command(flatten)]
+    target: GpuName,
+    #[command(flatten)]
+    level: OptLevel,
+    /// A launch instead of those that are made up
+    #[arg(long, value_name = "FILE")]
+    launch: Option<PathBuf>,
+    /// Kernel to validate, where the file has several
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// How far floats may be off, as a multiple of what rounding sums in another order explains
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    tolerance: f64,
+    /// Folder for the files of what differs [default: a new one among the temporary files]
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+fn main() -> std::process::ExitCode {
+    common::runner::<Options>(&ABOUT, run)
+}
+
+/// What a case said.
+enum Verdict {
+    Same,
+    /// The program itself is not defined on these arguments.
+    Undefined(String),
+}
+
+fn run(session: &mut Session, options: &Options) -> Result<()> {
+    let input = session.input()?;
+    let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
+    let Some(target) = options.target.gpu_name else { return Err(Diagnostic::usage("OPT002", "no target: give --gpu-name")) };
+    let module = &file.payload;
+    let names: Vec<&str> = module.functions.iter().map(|function| module.string(function.name)).collect();
+    let wanted = options.entry.as_deref().or(if let [only] = names[..] { Some(only) } else { None });
+    let Some(function) = wanted.and_then(|name| module.function(name)) else {
+        return Err(Diagnostic::usage("VAL003", format!("name one of the kernels with --entry: {}", names.join(", "))));
+    };
+    let Some(kernel) = Kernel::of(module, function) else {
+        return Err(Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer"));
+    };
+    if session.verify_only() {
+        return Ok(());
+    }
+    let tools = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
+    let bench = Bench { tools, level: options.level.opt_level.unwrap_or(3).to_string(), target: target.name.into() };
+    let program = file.write(base::envelope::Form::Binary)?;
+    let all: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
+    let (mut same, mut why) = (0, String::from("nothing says how large its arrays are"));
+    for case in all {
+        let folder = tempfile::Builder::new().prefix("tile-validate-").tempdir();
+        let folder =
+            folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::plain(&error))))?;
+        common::write_file(Some(&folder.path().join("k.tile")), &program)?;
+        let outputs = match (case, &options.launch) {
+            (_, Some(launch)) => Some(cases::given(launch, &kernel, options.tolerance, folder.path())?),
+            (Some(case), None) => case.write(&kernel, options.tolerance, folder.path())?,
+            (None, None) => None,
+        };
+        let Some(outputs) = outputs else { continue };
+        let name = case.map_or("the launch".to_string(), cases::Case::describe);
+        match session.timed("case", |_| judge(&bench, &outputs, folder, options.keep.as_deref(), &name))? {
+            Verdict::Same => {
+                same += 1;
+                session.say(&format!("{name}: the same at every stage"));
+            }
+            Verdict::Undefined(reason) => {
+                session.say(&format!("{name}: not defined: {reason}"));
+                why = reason;
+            }
+        }
+    }
+    if same == 0 {
+        let message = format!("the program is defined on none of the arguments that were tried: {why}");
+        return Err(Diagnostic::usage("VAL002", message).note("--launch FILE gives others"));
+    }
+    let kernel = module.string(function.name);
+    common::write_file(None, format!("{kernel} for {target}: the same at every stage, on {same} launches\n").as_bytes())
+}
+
+/// Compares the stages on the launch in a folder; what differs is kept.
+fn judge(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Option<&Path>, case: &str) -> Result<Verdict> {
+    let message = match bench.compare(outputs, folder.path())? {
+        Outcome::Same => return Ok(Verdict::Same),
+        Outcome::Unsupported(message) => return Err(Diagnostic::unsupported("VAL004", message)),
+        Outcome::Wrong(message) => message,
+    };
+    if let Some(reason) = message.strip_prefix("k.tile: ") {
+        return Ok(Verdict::Undefined(reason.into()));
+    }
+    let made_by = [
+        ("k.aa", "tile-lower-aa"),
+        ("k.as", "tile-lower-as"),
+        ("placed.sched", "tile-sched"),
+        ("k.sched", "tile-sched"),
+        ("k.ptx", "tile-ptx"),
+    ];
+    let stage = made_by.iter().find(|(file, _)| message.starts_with(file)).map_or("a stage", |(_, tool)| tool);
+    let mut error = Diagnostic::invalid("VAL001", format!("what {stage} makes of the program is not the program: {message}"));
+    error = error.note(format!("with {case}"));
+    let path = folder.keep();
+    let kept = match keep {
+        None => path,
+        Some(wanted) => {
+            let moved = std::fs::rename(&path, wanted);
+            moved.map_err(|error| {
+                Diagnostic::io("FUZ001", format!("cannot make {}: {}", wanted.display(), common::plain(&error)))
+            })?;
+            wanted.to_path_buf()
+        }
+    };
+    Err(error.note(format!("the program, the launch and all stages' files are in {}", kept.display())))
+}
