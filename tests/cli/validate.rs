@@ -29,7 +29,7 @@ fn arguments_are_made_up_for_kernels_of_views() {
     for case in ["vadd_tail", "softmax", "matmul_f16", "matmul_bytes", "running_sum", "transpose"] {
         let ran = validate(case, &[]);
         assert_eq!(ran.code, Some(0), "{case}: {}", ran.stderr);
-        assert!(ran.text().contains("the same at every stage, on 5 launches"), "{case}: {}", ran.text());
+        assert!(ran.text().contains("the same at every stage"), "{case}: {}", ran.text());
     }
 }
 
@@ -71,13 +71,13 @@ fn in_place(folder: &Path, program: &str, words: &[&str]) -> Ran {
 const PLANTED: [(&str, &str); 4] = [
     (
         "tile-lower-aa",
-        r#"for w; do case $w in *.tile) in=$w;; *.aa) out=$w;; esac; done; $tools/tile-dump $in | sed 's/ subf / addf /' | $real -O3 -o $out"#,
+        r#"for w; do case $w in *.tile) in=$w;; *.aa) out=$w;; esac; done; $tools/tile-dump $in | sed 's/3.000000e+00/4.000000e+00/' | $real -O3 -o $out"#,
     ),
     (
         "tile-lower-as",
         r#"for w; do out=$w; done; $real "${@:1:$#-2}" --format=text | sed 's/constant(0.5)/constant(0.75)/' > $out"#,
     ),
-    ("tile-sched", r#"for w; do out=$w; done; $real "${@:1:$#-2}" --format=text | sed 's/sub_f(/add_f(/' > $out"#),
+    ("tile-sched", r#"for w; do out=$w; done; $real "${@:1:$#-2}" --format=text | sed 's/constant(3.0)/constant(5.0)/' > $out"#),
     ("tile-ptx", r#"for w; do out=$w; done; $real "${@:1:$#-2}" | sed 's/0f3F000000/0f3F800000/' > $out"#),
 ];
 
@@ -94,12 +94,13 @@ fn the_stage_with_a_planted_fault_is_named() {
 
 #[test]
 fn the_driver_writes_nothing_that_is_wrong() {
-    let (stage, script) = PLANTED[0];
-    let folder = place(stage, script);
-    let words = ["--gpu-name=sm_80", "--validate", "--emit=sched", "-o", "out"];
+    let (stage, script) = PLANTED[3];
+    // The driver's own run goes well: it gives its stages pipes.
+    let folder = place(stage, &format!(r#"case " $* " in *" -o "*) ;; *) exec $real "$@";; esac; {script}"#));
+    let words = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
     let ran = in_place(folder.path(), "tileiras", &words);
-    // The driver gives its stages pipes, which this script does not read; what it makes then is its own failure.
     assert_eq!(ran.code, Some(5), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: what tile-ptx makes of the program is not the program"), "{}", ran.stderr);
     assert!(!folder.path().join("out").exists());
     let well = run("tileiras", &[&[kernel("polynomial").to_str().unwrap()], &words[..3], &["-o", "/dev/null"]].concat(), b"");
     assert_eq!(well.code, Some(0), "{}", well.stderr);
