@@ -10,6 +10,7 @@
 mod judge;
 pub mod module;
 pub mod ops;
+pub mod pieces;
 mod verify;
 
 pub use module::{

@@ -81,3 +81,37 @@ fn buffers_that_are_needed_at_a_time_do_not_share_memory() {
     let message = judged(&SERIAL.replace(placements, &over)).unwrap_err();
     assert!(message.contains("while a copy to slot 0 of buffer0 is under way"), "{message}");
 }
+
+#[test]
+fn a_load_in_pieces_could_as_well_be_made_at_once() {
+    let whole = "shared_load(buffer: 0, atom: matrix)";
+    let sound = edited(SERIAL, whole, "shared_load(buffer: 0, atom: matrix, in_pieces: true)");
+    judged(&sound).expect("its product follows, and nothing between them waits");
+    let second = "    %23 = shared_load(buffer: 1";
+    let cases = [
+        edited(&sound, second, &format!("    barrier(id: 0, threads: 128) @0\n{second}")),
+        edited(
+            &sound,
+            "    continue(",
+            "    %99 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: %22, rhs: %22) : tile<32x32xf16, #2> @0\n    continue(",
+        ),
+        edited(
+            SERIAL,
+            "vector(vector_bits: 2)) : tile<32x32xf32, #4>",
+            "vector(vector_bits: 2), in_pieces: true) : tile<32x32xf32, #4>",
+        ),
+        sound
+            .replace("phase materialize", "no load is made in pieces in phase alloc")
+            .replace("//!tile sched 3 materialize", "//!tile sched 3 alloc"),
+    ];
+    let wanted = [
+        "something between a load in pieces and its product waits",
+        "something else uses",
+        "only `ldmatrix` reads in pieces",
+        "no load is made in pieces in phase alloc",
+    ];
+    for (text, wanted) in cases.iter().zip(wanted) {
+        let message = judged(text).expect_err(wanted);
+        assert!(message.contains(wanted), "{wanted}: {message}");
+    }
+}

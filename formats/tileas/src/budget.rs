@@ -15,9 +15,14 @@ pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
     (target.registers / threads).min(target.thread_registers)
 }
 
-/// Registers of a thread that sums and operands of products may take, before the rest of a kernel spills.
+/// Registers of a thread that the sums of products which are alive together may take, before the rest of a kernel spills.
+pub fn registers_of_sums(target: Target, warps: u32) -> u32 {
+    registers(target, warps, 1).div_ceil(4) * 2
+}
+
+/// The same with the operands that are in registers besides.
 pub fn registers_of_products(target: Target, warps: u32) -> u32 {
-    registers(target, warps, 1) / 4 * 3
+    registers(target, warps, 1).div_ceil(4) * 3
 }
 
 /// Whether warps can give registers to others while a block runs (`setmaxnreg`), which came with clusters.
@@ -34,5 +39,6 @@ mod tests {
         let target = Target::parse("sm_90").unwrap();
         assert_eq!([1, 2, 4, 8].map(|blocks| registers(target, 4, blocks)), [255, 255, 128, 64]);
         assert_eq!(registers(target, u32::MAX, 2), 0);
+        assert_eq!([registers_of_sums(target, 4), registers_of_products(target, 4)], [128, 192]);
     }
 }

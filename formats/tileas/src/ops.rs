@@ -145,8 +145,9 @@ base::ops! {
         /// Writes a tile to a buffer, each element at its place in the buffer's layout.
         SharedStore "shared_store" { x: Value, buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
             = writes(buffer, slot, Way::Threads),
-        /// Reads a whole buffer into the result's layout.
-        SharedLoad "shared_load" { buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
+        /// Reads a whole buffer into the result's layout. In `.sched`, `in_pieces` says that each piece is read when the product for
+        /// which it is comes to it.
+        SharedLoad "shared_load" { buffer: Buffer, slot: Option<Value>, atom: CopyAtom, in_pieces: bool }
             = reads(buffer, slot, Way::Threads),
         /// Reads, for each element of `index` (an element number of the buffer), the element there.
         SharedGather "shared_gather" { buffer: Buffer, slot: Option<Value>, index: Value }

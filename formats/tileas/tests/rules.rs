@@ -53,6 +53,7 @@ fn an_edited_product_is_refused() {
         ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "multiplies registers"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only products of warp groups are in flight"),
         ("buffer: 0, atom: matrix)", "buffer: 0, slot: %41, atom: matrix)", "one slot here"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, in_pieces: true)", "for `.sched` to say"),
         // What nothing implements has no name.
         ("mma.m16n8k16.f32", "tcgen05", "no atom 'tcgen05'"),
         ("warps: 4", "warps: 4, cluster: 4", "cluster"),

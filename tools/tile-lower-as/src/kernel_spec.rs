@@ -20,9 +20,9 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
     // A hint that is out of range is ignored, as the reference does.
     let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     let warps = match spec.worker_warps {
-        None => chosen_warps(function),
+        None => chosen_warps(function, target),
         Some(wish) => {
-            let (warps, outcome, message) = wished_warps(function, wish);
+            let (warps, outcome, message) = wished_warps(function, target, wish);
             envelope.log.push(LogEntry {
                 pass: "kernel-spec".into(),
                 outcome,
@@ -39,8 +39,8 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
 }
 
 /// What becomes of the author's wish, and what is said of it.
-fn wished_warps(function: &tileaa::Function, wish: u32) -> (u32, Outcome, String) {
-    let chosen = chosen_warps(function);
+fn wished_warps(function: &tileaa::Function, target: Target, wish: u32) -> (u32, Outcome, String) {
+    let chosen = chosen_warps(function, target);
     let declined = |why: &str| (chosen, Outcome::Missed, format!("num_worker_warps_per_cta = {wish} is not used: {why}"));
     if !wish.is_power_of_two() {
         return declined("it is not a power of two");
@@ -61,13 +61,13 @@ fn largest_tile(function: &tileaa::Function) -> usize {
 }
 
 /// More warps where products or the largest tiles need their registers, fewer where no tile is large enough to share.
-fn chosen_warps(function: &tileaa::Function) -> u32 {
+fn chosen_warps(function: &tileaa::Function, target: Target) -> u32 {
     let largest = largest_tile(function);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let multiplies =
         function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
     match multiplies {
-        true => crate::products::warps(function, WARPS),
+        true => crate::products::warps(function, target, WARPS),
         // Of the largest tiles there are several at a time, and more threads have more registers.
         false if largest > MOST_ELEMENTS * 32 * WARPS as usize => 2 * WARPS,
         false => busy.min(WARPS),

@@ -326,10 +326,8 @@ fn chained(function: &Function) -> BTreeSet<OpId> {
 
 /// Warps of a kernel: more when the accumulators that are alive together, or those and the operands that are computed in
 /// registers, would not fit the registers of fewer.
-pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
-    /// Registers of a thread that accumulators may take before the rest of a kernel spills, and that operands may take besides.
-    const MOST_REGISTERS: u32 = 128;
-    const WITH_OPERANDS: u32 = 192;
+pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
+    let (of_sums, with_operands) = (budget::registers_of_sums(target, fewest), budget::registers_of_products(target, fewest));
     let body = &function.body;
     let registers = |value: Value, narrowest: u32| {
         let words = |(elem, shape): (vocabulary::tile::Elem, &Shape)| {
@@ -352,8 +350,8 @@ pub(crate) fn warps(function: &Function, fewest: u32) -> u32 {
     let accumulators = |op: OpId| product(op).map_or(0, |(acc, _)| acc);
     let together = chained(function).into_iter().map(accumulators).fold(0, u32::saturating_add);
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
-    let each_fits = |(acc, operands): &(u32, u32)| fits(*acc, MOST_REGISTERS) && fits(acc.saturating_add(*operands), WITH_OPERANDS);
-    if fits(together, MOST_REGISTERS) && products.iter().all(each_fits) { fewest } else { fewest * 2 }
+    let each_fits = |(acc, operands): &(u32, u32)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
+    if fits(together, of_sums) && products.iter().all(each_fits) { fewest } else { fewest * 2 }
 }
 
 /// Whether products of a target take operands of this type as they are: 8-bit floats by atoms only, others otherwise too.

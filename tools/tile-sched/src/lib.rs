@@ -6,6 +6,7 @@ mod analysis;
 mod barriers;
 mod check;
 mod fences;
+mod fragments;
 mod graph;
 mod hazards;
 mod in_flight;
@@ -49,6 +50,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         let marks = materialize::run(function, schedules);
         barriers::run(function, &marks, layouts);
         fences::run(function);
+        fragments::run(function);
     }
     Ok(())
 }

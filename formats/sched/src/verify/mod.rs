@@ -19,7 +19,7 @@ use crate::module::{Function, LoopSchedule, Module, Phase};
 use crate::{Agent, FunctionAttrs, Op};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::OpNode;
-use base::{Envelope, Target};
+use base::{Envelope, Loc, Target};
 use numerics::Scalar;
 use tileas::Type;
 use tileas::effects::{BufferAccess, Completes, Effects};
@@ -49,6 +49,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         agents::pipes(function).map_err(|message| refuse("SC010", message))?;
         agents::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
         let runs = agents::who_runs(function);
+        pieces(function, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
         function.body.ops.iter().try_for_each(|(id, op)| {
             let rule = synchronisation(function, phase, op, runs[id.0 as usize]);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
@@ -80,6 +81,22 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     };
     let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
     rule().map_err(|message| Diagnostic::invalid("SC008", message).at(place))
+}
+
+/// Loads in pieces could as well be made at once.
+fn pieces(function: &Function, phase: Phase) -> std::result::Result<(), (Loc, String)> {
+    let body = &function.body;
+    let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());
+    let in_pieces = |op: &OpNode<Op>| matches!(op.kind, Op::Core(tileas::Op::SharedLoad { in_pieces: true, .. }));
+    for (id, op) in body.ops.iter().filter(|(_, op)| in_pieces(op)) {
+        let refuse = |message: String| (op.loc, format!("shared_load: {message}"));
+        if phase != Phase::Materialize {
+            return Err(refuse(format!("no load is made in pieces in phase {}", phase.name())));
+        }
+        let Some(block) = blocks[id.0 as usize] else { continue };
+        crate::pieces::refused(function, &uses, block, id).map_err(|why| refuse(why.into()))?;
+    }
+    Ok(())
 }
 
 /// Every buffer lies inside the function's memory and is aligned.

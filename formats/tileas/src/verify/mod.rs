@@ -37,7 +37,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     module.functions.iter().try_for_each(|function| {
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
-            alone(&op.kind.effects()).map_err(|message| {
+            let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. });
+            let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
+            whole.and_then(|()| alone(&op.kind.effects())).map_err(|message| {
                 let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
                 Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
             })

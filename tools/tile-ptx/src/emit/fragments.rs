@@ -1,14 +1,11 @@
 //! Fragments of products through `ldmatrix`.
 //!
-//! A tile that only a product further on in the block reads is not loaded at once but piece by piece as the product gets to it,
-//! which keeps few fragments in registers at a time.
+//! A load in pieces is not made where it stands but as the product gets to each, which keeps few fragments in registers at a time.
 
 use super::Emitter;
 use crate::ir::Val;
-use base::ir::{Op as OpId, Operation};
-use base::{Block, Value};
+use base::Value;
 use inkwell::values::IntValue;
-use sched::Op;
 use std::collections::BTreeMap;
 use tileas::{Buffer, Layout};
 use vocabulary::tile::Elem;
@@ -32,7 +29,7 @@ pub(crate) struct MatrixRead<'c> {
 
 impl<'c> Emitter<'c, '_> {
     /// `ldmatrix`: lane `8 j + i` gives the address of row `i` of matrix `j`; each lane gets one 32-bit word of every matrix.
-    pub(super) fn matrix_load(&mut self, op: OpId, buffer: Buffer, trans: bool, result: Value) {
+    pub(super) fn matrix_load(&mut self, buffer: Buffer, trans: bool, in_pieces: bool, result: Value) {
         let (elem, layout) = (self.elem(result), self.layout(result));
         let info = &self.function.attrs.program.buffers[buffer];
         let matrices = info.matrices(&layout, trans).expect("the verifier holds that the atom fits");
@@ -47,7 +44,7 @@ impl<'c> Emitter<'c, '_> {
         let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
         let pair = matrices.pair;
         let mut read = MatrixRead { text, count, pair, addresses, buffer, start, place, elem, loaded: BTreeMap::new() };
-        if self.only_feeds_a_product(op, result) {
+        if in_pieces {
             self.deferred.insert(result, read);
             return;
         }
@@ -115,33 +112,6 @@ impl<'c> Emitter<'c, '_> {
             self.ir.intrinsic_value("llvm.nvvm.prmt", &[], &args)
         };
         (0..words.len()).map(result).collect()
-    }
-
-    /// Whether a product alone uses `value`, and until then nothing happens that its buffer must be read before. Copies in between
-    /// are to other slots: one that must come after the read has a barrier before it.
-    fn only_feeds_a_product(&self, op: OpId, value: Value) -> bool {
-        let body = &self.function.body;
-        if self.uses[value.0 as usize] != 1 {
-            return false;
-        }
-        let block: Block = self.blocks[op.0 as usize].expect("an op that is emitted is in a block");
-        let ops = &body.blocks[block].ops;
-        let after = ops.iter().skip_while(|other| **other != op).skip(1);
-        for &other in after {
-            let kind = &body.ops[other].kind;
-            if kind.operands().contains(&value) {
-                return matches!(kind, Op::Core(program) if program.fragments().is_some_and(|operands| operands.contains(&value)));
-            }
-            let reads = matches!(
-                kind,
-                Op::Core(tileas::Op::SharedLoad { .. } | tileas::Op::CopyView { .. } | tileas::Op::Copy { .. }) | Op::CopyCommit {}
-            );
-            let computes = matches!(kind, Op::Core(program) if program.is_pure());
-            if !reads && !computes {
-                return false;
-            }
-        }
-        false
     }
 }
 

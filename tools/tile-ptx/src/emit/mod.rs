@@ -85,7 +85,6 @@ pub(crate) struct Emitter<'c, 'a> {
     slots: BTreeMap<Buffer, IntValue<'c>>,
     /// Tiles that are read when products get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
-    blocks: Vec<Option<Block>>,
     packing: Packing,
     size: Size,
 }
@@ -123,7 +122,6 @@ impl<'c, 'a> Emitter<'c, 'a> {
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),
             uses: function.body.use_counts(function.region),
-            blocks: function.body.op_blocks(),
             packing: Packing::of(module, function, envelope.target()?),
             size: Size::default(),
         })

@@ -20,8 +20,8 @@ impl<'c> Emitter<'c, '_> {
                 self.shared_load(*buffer, *vector_bits, results[0]);
                 Ok(())
             }
-            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, .. } => {
-                self.matrix_load(op, *buffer, *trans, results[0]);
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, in_pieces, .. } => {
+                self.matrix_load(*buffer, *trans, *in_pieces, results[0]);
                 Ok(())
             }
             _ => Err(self.unsupported(op)),

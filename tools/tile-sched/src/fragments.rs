@@ -1,0 +1,17 @@
+//! Marks the loads of fragments that are made piece by piece, as their product comes to each.
+//!
+//! Requires: waits and barriers. Establishes: which loads are made in pieces; those are all that can be.
+
+use base::ir::Op as OpId;
+use sched::{Function, Op, pieces};
+
+pub(crate) fn run(function: &mut Function) {
+    let (uses, blocks) = (function.body.use_counts(function.region), function.body.op_blocks());
+    let can = |op: &OpId| blocks[op.0 as usize].is_some_and(|block| pieces::refused(function, &uses, block, *op).is_ok());
+    let found: Vec<OpId> = function.body.ops.ids().filter(can).collect();
+    for op in found {
+        if let Op::Core(tileas::Op::SharedLoad { in_pieces, .. }) = &mut function.body.ops[op].kind {
+            *in_pieces = true;
+        }
+    }
+}
