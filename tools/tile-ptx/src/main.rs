@@ -17,6 +17,9 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
+    /// Take a file that the judge of .sched refuses, to see what it does
+    #[arg(long)]
+    unjudged: bool,
     #[command(flatten)]
     debug: options::Debug,
     #[command(flatten)]
@@ -30,6 +33,9 @@ struct Options {
 
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
+        if options.unjudged {
+            sched::accept_unjudged();
+        }
         let mut input = session.read::<sched::Module>()?;
         options.opt.record(&mut input.envelope)?;
         options.gpu.record(&mut input.envelope)?;

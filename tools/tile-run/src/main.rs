@@ -78,6 +78,12 @@ struct Options {
     /// Stop a block that executes more ops than this, such as one that never ends
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     max_ops: u64,
+    /// Another order in which the agents of a block take turns; each seed always gives the same
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    schedule_seed: u64,
+    /// Run a .sched file that the judge of the format refuses, to see what it does
+    #[arg(long)]
+    unjudged: bool,
 }
 
 /// Stack of the threads that run blocks; reductions inside each other take some.
@@ -90,6 +96,9 @@ fn main() -> std::process::ExitCode {
 }
 
 fn execute(session: &mut Session, options: &Options) -> Result<()> {
+    if options.unjudged {
+        sched::accept_unjudged();
+    }
     let input = Input::read(session)?;
     if let Some(name) = options.trace.as_ref().and_then(Trace::wanted_op) {
         known_op(name)?;
@@ -138,5 +147,5 @@ fn watch(options: &Options) -> Watch {
         Some([]) => Check::USUAL.into(),
         Some(named) => named.iter().copied().collect(),
     };
-    Watch { limit: options.max_ops, trace: options.trace.clone(), checks }
+    Watch { limit: options.max_ops, seed: options.schedule_seed, trace: options.trace.clone(), checks }
 }

@@ -18,6 +18,8 @@ use vocabulary::tile::Elem;
 pub(crate) struct Watch {
     /// Ops that a block may execute.
     pub(crate) limit: u64,
+    /// Which agent of a block runs when.
+    pub(crate) seed: u64,
     pub(crate) trace: Option<Trace>,
     pub(crate) checks: BTreeSet<Check>,
 }
@@ -46,7 +48,7 @@ pub(crate) fn run<P: Program>(
     let values = call.values.iter().zip(types).map(bits).collect();
     let turns = in_turns || watch.trace.is_some();
     let blocks = Blocks::new(call.grid, call.blocks.clone());
-    let job = Job { program, region, arguments: values, blocks, limit: watch.limit, trace: watch.trace };
+    let job = Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed, trace: watch.trace };
     if !watch.checks.is_empty() {
         let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();
         let mut world = Checked::new(memory, watch.checks, &empty);

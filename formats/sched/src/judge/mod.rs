@@ -32,14 +32,22 @@ use game::Game;
 use memory::Memory;
 use play::{Fault, Play};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tileas::Buffer;
 use tileas::effects::Way;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
 
+static ACCEPTS_ALL: AtomicBool = AtomicBool::new(false);
+
+/// From here on this process takes files that the judge refuses: to see what they do.
+pub fn accept_unjudged() {
+    ACCEPTS_ALL.store(true, Ordering::Relaxed);
+}
+
 /// Judges every function of a file from phase alloc on; before, there is nothing to judge that an op does.
 pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
-    if phase < Phase::Alloc {
+    if phase < Phase::Alloc || ACCEPTS_ALL.load(Ordering::Relaxed) {
         return Ok(());
     }
     module.functions.iter().try_for_each(|function| {

@@ -161,11 +161,13 @@ impl Machine<'_> {
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
             let done = lanes_of(mask).any(|lane| out[lane] == 1);
-            // The first try of a late run gives up, as it may at any time; from then on it waits.
+            // The first try of a late run gives up, as it may at any time; from then on it waits. So does a test that fails again
+            // and again: whoever does nothing but test is waiting, and late work would never come to it.
             let pc = warp.splits[split].pc;
-            let patient = self.options.delivery == Delivery::Early || warp.splits[split].gave_up == Some(pc);
+            let again = warp.splits[split].gave_up == Some(pc);
+            let patient = blocking && self.options.delivery == Delivery::Early || again;
             warp.splits[split].gave_up = if done { None } else { Some(pc) };
-            if !done && blocking && patient {
+            if !done && patient {
                 let lane = mask.trailing_zeros() as usize;
                 self.failed_waits[pc as usize] += 1;
                 return Ok(Flow::Wait(Wait::Mbarrier { address: at[lane] as u32, parity: operand[lane] as u32 & 1, state }));

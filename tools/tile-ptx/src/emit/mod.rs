@@ -4,6 +4,7 @@
 //! are computed from the thread's number.
 
 mod access;
+mod agents;
 mod arith;
 mod atomic;
 mod control;
@@ -27,6 +28,7 @@ mod view;
 
 use crate::ir::{Ir, Val};
 use crate::lines::KernelLines;
+use agents::Side;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Value};
@@ -69,8 +71,11 @@ pub(crate) struct Emitter<'c, 'a> {
     pub(crate) target: base::Target,
     pub(crate) kernel: FunctionValue<'c>,
     pub(crate) shared: Option<GlobalValue<'c>>,
-    /// The thread's number in the block.
+    /// The thread's number among those that execute what is being emitted, how many warps these are, and the agent if they are not
+    /// all of the block.
     thread: IntValue<'c>,
+    warps: u32,
+    agent: Option<sched::Agent>,
     values: Vec<Option<Lowered<'c>>>,
     lines: Option<&'a KernelLines<'c, 'a>>,
     /// How often each value is used.
@@ -114,6 +119,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             kernel,
             shared,
             thread,
+            warps: function.attrs.program.warps,
+            agent: None,
             values: vec![None; function.body.values.len()],
             lines,
             frames: Vec::new(),
@@ -133,6 +140,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
             let value = self.kernel.get_nth_param(i as u32).expect("the signature has every parameter");
             let value = self.register_form(self.elem(param), value);
             self.set(param, vec![value]);
+        }
+        if self.function.attrs.agents.is_empty() {
+            self.start_pipes();
         }
         self.block(self.function.entry())
     }
@@ -172,8 +182,22 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.instruction_alone("fence.proxy.async.shared::cta;");
                 Ok(())
             }
-            Op::Agent { .. } | Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
-                Err(self.unsupported(op))
+            Op::Agent { agent, body } => self.agent(*agent, *body),
+            Op::PipeAcquire { pipe, slot, phase } => {
+                self.pipe_wait(*pipe, *slot, *phase, Side::Empty);
+                Ok(())
+            }
+            Op::PipeWait { pipe, slot, phase } => {
+                self.pipe_wait(*pipe, *slot, *phase, Side::Full);
+                Ok(())
+            }
+            Op::PipeCommit { pipe, slot } => {
+                self.pipe_arrive(*pipe, *slot, Side::Full);
+                Ok(())
+            }
+            Op::PipeRelease { pipe, slot } => {
+                self.pipe_arrive(*pipe, *slot, Side::Empty);
+                Ok(())
             }
             Op::GroupWait { pending, sums } => {
                 self.group_wait(*pending, sums);
@@ -300,7 +324,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.module.layout_of(self.ty(value)).cloned().unwrap_or_else(|| Layout::uniform(self.warp_bits()))
     }
     pub(crate) fn warp_bits(&self) -> usize {
-        self.function.attrs.program.warps.trailing_zeros() as usize
+        self.warps.checked_ilog2().unwrap_or(0) as usize
     }
     pub(crate) fn get(&self, value: Value) -> &[Val<'c>] {
         match &self.values[value.0 as usize] {
@@ -340,9 +364,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[])
     }
 
-    /// All threads of the block wait for each other.
+    /// All threads that execute this wait for each other: those of the block, or of the agent.
     pub(crate) fn block_barrier(&self) {
-        self.barrier(0, self.function.attrs.program.warps * 32);
+        self.barrier(self.agent.map_or(0, sched::Agent::barrier), self.warps * 32);
     }
 
     pub(crate) fn barrier(&self, id: u32, threads: u32) {

@@ -4,6 +4,7 @@
 
 pub(crate) mod access;
 pub(crate) mod combine;
+mod crew;
 pub(crate) mod effects;
 pub(crate) mod schedule;
 
@@ -15,6 +16,7 @@ use crate::world::World;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Block, Body, DebugInfo, Op, Region, Value as Id};
+use crew::Crew;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -45,6 +47,11 @@ pub(crate) enum Control<'a> {
     Continue(&'a [Id]),
     Break(&'a [Id]),
     Return,
+    /// Runs beside those that follow it, up to the end of its body.
+    Agent {
+        number: usize,
+        body: Region,
+    },
 }
 
 pub(crate) trait Program: Sync {
@@ -56,6 +63,10 @@ pub(crate) trait Program: Sync {
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
     /// Computes the results of an op that is not control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
+    /// What an op has to wait for before it can be executed, if it has to.
+    fn waits(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
+        None
+    }
     /// Whether each element of the results depends on the elements at its place of the operands only, or the op ends a body.
     fn is_elementwise(&self, op: &Self::Op) -> bool;
     /// A value as a person wants to see it.
@@ -97,6 +108,9 @@ pub(crate) struct State {
     pub(crate) trace: Option<Trace>,
     /// An access that other blocks may wait for, or that waits for them, was made since the last look.
     pub(crate) synchronised: bool,
+    /// The agent that runs, and how agents take turns: from what they do, or as a seed says.
+    pub(crate) agent: usize,
+    seed: u64,
     /// How many more ops it may execute.
     ops_left: u64,
     /// How many bodies of reductions are being run inside each other.
@@ -109,13 +123,15 @@ pub(crate) struct State {
 const MOST_NESTED_BODIES: u32 = 64;
 
 impl State {
-    pub(crate) fn new(place: Place, values: usize, limit: u64, trace: Option<Trace>) -> State {
+    pub(crate) fn new(place: Place, values: usize, limit: u64, seed: u64, trace: Option<Trace>) -> State {
         State {
             place,
             values: vec![None; values],
             printed: String::new(),
             trace,
             synchronised: false,
+            agent: 0,
+            seed,
             ops_left: limit,
             depth: 0,
             hazards: None,
@@ -164,6 +180,10 @@ pub(crate) enum Status {
     Done(Vec<Value>),
     /// It went round a loop in which it looks at what other blocks do, so it is their turn.
     Waiting,
+    /// It cannot go on before an agent beside it has done something.
+    Blocked(String),
+    /// It executed as many ops as it was to.
+    TurnOver,
 }
 
 enum Kind {
@@ -193,6 +213,8 @@ struct Frame {
 pub(crate) struct Machine<'p, P: Program> {
     program: &'p P,
     frames: Vec<Frame>,
+    /// The agents that run, until all of them are at their end.
+    crew: Option<Crew<'p, P>>,
 }
 
 impl<'p, P: Program> Machine<'p, P> {
@@ -201,12 +223,30 @@ impl<'p, P: Program> Machine<'p, P> {
         let block = program.body().block_of(region);
         env.set_all(&program.body().blocks[block].args, arguments);
         let mark = env.world.mark();
-        Machine { program, frames: vec![Frame { block, next: 0, kind: Kind::Outermost, owner: None, mark }] }
+        Machine { program, frames: vec![Frame { block, next: 0, kind: Kind::Outermost, owner: None, mark }], crew: None }
     }
 
     /// Runs until the region ends or the block waits for others.
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
+        match self.run_for(u64::MAX, env)? {
+            // There is no other agent.
+            Status::Blocked(waits) => Err(Diagnostic::invalid("RUN021", format!("it never goes on: {waits}"))),
+            status => Ok(status),
+        }
+    }
+
+    fn run_for(&mut self, turn: u64, env: &mut Env<'_>) -> Result<Status> {
+        let end = env.state.ops_left.saturating_sub(turn);
         loop {
+            if env.state.ops_left == end && turn < u64::MAX {
+                return Ok(Status::TurnOver);
+            }
+            if let Some(crew) = &mut self.crew {
+                if !crew.run(env)? {
+                    return Ok(Status::Waiting);
+                }
+                self.crew = None;
+            }
             let frame = self.frames.last_mut().expect("a machine that is done is not run again");
             env.state.ops_left = env.state.ops_left.checked_sub(1).ok_or_else(|| {
                 let message = format!("block {} executes more ops than --max-ops allows", env.state.place.linear);
@@ -216,6 +256,9 @@ impl<'p, P: Program> Machine<'p, P> {
             let ended = match body.blocks[frame.block].ops.get(frame.next) {
                 None => self.leave(&[], env)?,
                 Some(op) => {
+                    if let Some(waits) = self.program.waits(*op, env) {
+                        return Ok(Status::Blocked(waits));
+                    }
                     frame.next += 1;
                     let node = &body.ops[*op];
                     let result = match self.program.control(&node.kind) {
@@ -253,6 +296,21 @@ impl<'p, P: Program> Machine<'p, P> {
             let results: Vec<Value> = node.results.iter().zip(results).map(|(id, value)| self.program.shown(*id, value)).collect();
             trace.op(place, position, node.kind.mnemonic(), &node.results, &results);
         }
+    }
+
+    /// Starts on the bodies of all agents, the first of which was met.
+    fn start_agents(&mut self, env: &mut Env<'_>) {
+        let body = self.program.body();
+        let frame = self.frames.last_mut().expect("a body is met in a block that runs");
+        let ops = &body.blocks[frame.block].ops[frame.next - 1..];
+        let bodies = ops.iter().map_while(|op| match self.program.control(&body.ops[*op].kind) {
+            Control::Agent { number, body } => Some((number, body)),
+            _ => None,
+        });
+        let bodies: Vec<(usize, Region)> = bodies.collect();
+        frame.next += bodies.len() - 1;
+        let members = bodies.into_iter().map(|(number, body)| (number, Machine::new(self.program, body, [], env)));
+        self.crew = Some(Crew::new(members.collect::<Vec<_>>(), env.state.seed));
     }
 
     fn enter(&mut self, region: Region, kind: Kind, owner: Op, env: &Env<'_>) -> bool {
@@ -300,6 +358,10 @@ impl<'p, P: Program> Machine<'p, P> {
                 self.unwind(|kind| matches!(kind, Kind::Loop), env)?;
                 let values = env.take(values);
                 self.finish(values, env);
+                Ok(None)
+            }
+            Control::Agent { .. } => {
+                self.start_agents(env);
                 Ok(None)
             }
             Control::Return => {
@@ -391,6 +453,8 @@ pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<V
     env.state.depth -= 1;
     match result? {
         Status::Done(values) => Ok(values),
-        Status::Waiting => Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another block")),
+        Status::Waiting | Status::Blocked(_) | Status::TurnOver => {
+            Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another block"))
+        }
     }
 }

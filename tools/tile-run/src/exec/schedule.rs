@@ -27,6 +27,8 @@ pub(crate) struct Job<'a, P> {
     pub(crate) blocks: Blocks,
     /// Ops that a block may execute.
     pub(crate) limit: u64,
+    /// Which agent of a block runs when.
+    pub(crate) seed: u64,
     pub(crate) trace: Option<Trace>,
 }
 
@@ -60,7 +62,7 @@ impl Blocks {
 
 impl<P: Program> Job<'_, P> {
     fn state(&self, block: u64) -> State {
-        State::new(Place::new(block, self.blocks.grid), self.program.body().values.len(), self.limit, self.trace.clone())
+        State::new(Place::new(block, self.blocks.grid), self.program.body().values.len(), self.limit, self.seed, self.trace.clone())
     }
 
     /// Runs blocks at the same time. `print` gets what they print, in block order.
@@ -90,8 +92,8 @@ impl<P: Program> Job<'_, P> {
         let mut machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
         let result = loop {
             match machine.run(&mut env) {
-                Ok(Status::Waiting) => {}
                 Ok(Status::Done(_)) => break Ok(()),
+                Ok(_) => {}
                 Err(error) => break Err(error),
             }
         };
@@ -143,7 +145,7 @@ impl<P: Program> Job<'_, P> {
         print(&std::mem::take(&mut state.printed));
         Ok(match status? {
             Status::Done(_) => None,
-            Status::Waiting => Some((state, machine)),
+            _ => Some((state, machine)),
         })
     }
 }

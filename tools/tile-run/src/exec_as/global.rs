@@ -134,11 +134,12 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     /// Where the pointers in each slot of `like` point.
     pub(super) fn pointed(&self, op: OpId, like: Id, ptr: Id, mask: Option<Id>, env: &Env<'_>) -> Result<Vec<Spot>> {
-        let odd = [Some(ptr), mask].into_iter().flatten().find(|id| self.spread(*id).layout != self.spread(like).layout);
+        let is_like = |id: Id| self.is_scalar(id) && self.is_scalar(like) || self.spread(id).layout == self.spread(like).layout;
+        let odd = [Some(ptr), mask].into_iter().flatten().find(|id| !is_like(*id));
         if let Some(odd) = odd {
             return Err(self.refuse(op, format!("has {odd} in another layout than {like}")));
         }
-        let (pointers, mask) = (self.slots(ptr, env), mask.map(|mask| self.slots(mask, env)));
+        let (pointers, mask) = (self.slots_like(ptr, like, env), mask.map(|mask| self.slots_like(mask, like, env)));
         let enabled = |slot: usize| mask.as_ref().is_none_or(|mask| mask.lanes().get(slot) & 1 == 1);
         Ok(pointers.lanes().iter().enumerate().map(|(slot, at)| enabled(slot).then_some((at, false))).collect())
     }

@@ -3,11 +3,13 @@
 //! Warps run between barriers in any order, so two accesses of different warps to a byte, of which one writes, are a race when no
 //! barrier came between. Each byte remembers the op that last wrote it and one that read it since the last barrier.
 
+use super::Agent;
+use super::pipes::{Known, Pipes, Ring, Side, join};
 use super::shared::{Place, SharedMemory};
 use super::under_way::{Piece, Read, UnderWay};
 use base::Op as OpId;
 use std::collections::BTreeMap;
-use tileas::effects::{BufferAccess, Completes, Does};
+use tileas::effects::{BufferAccess, Completes, Does, Way};
 
 /// One access of a warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,8 +20,8 @@ pub(crate) struct Touch {
     warp: u16,
 }
 
-/// In place of a warp: several of them.
-const SEVERAL: u16 = u16::MAX;
+/// In place of a warp: several of an agent, the first of them.
+const SEVERAL: u16 = u16::MAX - 64;
 const PAGE: usize = 4096;
 /// More pages than this are given back at the next barrier.
 const KEPT_PAGES: usize = 256;
@@ -27,7 +29,8 @@ const KEPT_PAGES: usize = 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     writer: Touch,
-    reader: Touch,
+    /// Of two agents that read since they last knew of each other.
+    readers: [Touch; 2],
 }
 
 /// Why an access is refused.
@@ -55,6 +58,8 @@ pub(crate) enum Fault {
     InFlight {
         op: OpId,
     },
+    /// A product reads in place what was not fenced.
+    Unfenced,
     /// The other access, and what it does.
     Race {
         op: OpId,
@@ -62,34 +67,74 @@ pub(crate) enum Fault {
     },
 }
 
-/// Program order as barriers cut it.
+/// Program order as barriers cut it, and what agents tell each other through pipes.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     now: Touch,
-    /// The last event before the last barrier.
-    barrier: u32,
+    agent: usize,
+    /// Of each agent up to which event of each it knows that all warps are past it. An agent that is missing knows nothing.
+    known: Vec<Known>,
+    /// Of each warp the agent.
+    agents: Vec<usize>,
 }
 
 impl Clock {
+    fn new(agents: &[Agent]) -> Clock {
+        let count = agents.len().max(1);
+        let of_warps = agents
+            .iter()
+            .enumerate()
+            .flat_map(|(number, agent)| (agent.first_warp..agent.first_warp + agent.warps).map(move |warp| (warp, number)));
+        let mut warps = Vec::new();
+        for (warp, number) in of_warps {
+            warps.resize(warps.len().max(warp + 1), 0);
+            warps[warp] = number;
+        }
+        Clock { known: vec![vec![0; count]; count], agents: warps, ..Clock::default() }
+    }
+
+    pub(super) fn agent(&self) -> usize {
+        self.agent
+    }
+
+    fn agent_of(&self, touch: Touch) -> usize {
+        match touch.warp.checked_sub(SEVERAL) {
+            Some(agent) => agent.into(),
+            None => self.agents.get(usize::from(touch.warp)).copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether other warps may still be at it.
+    fn is_recent(&self, touch: Touch) -> bool {
+        touch.event > self.known[self.agent][self.agent_of(touch)]
+    }
+
     /// Compares an access with what is known of a byte, and notes it there.
     pub(crate) fn visit(&self, mark: &mut Mark, warp: usize, writes: bool) -> Result<(), Fault> {
         let now = Touch { warp: warp as u16, ..self.now };
-        let races = |other: Touch| other.event > self.barrier && other.event != now.event && other.warp != now.warp;
+        let races = |other: Touch| self.is_recent(other) && other.event != now.event && other.warp != now.warp;
         let fault = |other: Touch, writes: bool| Err(Fault::Race { op: OpId(other.op), writes });
         if races(mark.writer) {
             return fault(mark.writer, true);
         }
         if !writes {
-            let known = mark.reader.event > self.barrier;
-            let warp = if known && mark.reader.warp != now.warp { SEVERAL } else { now.warp };
-            mark.reader = Touch { warp, ..now };
+            let own = |reader: &Touch| self.agent_of(*reader) == self.agent || !self.is_recent(*reader);
+            let place = mark.readers.iter().position(own).unwrap_or(1);
+            let reader = &mut mark.readers[place];
+            let mixed = self.is_recent(*reader) && reader.warp != now.warp;
+            let warp = if mixed { SEVERAL + self.agent as u16 } else { now.warp };
+            *reader = Touch { warp, ..now };
             return Ok(());
         }
-        if races(mark.reader) {
-            return fault(mark.reader, false);
+        if let Some(reader) = mark.readers.iter().find(|reader| races(**reader)) {
+            return fault(*reader, false);
         }
         mark.writer = now;
         Ok(())
+    }
+
+    fn barrier(&mut self) {
+        self.known[self.agent][self.agent] = self.now.event;
     }
 }
 
@@ -102,21 +147,34 @@ pub(crate) struct Hazards {
     declared: Vec<BufferAccess>,
     completes: Completes,
     pub(super) under_way: UnderWay,
+    pub(super) pipes: Pipes,
+    first_warps: Vec<usize>,
     /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
     global: BTreeMap<u64, Box<[Mark; PAGE]>>,
 }
 
 impl Hazards {
-    pub(crate) fn new(places: &[Place], races: bool) -> Hazards {
+    pub(super) fn new(places: &[Place], races: bool, agents: &[Agent], pipes: &[Ring]) -> Hazards {
         Hazards {
             shared: SharedMemory::new(places, races),
-            clock: Clock::default(),
+            clock: Clock::new(agents),
+            pipes: Pipes::new(pipes),
+            first_warps: agents.iter().map(|agent| agent.first_warp).collect(),
             races,
             declared: Vec::new(),
             completes: Completes::AtOnce,
             under_way: UnderWay::default(),
             global: BTreeMap::new(),
         }
+    }
+
+    /// What follows is done by an agent, whose warps are numbered from 0.
+    pub(super) fn turn(&mut self, agent: usize) {
+        self.clock.agent = agent;
+        self.under_way.turn(agent);
+    }
+    fn warp(&self, warp: usize) -> usize {
+        warp + self.first_warps.get(self.clock.agent).copied().unwrap_or(0)
     }
 
     /// What follows belongs to one execution of an op.
@@ -129,8 +187,8 @@ impl Hazards {
     }
 
     pub(crate) fn barrier(&mut self) {
-        self.clock.barrier = self.clock.now.event;
-        if self.global.len() > KEPT_PAGES {
+        self.clock.barrier();
+        if self.first_warps.is_empty() && self.global.len() > KEPT_PAGES {
             self.global.clear();
         }
     }
@@ -139,7 +197,11 @@ impl Hazards {
         self.declares(buffer, Does::needs_content)?;
         let start = self.shared.start(buffer, byte, out.len())?;
         self.under_way.arrived(start, out.len())?;
+        let warp = self.warp(warp);
         self.shared.read(buffer, byte, out, warp, &self.clock)?;
+        if self.reads_in_place(buffer) {
+            self.shared.is_fenced(start, out.len())?;
+        }
         if self.stays_in_flight() {
             self.under_way.product_reads(Read { start, length: out.len(), warp, op: self.clock.now.op });
         }
@@ -147,7 +209,7 @@ impl Hazards {
     }
     pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
         self.is_free(buffer, byte, data.len())?;
-        self.shared.write(buffer, byte, data, warp, &self.clock)
+        self.shared.write(buffer, byte, data, self.warp(warp), &self.clock)
     }
 
     /// A piece of a copy, which arrives when it is waited for.
@@ -156,6 +218,7 @@ impl Hazards {
             return self.write(buffer, byte, data, warp);
         }
         let start = self.is_free(buffer, byte, data.len())?;
+        let warp = self.warp(warp);
         self.shared.visit(start, data.len(), warp, true, &self.clock)?;
         self.under_way.copy(Piece { buffer, start, data: data.to_vec(), warp, op: self.clock.now.op });
         Ok(())
@@ -163,10 +226,45 @@ impl Hazards {
 
     /// Each thread waits for its own copies: others see them behind a barrier after the wait.
     pub(super) fn wait_for_copies(&mut self, pending: usize) {
-        for Piece { buffer, start, data, warp, op } in self.under_way.copies_done(pending) {
+        let pieces = self.under_way.copies_done(pending);
+        self.land(pieces);
+    }
+
+    fn land(&mut self, pieces: Vec<Piece>) {
+        for Piece { buffer, start, data, warp, op } in pieces {
             self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
             self.shared.arrive(buffer, start, &data, warp, &self.clock);
         }
+    }
+
+    /// What the agent's threads wrote so far is there for products of others that learn of it.
+    pub(super) fn fence(&mut self) {
+        self.shared.fence(self.clock.agent);
+    }
+
+    /// All threads of an agent arrive at a slot of a pipe, with the copies that they have under way where those fill it.
+    pub(super) fn arrive_at_pipe(&mut self, pipe: usize, slot: usize, side: Side, threads: u32) {
+        let mut known = self.clock.known[self.clock.agent].clone();
+        known[self.clock.agent] = self.clock.now.event;
+        let by_copies = side == Side::Full && self.pipes.by_copies(pipe);
+        let copies = if by_copies { self.under_way.hand_over() } else { Vec::new() };
+        self.pipes.arrive(pipe, slot, side, threads, &known, copies);
+    }
+
+    /// An agent has waited for a slot: it knows what those know who arrived there, and what they copied is there.
+    pub(super) fn pass_pipe(&mut self, pipe: usize, slot: usize, side: Side) {
+        let (_, pieces) = self.pipes.passed(pipe, slot, side);
+        if let Some(first) = pieces.first() {
+            let (own, agent) = (self.clock.agent, self.clock.agents.get(first.warp).copied().unwrap_or(0));
+            self.under_way.land(&pieces);
+            // They were sent by another agent, whose accesses they are.
+            self.clock.agent = agent;
+            self.land(pieces);
+            self.clock.agent = own;
+            self.pipes.landed(pipe, slot, agent, self.clock.now.event);
+        }
+        let (known, _) = self.pipes.passed(pipe, slot, side);
+        join(&mut self.clock.known[self.clock.agent], &known);
     }
 
     /// What products have read is free for their warps, and for others behind a barrier.
@@ -192,6 +290,11 @@ impl Hazards {
         Ok(start)
     }
 
+    fn reads_in_place(&self, buffer: usize) -> bool {
+        let in_place = |access: &BufferAccess| access.buffer.0 as usize == buffer && access.way == Way::Products;
+        self.races && self.declared.iter().any(in_place)
+    }
+
     /// What an op does to buffers is in the table of effects, which all who place barriers and copies believe.
     fn declares(&self, buffer: usize, does: fn(Does) -> bool) -> Result<(), Fault> {
         let listed = self.declared.iter().any(|access| access.buffer.0 as usize == buffer && does(access.does));
@@ -203,6 +306,7 @@ impl Hazards {
         if !self.races {
             return Ok(());
         }
+        let warp = self.warp(warp);
         let (mut at, end) = (address, address.saturating_add(bytes as u64));
         while at < end {
             let first = at as usize % PAGE;
@@ -224,7 +328,7 @@ mod tests {
     /// Two buffers at the same place, as lifetimes that do not meet allow.
     fn hazards() -> Hazards {
         let place = Place { base: 0, bytes: 8, depth: 1 };
-        Hazards::new(&[place, place], true)
+        Hazards::new(&[place, place], true, &[], &[])
     }
 
     /// Everything that the tests do.

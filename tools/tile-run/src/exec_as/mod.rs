@@ -10,6 +10,7 @@ mod copies;
 mod core;
 mod global;
 mod hazards;
+mod pipes;
 mod product;
 mod reduce;
 mod rename;
@@ -18,6 +19,7 @@ mod spread;
 mod under_way;
 
 pub(crate) use hazards::Hazards;
+pub(crate) use pipes::{Ring, Side};
 pub(crate) use shared::{Place, apart};
 
 use crate::exec::{Control, Env, Program, Results};
@@ -57,7 +59,30 @@ pub(crate) enum StepKind<'a> {
         pending: u32,
     },
     Fence,
-    Unsupported,
+    /// The body of an agent.
+    Agent {
+        number: usize,
+        body: Region,
+    },
+    /// Waits until the phase of this parity is over.
+    WaitForPipe {
+        pipe: usize,
+        slot: Option<Id>,
+        side: Side,
+        phase: Id,
+    },
+    ArriveAtPipe {
+        pipe: usize,
+        slot: Option<Id>,
+        side: Side,
+    },
+}
+
+/// An agent of a program: the warps that run its body.
+pub(crate) struct Agent {
+    pub(crate) name: String,
+    pub(crate) first_warp: usize,
+    pub(crate) warps: usize,
 }
 
 impl Step for Op {
@@ -88,6 +113,25 @@ pub(crate) struct Source<'a, O> {
     pub(crate) places: Vec<Place>,
     /// Whether threads are ordered by barriers only.
     pub(crate) races: bool,
+    /// None where all warps run the same.
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) pipes: Vec<Ring>,
+}
+
+/// Of each value the agent whose body it is made in; outside of bodies one more than there are agents.
+fn made_by<O: Step>(source: &Source<'_, O>) -> Vec<usize> {
+    let body = source.body;
+    let mut made = vec![source.agents.len(); body.values.len()];
+    for op in body.walk(source.region) {
+        let StepKind::Agent { number, body: region } = body.ops[op].kind.step() else { continue };
+        for inner in body.walk(region) {
+            body.ops[inner].results.iter().for_each(|value| made[value.0 as usize] = number);
+            for region in body.ops[inner].kind.regions() {
+                body.blocks[body.block_of(region)].args.iter().for_each(|value| made[value.0 as usize] = number);
+            }
+        }
+    }
+    made
 }
 
 pub(crate) fn source<'a>(module: &'a tileas::Module, function: &'a tileas::Function, debug: &'a DebugInfo) -> Source<'a, Op> {
@@ -99,15 +143,18 @@ pub(crate) fn source<'a>(module: &'a tileas::Module, function: &'a tileas::Funct
         debug,
         places: apart(function.attrs.buffers.values()),
         races: false,
+        agents: Vec::new(),
+        pipes: Vec::new(),
     }
 }
 
 pub(crate) struct SpreadProgram<'a, O> {
     source: Source<'a, O>,
-    warps: usize,
     spreads: Vec<Option<Arc<Spread>>>,
-    /// The layout of a scalar: every thread has it.
-    uniform: Arc<Spread>,
+    /// The layouts of scalars, which every thread has: of those of each agent, and last of those that all have.
+    uniform: Vec<Arc<Spread>>,
+    /// Of each value the agent that computes it, or one more than there are.
+    made_by: Vec<usize>,
     plans: Vec<Plan>,
     /// For each buffer the offset of every element.
     offsets: Vec<Vec<u32>>,
@@ -123,10 +170,18 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
         if !(1..=MOST_WARPS).contains(&warps) {
             return Err(Diagnostic::unsupported("RUN070", format!("a block of {warps} warps")));
         }
-        let uniform = Spread::new(&Layout::uniform(warps.ilog2() as usize), 0, warps);
-        let uniform = Arc::new(uniform.map_err(|message| Diagnostic::invalid("RUN071", message))?);
+        let uniform = |warps: usize| {
+            let bits = warps.checked_ilog2().unwrap_or(0) as usize;
+            Spread::new(&Layout::uniform(bits), 0, 1 << bits)
+                .map(Arc::new)
+                .map_err(|message| Diagnostic::invalid("RUN071", message))
+        };
+        let most = source.agents.iter().map(|agent| agent.warps).max().unwrap_or(warps);
+        let all = source.agents.iter().map(|agent| agent.warps).chain([most]);
+        let uniform = all.map(uniform).collect::<Result<Vec<_>>>()?;
+        let made_by = made_by(&source);
         let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
-        let mut program = SpreadProgram { warps, spreads: Vec::new(), uniform, plans: Vec::new(), offsets, globals, source };
+        let mut program = SpreadProgram { spreads: Vec::new(), uniform, made_by, plans: Vec::new(), offsets, globals, source };
         program.spread_out()?;
         let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
         for op in program.source.body.walk(program.source.region) {
@@ -147,7 +202,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             let bits = node.ty.shape().iter().map(|extent| extent.trailing_zeros()).sum();
             let place = &mut spreads[layout.0 as usize];
             if place.is_none() {
-                let spread = Spread::new(&source.layouts[layout], bits, self.warps);
+                let spread = Spread::new(&source.layouts[layout], bits, source.layouts[layout].warps());
                 *place =
                     Some(Arc::new(spread.map_err(|message| Diagnostic::unsupported("RUN071", format!("{value}: {message}")))?));
             }
@@ -158,7 +213,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             let (Some(info), Some(place)) = (source.attrs.buffers.get(*buffer), spreads.get_mut(layout.0 as usize)) else {
                 return Err(self.refuse(op, "names a buffer or layout that is not there"));
             };
-            let spread = Spread::new(&source.layouts[*layout], info.offsets.len() as u32, self.warps);
+            let spread = Spread::new(&source.layouts[*layout], info.offsets.len() as u32, source.layouts[*layout].warps());
             *place = Some(Arc::new(spread.map_err(|message| self.refuse(op, message))?));
         }
         self.spreads = spreads;
@@ -190,7 +245,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
     fn spread(&self, id: Id) -> &Arc<Spread> {
         match self.ty(id).layout() {
             Some(layout) => self.spreads[layout.0 as usize].as_ref().expect("written out for every value"),
-            None => &self.uniform,
+            None => &self.uniform[self.made_by[id.0 as usize]],
         }
     }
     fn is_scalar(&self, id: Id) -> bool {
@@ -200,7 +255,16 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
     /// The slots of a value; a scalar is in every thread.
     fn slots(&self, id: Id, env: &Env<'_>) -> Tile {
         let tile = env.tile(id);
-        if self.is_scalar(id) { Tile::splat(self.uniform.shape(), tile.elem, tile.first()) } else { tile.clone() }
+        if self.is_scalar(id) { Tile::splat(self.spread(id).shape(), tile.elem, tile.first()) } else { tile.clone() }
+    }
+
+    /// The slots of a value as those have it that another one lies in.
+    fn slots_like(&self, id: Id, like: Id, env: &Env<'_>) -> Tile {
+        if !self.is_scalar(id) {
+            return self.slots(id, env);
+        }
+        let tile = env.tile(id);
+        Tile::splat(self.spread(like).shape(), tile.elem, tile.first())
     }
 
     /// A value as one tile, on which all threads that hold an element must agree.
@@ -304,7 +368,27 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
 
     /// What executing needs besides the values: made when a block first asks.
     fn hazards<'e>(&self, env: &'e mut Env<'_>) -> &'e mut Hazards {
-        env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(&self.source.places, self.source.races)))
+        let agent = env.state.agent;
+        let Source { places, races, agents, pipes, .. } = &self.source;
+        let hazards = env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(places, *races, agents, pipes)));
+        hazards.turn(agent);
+        hazards
+    }
+
+    /// The threads of the agent that runs.
+    fn threads(&self, env: &Env<'_>) -> usize {
+        match self.source.agents.get(env.state.agent) {
+            Some(agent) => agent.warps * 32,
+            None => self.source.attrs.warps as usize * 32,
+        }
+    }
+
+    /// The number of the slot that a step of a pipe means.
+    fn pipe_slot(&self, op: OpId, pipe: usize, slot: Option<Id>, env: &mut Env<'_>) -> Result<usize> {
+        let number = slot.map_or(0, |slot| env.tile(slot).first());
+        let depth = self.hazards(env).pipes.depth(pipe);
+        let known = usize::try_from(number).ok().filter(|number| *number < depth);
+        known.ok_or_else(|| self.refuse(op, format!("means slot {number} of pipe{pipe}, which has {depth}")))
     }
 }
 
@@ -321,8 +405,28 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
     fn control<'b>(&self, op: &'b O) -> Control<'b> {
         match op.step() {
             StepKind::Program(Op::Core(core)) => exec_core::control(core),
+            StepKind::Agent { number, body } => Control::Agent { number, body },
             _ => Control::None,
         }
+    }
+    fn waits(&self, op: OpId, env: &mut Env<'_>) -> Option<String> {
+        if self.source.pipes.is_empty() {
+            return None;
+        }
+        let StepKind::WaitForPipe { pipe, slot, side, phase } = self.source.body.ops[op].kind.step() else { return None };
+        // A slot that there is not is refused when the op is executed.
+        let slot = self.pipe_slot(op, pipe, slot, env).ok()?;
+        let phase = env.tile(phase).first() & 1;
+        let (parity, wanted) = match side {
+            Side::Full => (phase, "filled"),
+            Side::Empty => (phase ^ 1, "free"),
+        };
+        if self.hazards(env).pipes.is_over(pipe, slot, side, parity) {
+            return None;
+        }
+        let who = self.source.agents.get(env.state.agent).map_or("the block".into(), |agent| format!("agent '{}'", agent.name));
+        let name = self.source.body.ops[op].kind.mnemonic();
+        Some(format!("{who} waits in '{name}' until slot {slot} of pipe{pipe} is {wanted}, phase {phase}"))
     }
     fn is_elementwise(&self, op: &O) -> bool {
         matches!(op.step(), StepKind::Program(Op::Core(core)) if exec_core::is_elementwise(core))
@@ -343,7 +447,7 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         match self.source.body.ops[op].kind.step() {
             StepKind::Program(kind) => self.program_op(op, kind, env),
-            StepKind::Barrier { threads } if threads as usize == self.uniform.threads => {
+            StepKind::Barrier { threads } if threads as usize == self.threads(env) => {
                 self.hazards(env).barrier();
                 Ok(Results::new())
             }
@@ -362,8 +466,22 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
                 self.hazards(env).wait_for_products(pending as usize);
                 Ok(Results::new())
             }
-            StepKind::Fence => Ok(Results::new()),
-            StepKind::Unsupported => Err(self.unsupported(op, "of a pipe or an agent")),
+            StepKind::Fence => {
+                self.hazards(env).fence();
+                Ok(Results::new())
+            }
+            StepKind::WaitForPipe { pipe, slot, side, .. } => {
+                let slot = self.pipe_slot(op, pipe, slot, env)?;
+                self.hazards(env).pass_pipe(pipe, slot, side);
+                Ok(Results::new())
+            }
+            StepKind::ArriveAtPipe { pipe, slot, side } => {
+                let slot = self.pipe_slot(op, pipe, slot, env)?;
+                let threads = self.threads(env) as u32;
+                self.hazards(env).arrive_at_pipe(pipe, slot, side, threads);
+                Ok(Results::new())
+            }
+            StepKind::Agent { .. } => unreachable!("its body is run"),
         }
     }
 }

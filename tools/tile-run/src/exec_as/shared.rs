@@ -68,13 +68,16 @@ pub(crate) struct SharedMemory {
     owners: Vec<u16>,
     /// Empty where races do not matter.
     marks: Vec<Mark>,
+    /// For each byte the agent that wrote it and has not fenced it since, counted from 1; empty likewise.
+    unfenced: Vec<u8>,
 }
 
 impl SharedMemory {
     pub(super) fn new(places: &[Place], races: bool) -> SharedMemory {
         let end = places.iter().map(Place::end).max().unwrap_or(0);
         let marks = if races { vec![Mark::default(); end] } else { Vec::new() };
-        SharedMemory { places: places.to_vec(), slots: vec![0; places.len()], data: vec![0; end], owners: vec![0; end], marks }
+        let (slots, data, owners) = (vec![0; places.len()], vec![0; end], vec![0; end]);
+        SharedMemory { places: places.to_vec(), slots, data, owners, unfenced: vec![0; marks.len()], marks }
     }
 
     pub(super) fn select(&mut self, buffer: usize, slot: u64) -> Result<(), String> {
@@ -123,6 +126,7 @@ impl SharedMemory {
         let _ = self.visit(start, data.len(), warp, true, clock);
         self.data[start..start + data.len()].copy_from_slice(data);
         self.owners[start..start + data.len()].fill(buffer as u16 + 1);
+        self.is_unfenced(start, data.len(), clock);
     }
 
     pub(super) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize, clock: &Clock) -> Result<(), Fault> {
@@ -130,7 +134,23 @@ impl SharedMemory {
         self.visit(start, data.len(), warp, true, clock)?;
         self.data[start..start + data.len()].copy_from_slice(data);
         self.owners[start..start + data.len()].fill(buffer as u16 + 1);
+        self.is_unfenced(start, data.len(), clock);
         Ok(())
+    }
+
+    fn is_unfenced(&mut self, start: usize, length: usize, clock: &Clock) {
+        if !self.unfenced.is_empty() {
+            self.unfenced[start..start + length].fill(clock.agent() as u8 + 1);
+        }
+    }
+
+    pub(super) fn fence(&mut self, agent: usize) {
+        self.unfenced.iter_mut().filter(|by| usize::from(**by) == agent + 1).for_each(|by| *by = 0);
+    }
+
+    pub(super) fn is_fenced(&self, start: usize, length: usize) -> Result<(), Fault> {
+        let written = self.unfenced[start..start + length].iter().any(|by| *by != 0);
+        if written { Err(Fault::Unfenced) } else { Ok(()) }
     }
 }
 
@@ -326,6 +346,13 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let name = self.source.body.ops[other].kind.mnemonic();
                 let message = format!("{doing} bytes of {what} that a '{name}'{} in flight reads", self.position(other));
                 Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
+            Fault::Unfenced => {
+                let name = self.source.body.ops[op].kind.mnemonic();
+                Diagnostic::invalid(
+                    "RUN079",
+                    format!("'{name}' reads in place bytes of {what} that were written without a fence since"),
+                )
             }
             Fault::Race { op: other, writes: other_writes } => {
                 let (node, at) = (&self.source.body.ops[other], self.position(other));

@@ -1,6 +1,6 @@
 //! What a block has under way: copies that arrive, and products that let go of what they read, as late as the waits allow.
 //!
-//! All threads run in step, so their groups are counted together.
+//! The threads of an agent run in step, so their groups are counted together.
 
 use super::hazards::Fault;
 use base::Op as OpId;
@@ -24,45 +24,78 @@ pub(super) struct Read {
     pub(super) op: u32,
 }
 
+/// What an agent waits for.
 #[derive(Default)]
-pub(super) struct UnderWay {
+struct Queues {
     /// Groups of copies that were ended, the oldest first, and the one that was not.
     groups: VecDeque<Vec<Piece>>,
     open: Vec<Piece>,
     products: VecDeque<Vec<Read>>,
+}
+
+#[derive(Default)]
+pub(super) struct UnderWay {
+    agents: Vec<Queues>,
+    /// The agent that runs.
+    agent: usize,
     /// For each byte the op whose copy goes there, counted from 1, and the one that reads it in flight, with how often.
     arriving: Vec<u32>,
     read: Vec<(u32, u32)>,
 }
 
 impl UnderWay {
+    pub(super) fn turn(&mut self, agent: usize) {
+        self.agent = agent;
+        if self.agents.len() <= agent {
+            self.agents.resize_with(agent + 1, Queues::default);
+        }
+    }
+
+    fn own(&mut self) -> &mut Queues {
+        self.turn(self.agent);
+        &mut self.agents[self.agent]
+    }
+
+    /// All copies of the agent that were not waited for; somebody else will.
+    pub(super) fn hand_over(&mut self) -> Vec<Piece> {
+        let own = self.own();
+        own.groups.drain(..).chain([std::mem::take(&mut own.open)]).flatten().collect()
+    }
+
+    /// Copies are there.
+    pub(super) fn land(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            self.arriving[piece.start..piece.start + piece.data.len()].fill(0);
+        }
+    }
+
     pub(super) fn copy(&mut self, piece: Piece) {
         let end = piece.start + piece.data.len();
         if self.arriving.len() < end {
             self.arriving.resize(end, 0);
         }
         self.arriving[piece.start..end].fill(piece.op + 1);
-        self.open.push(piece);
+        self.own().open.push(piece);
     }
 
     /// Ends a group.
     pub(super) fn commit(&mut self) {
-        self.groups.push_back(std::mem::take(&mut self.open));
+        let own = self.own();
+        own.groups.push_back(std::mem::take(&mut own.open));
     }
 
     /// The copies of all groups but the last `pending`.
     pub(super) fn copies_done(&mut self, pending: usize) -> Vec<Piece> {
-        let done = self.groups.len().saturating_sub(pending);
-        let pieces: Vec<Piece> = self.groups.drain(..done).flatten().collect();
-        for piece in &pieces {
-            self.arriving[piece.start..piece.start + piece.data.len()].fill(0);
-        }
+        let own = self.own();
+        let done = own.groups.len().saturating_sub(pending);
+        let pieces: Vec<Piece> = own.groups.drain(..done).flatten().collect();
+        self.land(&pieces);
         pieces
     }
 
     /// Starts a product that stays in flight.
     pub(super) fn product(&mut self) {
-        self.products.push_back(Vec::new());
+        self.own().products.push_back(Vec::new());
     }
 
     pub(super) fn product_reads(&mut self, read: Read) {
@@ -71,13 +104,14 @@ impl UnderWay {
             self.read.resize(end, (0, 0));
         }
         self.read[read.start..end].iter_mut().for_each(|(reader, count)| (*reader, *count) = (read.op, *count + 1));
-        self.products.back_mut().expect("a product was started").push(read);
+        self.own().products.back_mut().expect("a product was started").push(read);
     }
 
     /// What all products but the last `pending` read.
     pub(super) fn products_done(&mut self, pending: usize) -> Vec<Read> {
-        let done = self.products.len().saturating_sub(pending);
-        let reads: Vec<Read> = self.products.drain(..done).flatten().collect();
+        let own = self.own();
+        let done = own.products.len().saturating_sub(pending);
+        let reads: Vec<Read> = own.products.drain(..done).flatten().collect();
         for read in &reads {
             self.read[read.start..read.start + read.length].iter_mut().for_each(|(_, count)| *count -= 1);
         }

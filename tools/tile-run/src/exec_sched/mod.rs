@@ -3,9 +3,9 @@
 //! Before the last phase there are no barriers, and the threads run the program in step. Before phase `alloc` there are no
 //! addresses either, and each buffer has memory of its own.
 
-use crate::exec_as::{Place, Source, Step, StepKind, apart};
-use base::DebugInfo;
-use sched::{Function, Module, Op, Phase};
+use crate::exec_as::{Agent, Place, Ring, Side, Source, Step, StepKind, apart};
+use base::{DebugInfo, Value};
+use sched::{Fill, Function, Module, Op, Phase, Pipe};
 
 impl Step for Op {
     fn step(&self) -> StepKind<'_> {
@@ -15,13 +15,21 @@ impl Step for Op {
             Op::CopyCommit {} => StepKind::CommitCopies,
             Op::CopyWait { pending } => StepKind::WaitForCopies { pending: *pending },
             Op::GroupWait { pending, .. } => StepKind::WaitForProducts { pending: *pending },
-            Op::Agent { .. } | Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
-                StepKind::Unsupported
-            }
-            // All ways lead to the same memory here.
+            Op::Agent { agent, body } => StepKind::Agent { number: agent.0 as usize, body: *body },
+            Op::PipeAcquire { pipe, slot, phase } => wait(*pipe, *slot, Side::Empty, *phase),
+            Op::PipeWait { pipe, slot, phase } => wait(*pipe, *slot, Side::Full, *phase),
+            Op::PipeCommit { pipe, slot } => arrive(*pipe, *slot, Side::Full),
+            Op::PipeRelease { pipe, slot } => arrive(*pipe, *slot, Side::Empty),
             Op::AsyncFence {} => StepKind::Fence,
         }
     }
+}
+
+fn wait<'a>(pipe: Pipe, slot: Option<Value>, side: Side, phase: Value) -> StepKind<'a> {
+    StepKind::WaitForPipe { pipe: pipe.0 as usize, slot, side, phase }
+}
+fn arrive<'a>(pipe: Pipe, slot: Option<Value>, side: Side) -> StepKind<'a> {
+    StepKind::ArriveAtPipe { pipe: pipe.0 as usize, slot, side }
 }
 
 pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phase, debug: &'a DebugInfo) -> Source<'a, Op> {
@@ -42,5 +50,15 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
         debug,
         places,
         races: phase == Phase::Materialize,
+        agents: attrs
+            .agents
+            .values()
+            .map(|info| Agent { name: info.name.clone(), first_warp: info.first_warp as usize, warps: info.warps as usize })
+            .collect(),
+        pipes: attrs
+            .pipes
+            .values()
+            .map(|info| Ring { depth: info.depth as usize, counts: [info.full, info.empty], copies: info.fill == Fill::Copies })
+            .collect(),
     }
 }

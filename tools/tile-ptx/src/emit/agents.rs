@@ -1,0 +1,119 @@
+//! Agents as branches that whole warps take, and the steps of pipes as operations on barriers in shared memory (`mbarrier`).
+
+use super::Emitter;
+use base::diag::Result;
+use base::{Region, Value};
+use hardware::Feature;
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use sched::{Agent, Fill, Pipe, PipeInfo};
+
+/// What an arrival or wait is about: that a slot is filled, or that it is free.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Full,
+    Empty,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// The body of an agent, which its warps end in; the others go on behind it.
+    pub(super) fn agent(&mut self, agent: Agent, body: Region) -> Result<()> {
+        let ir = self.ir;
+        if agent == Agent(0) {
+            self.start_pipes();
+        }
+        let info = &self.function.attrs.agents[agent];
+        let whole = (self.thread, self.warps, self.agent);
+        let lane = [u32::MAX, 0, 31].map(|bits| ir.const32(bits));
+        let warp = ir.shr(self.thread, ir.const32(5), false);
+        // The same for all lanes, as the branch has to be.
+        let args = [lane[0].into(), warp.into(), lane[1].into(), lane[2].into()];
+        let warp = ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value();
+        let own = ir.icmp(IntPredicate::ULT, ir.sub(warp, ir.const32(info.first_warp)), ir.const32(info.warps));
+        let (start, next) = (ir.block(self.kernel, &info.name), ir.block(self.kernel, "others"));
+        ir.branch(own, start, next);
+        ir.builder.position_at_end(start);
+        if let Some(registers) = info.registers {
+            let launched = self.function.attrs.launch_registers(self.target);
+            let change = if registers > launched { "inc" } else { "dec" };
+            self.instruction_alone(&format!("setmaxnreg.{change}.sync.aligned.u32 {registers};"));
+        }
+        // From here on threads are counted from the agent's first.
+        self.thread = ir.sub(self.thread, ir.const32(info.first_warp * 32));
+        (self.warps, self.agent) = (info.warps, Some(agent));
+        self.block(self.function.body.block_of(body))?;
+        (self.thread, self.warps, self.agent) = whole;
+        ir.builder.position_at_end(next);
+        Ok(())
+    }
+
+    /// Makes the barriers of all pipes, before any thread uses them.
+    pub(super) fn start_pipes(&mut self) {
+        if self.function.attrs.pipes.is_empty() {
+            return;
+        }
+        let function = self.function;
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            for info in function.attrs.pipes.values() {
+                let full = (0..info.depth).map(|slot| (info.full_barrier(slot), info.full));
+                let empty = (0..info.depth).map(|slot| (info.empty_barrier(slot), info.empty));
+                for (offset, arrivals) in full.chain(empty) {
+                    let text = format!("mbarrier.init.shared.b64 [$0+{offset}], {arrivals};");
+                    e.ir.asm(None, &text, "r", &[e.shared_address().into()], true);
+                }
+            }
+            Vec::new()
+        });
+        if self.target.has(Feature::Clusters) {
+            self.instruction_alone("fence.mbarrier_init.release.cluster;");
+        }
+        self.block_barrier();
+    }
+
+    fn shared_address(&self) -> IntValue<'c> {
+        self.shared_base.expect("a function with pipes has shared memory")
+    }
+
+    /// The address of a slot's barrier, and what is added to it.
+    fn pipe_barrier(&self, info: &PipeInfo, slot: Option<Value>, side: Side) -> (IntValue<'c>, u32) {
+        let ir = self.ir;
+        let first = if side == Side::Full { info.full_barrier(0) } else { info.empty_barrier(0) };
+        let base = self.shared_address();
+        let base = slot.map_or(base, |slot| {
+            let slot = self.scalar(slot).into_int_value();
+            ir.add(base, ir.mul(slot, ir.const32(PipeInfo::BARRIER)))
+        });
+        (base, first)
+    }
+
+    /// Waits until the slot's phase is over. A slot that was never filled counts as free.
+    pub(super) fn pipe_wait(&mut self, pipe: Pipe, slot: Option<Value>, phase: Value, side: Side) {
+        let ir = self.ir;
+        let (address, offset) = self.pipe_barrier(&self.function.attrs.pipes[pipe], slot, side);
+        let phase = self.scalar(phase).into_int_value();
+        let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
+        // What came with clusters also lets the waiting threads sleep.
+        let wait = if self.target.has(Feature::Clusters) { "try_wait" } else { "test_wait" };
+        let text = format!("{{ .reg .pred p; mbarrier.{wait}.parity.shared.b64 p, [$1+{offset}], $2; selp.b32 $0, 1, 0, p; }}");
+        let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
+        ir.go(again);
+        ir.builder.position_at_end(again);
+        let over = ir.asm(Some(ir.i32().into()), &text, "=r,r,r", &[address.into(), parity.into()], true);
+        let over = over.expect("the assembly gives a value").into_int_value();
+        ir.branch(ir.icmp(IntPredicate::NE, over, ir.const32(0)), done, again);
+        ir.builder.position_at_end(done);
+    }
+
+    /// Every thread of the agent arrives; where copies fill the slots, as soon as its own are there.
+    pub(super) fn pipe_arrive(&mut self, pipe: Pipe, slot: Option<Value>, side: Side) {
+        let info = &self.function.attrs.pipes[pipe];
+        let (address, offset) = self.pipe_barrier(info, slot, side);
+        let text = match (side, info.fill) {
+            (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
+            (Side::Full, Fill::Threads) | (Side::Empty, _) => {
+                format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
+            }
+        };
+        self.ir.asm(None, &text, "r", &[address.into()], true);
+    }
+}

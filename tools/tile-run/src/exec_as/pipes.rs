@@ -1,0 +1,122 @@
+//! Barriers of pipes as the hardware has them: each counts arrivals of threads, and is in a phase of which waiters know the parity.
+//! What asynchronous copies fill a slot with arrives as late as it may: when somebody first waits for that slot.
+
+use super::under_way::Piece;
+
+/// Up to which event of each agent another knows that everything has happened.
+pub(super) type Known = Vec<u32>;
+
+/// A pipe of a program.
+pub(crate) struct Ring {
+    pub(crate) depth: usize,
+    /// Arrivals that complete a phase: of filled slots and of free ones.
+    pub(crate) counts: [u32; 2],
+    /// Whether what fills a slot are copies.
+    pub(crate) copies: bool,
+}
+
+/// Which of a slot's barriers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Full,
+    Empty,
+}
+
+#[derive(Default)]
+struct Barrier {
+    /// Phases that were completed.
+    completed: u64,
+    arrived: u32,
+    /// What those know who arrived in this phase, and in those before.
+    pending: Known,
+    known: Known,
+    /// Copies that arrive with this phase, and that have arrived and nobody has looked for.
+    expected: Vec<Piece>,
+    landing: Vec<Piece>,
+}
+
+pub(super) struct Pipes {
+    rings: Vec<(u32, u32, bool)>,
+    /// By pipe, slot and side.
+    barriers: Vec<Vec<[Barrier; 2]>>,
+}
+
+impl Pipes {
+    pub(super) fn new(rings: &[Ring]) -> Pipes {
+        let slots = |ring: &Ring| (0..ring.depth).map(|_| Default::default()).collect();
+        Pipes {
+            rings: rings.iter().map(|ring| (ring.counts[0], ring.counts[1], ring.copies)).collect(),
+            barriers: rings.iter().map(slots).collect(),
+        }
+    }
+
+    pub(super) fn depth(&self, pipe: usize) -> usize {
+        self.barriers[pipe].len()
+    }
+    pub(super) fn by_copies(&self, pipe: usize) -> bool {
+        self.rings[pipe].2
+    }
+
+    fn barrier(&mut self, pipe: usize, slot: usize, side: Side) -> &mut Barrier {
+        &mut self.barriers[pipe][slot][side as usize]
+    }
+
+    /// Whether the phase of this parity is over. Before the first phase was one of the other parity.
+    pub(super) fn is_over(&mut self, pipe: usize, slot: usize, side: Side, parity: u64) -> bool {
+        self.barrier(pipe, slot, side).completed & 1 != parity & 1
+    }
+
+    /// Threads arrive that know so much, with the copies that they have under way.
+    pub(super) fn arrive(&mut self, pipe: usize, slot: usize, side: Side, threads: u32, known: &Known, copies: Vec<Piece>) {
+        let count = match side {
+            Side::Full => self.rings[pipe].0,
+            Side::Empty => self.rings[pipe].1,
+        };
+        let barrier = self.barrier(pipe, slot, side);
+        join(&mut barrier.pending, known);
+        barrier.expected.extend(copies);
+        barrier.arrived += threads;
+        while barrier.arrived >= count {
+            barrier.arrived -= count;
+            barrier.completed += 1;
+            let pending = barrier.pending.clone();
+            join(&mut barrier.known, &pending);
+            barrier.landing.append(&mut barrier.expected);
+        }
+    }
+
+    /// What who waited gets to know, and the copies that are there now.
+    pub(super) fn passed(&mut self, pipe: usize, slot: usize, side: Side) -> (Known, Vec<Piece>) {
+        let barrier = self.barrier(pipe, slot, side);
+        (barrier.known.clone(), std::mem::take(&mut barrier.landing))
+    }
+
+    /// Copies have landed at this event of an agent.
+    pub(super) fn landed(&mut self, pipe: usize, slot: usize, agent: usize, event: u32) {
+        let known = &mut self.barrier(pipe, slot, Side::Full).known;
+        known[agent] = known[agent].max(event);
+    }
+}
+
+pub(super) fn join(own: &mut Known, other: &Known) {
+    own.resize(own.len().max(other.len()), 0);
+    own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_over_when_all_have_arrived() {
+        let mut pipes = Pipes::new(&[Ring { depth: 2, counts: [64, 32], copies: false }]);
+        // A fresh barrier: as if a phase of parity 1 were over.
+        assert!(pipes.is_over(0, 1, Side::Empty, 1) && !pipes.is_over(0, 1, Side::Empty, 0));
+        pipes.arrive(0, 1, Side::Full, 32, &vec![3, 0], Vec::new());
+        assert!(!pipes.is_over(0, 1, Side::Full, 0));
+        assert_eq!(pipes.passed(0, 1, Side::Full).0, Known::new());
+        pipes.arrive(0, 1, Side::Full, 32, &vec![2, 7], Vec::new());
+        assert!(pipes.is_over(0, 1, Side::Full, 0) && !pipes.is_over(0, 0, Side::Full, 0));
+        assert_eq!(pipes.passed(0, 1, Side::Full).0, [3, 7]);
+    }
+}
