@@ -1,0 +1,213 @@
+//! Functions of `.sched` with agents and pipes, written by hand: right in `tile-run` in several orders and in PTX under both
+//! deliveries, and broken in each way that there is: the judge says why, and both executors see it when they are made to run it.
+
+use base::File;
+use std::path::Path;
+use tests::{for_each, root, run, temporary};
+
+/// A product of which one agent copies the operands with `cp.async`, and one whose agent writes them for `wgmma`.
+const COPIES: Product = Product { file: "copies", rows: [32, 1024], columns: 32, blocks: 1 };
+const THREADS: Product = Product { file: "threads", rows: [64, 544], columns: 64, blocks: 2 };
+
+/// Enough to go round each pipe, and not to hang for long.
+const TRIPS: [usize; 5] = [0, 1, 2, 3, 8];
+const BROKEN_TRIPS: usize = 5;
+const STEP: usize = 32;
+const LIMIT: &str = "2000000";
+
+#[derive(Clone, Copy)]
+struct Product {
+    file: &'static str,
+    /// Of a block, and how far rows are apart.
+    rows: [usize; 2],
+    columns: usize,
+    blocks: usize,
+}
+
+impl Product {
+    fn text(self) -> String {
+        let path = root().join("formats/sched/tests/agents").join(self.file).with_extension("sched");
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn left(row: usize, k: usize) -> i32 {
+        (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
+    }
+    fn right(k: usize, column: usize) -> i32 {
+        (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
+    }
+
+    /// The launch for some number of steps in a folder, and what it has to leave.
+    fn launch(self, folder: &Path, steps: usize) -> Vec<u8> {
+        let ([rows, stride], columns) = (self.rows, self.columns);
+        let rows = rows * self.blocks;
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(Self::left(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(Self::right(i / columns, i % columns))).collect();
+        for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
+            std::fs::write(folder.join(name), data).expect("the folder takes files");
+        }
+        let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
+        let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
+        let blocks = self.blocks;
+        let text =
+            format!(r#"{{"entry": null, "grid": [{blocks}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
+        std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+        let sum = |i: usize| (0..steps * STEP).map(|k| Self::left(i / columns, k) * Self::right(k, i % columns)).sum::<i32>();
+        (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
+    }
+}
+
+/// A small whole number as f16.
+fn half(number: i32) -> [u8; 2] {
+    let sign = u16::from(number < 0) << 15;
+    let exponent = number.unsigned_abs().checked_ilog2();
+    let magnitude = exponent.map_or(0, |e| (15 + e as u16) << 10 | (number.unsigned_abs() as u16) << (10 - e) & 0x3ff);
+    (sign | magnitude).to_le_bytes()
+}
+
+/// Executes a file in a folder; what it left, or what was said about it.
+fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Result<Vec<u8>, String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (program, launch, out) = (path(file), path("launch.json"), path("out"));
+    let arguments = [options, &[&program, "--launch", &launch, "--out-dir", &out]].concat();
+    let ran = run(tool, &arguments, b"");
+    match ran.code {
+        Some(0) => Ok(std::fs::read(folder.join("out/c.bin")).expect("there is an output")),
+        _ => Err(ran.stderr),
+    }
+}
+
+/// The ways in which a program is executed: by `tile-run` in several orders, and its PTX under both deliveries.
+fn ways() -> Vec<(&'static str, Vec<&'static str>)> {
+    let runs = ["0", "1", "2", "3"].map(|seed| ("tile-run", vec!["--unjudged", "--schedule-seed", seed]));
+    let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
+        let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", LIMIT];
+        ("tile-sim", options.to_vec())
+    });
+    runs.into_iter().chain(sims).collect()
+}
+
+/// Writes the program and its PTX.
+fn written(folder: &Path, text: &str) {
+    let path = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(path("k.sched"), text).expect("the folder takes files");
+    run("tile-ptx", &["--unjudged", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
+}
+
+fn file_for(tool: &str) -> &'static str {
+    if tool == "tile-run" { "k.sched" } else { "k.ptx" }
+}
+
+fn judged(text: &str) -> Result<(), String> {
+    File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
+}
+
+#[test]
+fn agents_compute_what_they_should_in_every_order() {
+    let on = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
+    let cases: Vec<(Product, String, usize)> = [
+        (COPIES, COPIES.text()),
+        (COPIES, on(COPIES.text(), "sm_90")),
+        (THREADS, THREADS.text()),
+    ]
+    .into_iter()
+    .flat_map(|(product, text)| TRIPS.map(|trips| (product, text.clone(), trips)))
+    .collect();
+    for_each(&cases, |(product, text, trips)| {
+        judged(text)?;
+        let folder = temporary();
+        let wanted = product.launch(folder.path(), *trips);
+        written(folder.path(), text);
+        for (tool, options) in ways() {
+            let left = executed(folder.path(), tool, file_for(tool), &options)?;
+            if left != wanted {
+                return Err(format!("{}: {tool} {options:?} computes something else in {trips} steps", product.file));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What `tile-link` writes of them is a cubin: ptxas takes their PTX.
+#[test]
+fn an_assembler_takes_them() {
+    for product in [COPIES, THREADS] {
+        let folder = temporary();
+        written(folder.path(), &product.text());
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
+    }
+}
+
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in\n{text}");
+    text.replacen(from, to, 1)
+}
+fn without(text: &str, what: &str) -> String {
+    assert!(text.contains(what), "{what} is not in\n{text}");
+    text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect()
+}
+/// The line that contains `what` moved before the one that contains `before`.
+fn moved(text: &str, what: &str, before: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let place = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
+    let line = lines.remove(place(&lines, what));
+    let to = place(&lines, before);
+    lines.insert(to, line);
+    lines.join("\n") + "\n"
+}
+
+/// Each broken program, and what the judge says of it.
+fn broken() -> Vec<(Product, String, &'static str)> {
+    let (copies, threads) = (COPIES.text(), THREADS.text());
+    let of_copies = [
+        (without(&copies, "pipe_wait"), "read by agent 'compute' outside wait and release of pipe0"),
+        (without(&copies, "pipe_release"), "slot 0 of pipe0 is waited for and never released"),
+        (without(&copies, "pipe_acquire"), "written by agent 'load' outside acquire and commit of pipe0"),
+        (without(&copies, "pipe_commit"), "it never goes on: agent 'compute' waits until slot 0 of pipe0 is filled, phase 0"),
+        (edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"), "agent 'compute' is at phase 0 of slot 0 of pipe0, not 1"),
+        (edited(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"), "slot 1 of pipe0 is not the next one of agent 'compute'"),
+        (edited(&copies, "full: 32", "full: 64"), "32 threads fill a slot of pipe0, and its barrier counts 64 arrivals"),
+        (edited(&copies, "empty: 128", "empty: 32"), "128 threads free a slot of pipe0, and its barrier counts 32 arrivals"),
+        (moved(&copies, "pipe_release", "buffer: 0, slot: %26"), "read by agent 'compute' outside wait and release"),
+        (moved(&copies, "pipe_commit", "buffer: 0, slot: %43"), "written by agent 'load' outside acquire and commit"),
+        (edited(&copies, "buffer: 0, slot: %43", "buffer: 0, slot: %13"), "written by agent 'load' outside acquire and commit"),
+        (edited(&copies, "fill: copies", "fill: threads"), "is committed while a copy to slot 0 of buffer0 is under way"),
+        // The agent that computes writes its sums over what the other one still copies.
+        (edited(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "it never goes on"),
+    ];
+    let of_threads = [
+        (without(&threads, "async_fence"), "is read in place without a fence after it was written, by agent 'load'"),
+        (moved(&threads, "pipe_commit", "shared_store(x: %47"), "slot 0 of buffer1 is written by agent 'load' outside acquire"),
+        (moved(&threads, "pipe_release", "group_wait"), "slot 0 of pipe0 is released while a product in flight reads it"),
+        (moved(&threads, "async_fence", "shared_store(x: %47"), "is read in place without a fence after it was written"),
+        (moved(&threads, "pipe_acquire", "pipe_commit"), "slot 0 of buffer0 is written by agent 'load' outside acquire"),
+        (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of agent 'compute'"),
+    ];
+    let all = of_copies.into_iter().map(|(text, why)| (COPIES, text, why));
+    all.chain(of_threads.into_iter().map(|(text, why)| (THREADS, text, why))).collect()
+}
+
+#[test]
+fn broken_programs_are_refused_and_their_faults_are_seen() {
+    let cases = broken();
+    assert!(cases.len() >= 10);
+    for_each(&cases, |(product, text, wanted)| {
+        let message = judged(text).err().ok_or(format!("the judge takes it: {wanted}"))?;
+        if !message.contains(wanted) {
+            return Err(format!("the judge says '{message}', not '{wanted}'"));
+        }
+        let folder = temporary();
+        let right = product.launch(folder.path(), BROKEN_TRIPS);
+        written(folder.path(), text);
+        for executor in ["tile-run", "tile-sim"] {
+            let seen = ways().into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+                executed(folder.path(), tool, file_for(tool), &options).map_or(true, |left| left != right)
+            });
+            if !seen {
+                return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
+            }
+        }
+        Ok(())
+    });
+}
