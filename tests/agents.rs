@@ -49,8 +49,9 @@ impl Product {
         let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
         let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
         let blocks = self.blocks;
-        let text =
-            format!(r#"{{"entry": null, "grid": [{blocks}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
+        let text = format!(
+            r#"{{"entry": null, "grid": [{blocks}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#
+        );
         std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
         let sum = |i: usize| (0..steps * STEP).map(|k| Self::left(i / columns, k) * Self::right(k, i % columns)).sum::<i32>();
         (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
@@ -105,14 +106,11 @@ fn judged(text: &str) -> Result<(), String> {
 #[test]
 fn agents_compute_what_they_should_in_every_order() {
     let on = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
-    let cases: Vec<(Product, String, usize)> = [
-        (COPIES, COPIES.text()),
-        (COPIES, on(COPIES.text(), "sm_90")),
-        (THREADS, THREADS.text()),
-    ]
-    .into_iter()
-    .flat_map(|(product, text)| TRIPS.map(|trips| (product, text.clone(), trips)))
-    .collect();
+    let cases: Vec<(Product, String, usize)> =
+        [(COPIES, COPIES.text()), (COPIES, on(COPIES.text(), "sm_90")), (THREADS, THREADS.text())]
+            .into_iter()
+            .flat_map(|(product, text)| TRIPS.map(|trips| (product, text.clone(), trips)))
+            .collect();
     for_each(&cases, |(product, text, trips)| {
         judged(text)?;
         let folder = temporary();
@@ -165,8 +163,14 @@ fn broken() -> Vec<(Product, String, &'static str)> {
         (without(&copies, "pipe_release"), "slot 0 of pipe0 is waited for and never released"),
         (without(&copies, "pipe_acquire"), "written by agent 'load' outside acquire and commit of pipe0"),
         (without(&copies, "pipe_commit"), "it never goes on: agent 'compute' waits until slot 0 of pipe0 is filled, phase 0"),
-        (edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"), "agent 'compute' is at phase 0 of slot 0 of pipe0, not 1"),
-        (edited(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"), "slot 1 of pipe0 is not the next one of agent 'compute'"),
+        (
+            edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
+            "agent 'compute' is at phase 0 of slot 0 of pipe0, not 1",
+        ),
+        (
+            edited(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
+            "slot 1 of pipe0 is not the next one of agent 'compute'",
+        ),
         (edited(&copies, "full: 32", "full: 64"), "32 threads fill a slot of pipe0, and its barrier counts 64 arrivals"),
         (edited(&copies, "empty: 128", "empty: 32"), "128 threads free a slot of pipe0, and its barrier counts 32 arrivals"),
         (moved(&copies, "pipe_release", "buffer: 0, slot: %26"), "read by agent 'compute' outside wait and release"),
@@ -201,9 +205,10 @@ fn broken_programs_are_refused_and_their_faults_are_seen() {
         let right = product.launch(folder.path(), BROKEN_TRIPS);
         written(folder.path(), text);
         for executor in ["tile-run", "tile-sim"] {
-            let seen = ways().into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
-                executed(folder.path(), tool, file_for(tool), &options).map_or(true, |left| left != right)
-            });
+            let seen = ways()
+                .into_iter()
+                .filter(|(tool, _)| *tool == executor)
+                .any(|(tool, options)| executed(folder.path(), tool, file_for(tool), &options).map_or(true, |left| left != right));
             if !seen {
                 return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
             }
