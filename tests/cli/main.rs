@@ -1,5 +1,6 @@
 //! The command lines: habits that every tool keeps, and the driver against the reference.
 
+mod book;
 mod bounds;
 mod bugs;
 mod builds;

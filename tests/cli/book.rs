@@ -1,0 +1,77 @@
+//! The pages of `docs`: the list of them is whole, what they link to is there, and what they tell to do works.
+
+use crate::need_stages;
+use std::path::Path;
+use tests::{files_below, root, shell, temporary, tool, tools_folder};
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Where the links of a page lead, but for those to other places of the network.
+fn links(page: &str) -> Vec<&str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
+}
+
+#[test]
+fn the_summary_has_every_page_and_links_lead_somewhere() {
+    let docs = root().join("docs");
+    let summary = text(&docs.join("SUMMARY.md"));
+    let listed = links(&summary);
+    for path in files_below(&docs).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let name = path.strip_prefix(&docs).unwrap().to_string_lossy().into_owned();
+        assert!(name == "SUMMARY.md" || listed.contains(&name.as_str()), "{name} is not in docs/SUMMARY.md");
+        for link in links(&text(&path)) {
+            let target = path.with_file_name(link.split('#').next().unwrap());
+            assert!(target.exists(), "{name} links to {link}, which is not there");
+        }
+    }
+}
+
+/// The blocks of code of a page that are marked as `sh` or `python`, in order.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    let starts = page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    starts.filter(|(language, _)| ["sh", "python"].contains(language)).collect()
+}
+
+#[test]
+fn what_the_pages_tell_to_do_works() {
+    need_stages();
+    for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate"] {
+        tool(name);
+    }
+    let python = root().join(".toolkit/python/bin/python");
+    assert!(python.exists(), "cuTile Python is not there; scripts/setup --clients brings it");
+    for page in ["start.md", "launches.md"] {
+        let folder = temporary();
+        let page_text = text(&root().join("docs").join(page));
+        let blocks = blocks(&page_text);
+        assert!(blocks.len() >= 3, "{page}");
+        let surroundings = format!(
+            "set -e; export EXAMPLES='{}' TILEWORKS_TOOLS='{}' PYTHONPATH='{}' PYTHONDONTWRITEBYTECODE=1\n",
+            root().join("tests/run").display(),
+            tools_folder().display(),
+            root().join("python").display()
+        );
+        for (number, (language, code)) in blocks.into_iter().enumerate() {
+            let file = folder.path().join(format!("block{number}.py"));
+            std::fs::write(&file, code).unwrap();
+            // A line that starts with `!` must fail.
+            let line = match language {
+                "python" => format!("{surroundings}'{}' '{}'", python.display(), file.display()),
+                _ => {
+                    surroundings.clone()
+                        + &code
+                            .lines()
+                            .map(|line| {
+                                line.strip_prefix("! ").map_or(format!("{line}\n"), |line| format!("if {line}; then exit 99; fi\n"))
+                            })
+                            .collect::<String>()
+                }
+            };
+            let ran = shell(folder.path(), &line);
+            assert_eq!(ran.code, Some(0), "{page}, block {number}:\n{code}\n{}{}", ran.text(), ran.stderr);
+        }
+    }
+}
