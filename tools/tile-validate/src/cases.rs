@@ -134,9 +134,9 @@ impl Case {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
             let bits = match self.contents {
+                // Small, since they may be indices or counts of shifts, and never zero, by which dividing means nothing.
+                _ if element.is_int() => ((index * 5 + seed) % 7 + 1) & element.mask(),
                 Contents::Zeros => 0,
-                // Small, since they may be indices.
-                _ if element.is_int() => (index * 7 + seed) % 13 & element.mask(),
                 Contents::Spread => encode(element, unit, Rounding::NearestEven, Overflow::Saturate),
                 Contents::Whole => encode(element, (unit * 4.0).round(), Rounding::NearestEven, Overflow::Saturate),
             };
