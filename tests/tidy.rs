@@ -31,7 +31,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("vocabulary", &["base", "numerics"]),
     ("tileir", &["base", "numerics", "vocabulary"]),
     ("tileaa", &["base", "numerics", "vocabulary"]),
-    ("tileas", &["base", "numerics", "vocabulary", "hardware"]),
+    ("tileas", &["base", "numerics", "vocabulary", "hardware", "tensormap"]),
     ("sched", &["base", "numerics", "vocabulary", "tileas"]),
     ("tensormap", &["base"]),
     ("ptx", &["base", "tensormap"]),

@@ -1,7 +1,9 @@
 //! PTX with tensor maps through ptxas: the host object in the cubin fills the hidden parameters as the executor does from the recipes.
+//! And kernels whose operands the copy engine copies, executed at every stage.
 
 use std::fs;
-use tests::{run_in, temporary};
+use tests::compare::Expect;
+use tests::{for_each, root, run, run_in, temporary};
 
 /// Copies boxes of a matrix of words and of one of halves to shared memory and from there to the output.
 const PTX: &str = r#"//!tile ptx 1 final
@@ -89,4 +91,40 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
     fs::write(file("k.ptx"), PTX.replace("param:\"halves\"", "param:\"other\"")).unwrap();
     let refused = run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"");
     assert!(refused.code == Some(3) && refused.stderr.contains("hidden parameter 'halves'"), "{}", refused.stderr);
+}
+
+/// Products of which the copy engine copies operands, on targets that multiply in different ways.
+#[test]
+fn operands_of_products_come_by_boxes() {
+    let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised"];
+    let runs: Vec<(&str, &str)> =
+        cases.iter().flat_map(|case| ["sm_90", "sm_100", "sm_120"].map(|target| (*case, target))).collect();
+    for_each(&runs, |(name, target)| {
+        let (case, folder) = (root().join("tests/run").join(name), temporary());
+        let text = |path: std::path::PathBuf| path.display().to_string();
+        let kept = format!("--save-temps={}", folder.path().display());
+        let (kernel, launch) = (text(case.join("kernel.tileirbc")), text(case.join("launch.json")));
+        let all = [&kernel, "--gpu-name", target, "--tma=on", "--emit=ptx", &kept, "-o", &text(folder.path().join("k.ptx"))];
+        run("tileiras", &all, b"").ok(name);
+        run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
+        let ptx = fs::read_to_string(folder.path().join("k.ptx")).unwrap();
+        if !ptx.contains("cp.async.bulk.tensor") {
+            return Err(format!("{name} {target}: nothing is copied by boxes"));
+        }
+        let native = ["--host-object", "k.cubin", "--allow-native"];
+        let executions: [(&str, &str, &[&str]); 5] = [
+            ("tile-run", "kernel.as", &[]),
+            ("tile-sim", "k.ptx", &["--races", "error"]),
+            ("tile-sim", "k.ptx", &["--races", "error", "--delivery", "late"]),
+            ("tile-sim", "k.ptx", &["--races", "error", "--delivery", "late", "--schedule-seed", "5"]),
+            ("tile-sim", "k.ptx", &native),
+        ];
+        for (tool, file, options) in executions {
+            let words = [&[file, "--launch", &launch, "--out-dir", "out"], options].concat();
+            run_in(folder.path(), tool, &words, b"").ok(&format!("{name} {target} {file}"));
+            let right = Expect::read(&case).check(&case, &folder.path().join("out"));
+            right.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
+        }
+        Ok(())
+    });
 }

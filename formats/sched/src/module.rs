@@ -123,6 +123,9 @@ pub enum Fill {
     Threads,
     /// Asynchronous copies of the producer's threads: a slot is filled when those that they issued before they committed are there.
     Copies,
+    /// Copies by boxes, one to each buffer. The producer's first thread alone acquires, asks for them and commits: a slot is filled
+    /// when their bytes are there.
+    Boxes,
 }
 
 /// A pipe: buffers that share slots, and for each slot a barrier in shared memory that says it is filled and one that says it is free.
@@ -178,6 +181,11 @@ impl FunctionAttrs {
     /// The registers of a thread when the block starts.
     pub fn launch_registers(&self, target: base::Target) -> u32 {
         tileas::budget::registers(target, self.program.warps, self.program.occupancy.unwrap_or(1)) & !7
+    }
+    /// The threads that arrive when a slot of a pipe is filled.
+    pub fn filling_threads(&self, info: &PipeInfo) -> Option<u32> {
+        let all = self.agent_threads(info.producer)?;
+        Some(if info.fill == Fill::Boxes { 1 } else { all })
     }
     /// The pipe that a buffer belongs to.
     pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {

@@ -50,6 +50,8 @@ pub enum Way {
     Copies,
     /// Products that take operands from shared memory.
     Products,
+    /// The copy engine, which copies boxes.
+    Boxes,
 }
 
 /// When an op is done.
@@ -63,6 +65,8 @@ pub enum Completes {
     WithItsCopies,
     /// When its group of products was waited for.
     WithItsProducts,
+    /// In a program that has waits, when the slot of a pipe that it fills was waited for; in one that has none, at once.
+    WithItsSlot,
 }
 
 /// What an op makes its thread, or others, wait for.
@@ -124,7 +128,7 @@ impl Effects<'_> {
 
     /// The buffer that an asynchronous copy fills.
     pub fn copied_to(&self) -> Option<Buffer> {
-        let copied = |access: &&BufferAccess| access.way == Way::Copies && access.does.writes();
+        let copied = |access: &&BufferAccess| matches!(access.way, Way::Copies | Way::Boxes) && access.does.writes();
         self.buffers.iter().find(copied).map(|access| access.buffer)
     }
 }

@@ -1,12 +1,13 @@
 //! Modules and functions of `.as`, and the binding to the file envelope.
 
 use crate::layout::{Layout, LayoutId};
-use crate::ops::Buffer;
+use crate::ops::{Buffer, MapId};
 use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::{Arena, Envelope, Locations, Payload, Source};
 use serde::{Deserialize, Serialize};
+use tensormap::Map;
 pub use vocabulary::tile::Global;
 use vocabulary::tile::Shape;
 
@@ -30,6 +31,8 @@ pub struct FunctionAttrs {
     pub warps: u32,
     pub occupancy: Option<u32>,
     pub buffers: Arena<Buffer, BufferInfo>,
+    /// Over the function's parameters.
+    pub maps: Arena<MapId, Map>,
 }
 
 impl BufferInfo {
@@ -58,7 +61,7 @@ impl Module {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileas";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

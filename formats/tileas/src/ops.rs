@@ -17,6 +17,10 @@ base::entity! {
     /// A shared-memory buffer of the function's table.
     pub struct Buffer = "buffer";
 }
+base::entity! {
+    /// A tensor map of the function's table.
+    pub struct MapId = "map";
+}
 
 /// The instruction that moves a piece of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,7 +105,7 @@ pub enum Route {
     Shuffle,
 }
 
-base::plain_fields! { Buffer, CopyAtom, MmaAtom, Route, LayoutId }
+base::plain_fields! { Buffer, MapId, CopyAtom, MmaAtom, Route, LayoutId }
 
 base::ops! {
     /// An op of `.as`.
@@ -126,6 +130,10 @@ base::ops! {
         /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
             = at_pointers(Does::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Copies)).done(Completes::WithItsCopies),
+        /// Copies a tile of a view to a buffer by boxes of a tensor map: one thread asks the copy engine for it. Elements outside
+        /// become zero. Complete when executed. Result: token.
+        CopyBoxes "copy_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }
+            = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Boxes)).done(Completes::WithItsSlot),
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
@@ -189,6 +197,7 @@ impl Op {
     pub fn slots_mut(&mut self) -> Vec<(Buffer, &mut Option<Value>)> {
         match self {
             Op::CopyView { buffer, slot, .. }
+            | Op::CopyBoxes { buffer, slot, .. }
             | Op::Copy { buffer, slot, .. }
             | Op::SharedStore { buffer, slot, .. }
             | Op::SharedLoad { buffer, slot, .. }

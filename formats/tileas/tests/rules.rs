@@ -71,8 +71,37 @@ fn an_edited_product_is_refused() {
     }
 }
 
+/// The same for a loop whose operands come by boxes.
+#[test]
+fn edited_boxes_are_refused() {
+    let sample = include_str!("boxes.as");
+    let cases = [
+        ("extent: [32, 64]", "extent: [32, 32]", "map0 is not the tensor map of"),
+        ("product(param(2), const(2))", "product(param(2), const(4))", "map0 is not the tensor map of"),
+        ("base: param(0)", "base: param(9)", "there is no parameter 9"),
+        ("extent: [64, 32]", "extent: [64, 0]", "a box of [64, 0] elements"),
+        ("swizzle: bytes64), // map 0", "swizzle: bytes32), // map 0", "a box of [32, 64] elements of 2 bytes"),
+        (", map: 0)", ", map: 7)", "map7 is not in the table"),
+        (
+            "offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256",
+            "offsets: [1, 2, 4, 8, 16, 32, 64, 144, 256",
+            "is not as the boxes of map0 fill it",
+        ),
+        ("align: 512", "align: 256", "is not as the boxes of map0 fill it"),
+        ("target sm_120", "target sm_80", "sm_80 has no copy engine for boxes"),
+        ("padding: zero>", "padding: nan>", "elements outside become zero"),
+        ("strides: [?, 1], scope: 1>", "strides: [?, ?], scope: 1>", "strides"),
+    ];
+    assert_eq!(refused(sample), "accepted");
+    for (from, to, wanted) in cases {
+        assert!(sample.contains(from), "{from} is not in the sample");
+        let message = refused(&sample.replacen(from, to, 1));
+        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+    }
+}
+
 const HEAD: &str =
-    "//!tile tileas 2 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+    "//!tile tileas 3 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])
 layout #1 = (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
 layout #2 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [])

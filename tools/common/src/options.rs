@@ -29,6 +29,14 @@ pub struct GpuName {
     pub gpu_name: Option<Target>,
 }
 
+/// `--tma`: first needed by tile-lower-as.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Tma {
+    /// Whether the copy engine copies operands of products, by tensor maps, where that can be: on or off [default: off]
+    #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
+    pub tma: Option<String>,
+}
+
 /// Debug information: first needed by tile-ptx.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Debug {
@@ -94,6 +102,12 @@ impl GpuName {
     pub fn record_needed(&self, envelope: &mut Envelope) -> Result<Target> {
         self.record(envelope)?;
         envelope.target.ok_or_else(|| Diagnostic::usage("OPT002", "no target: give --gpu-name"))
+    }
+}
+
+impl Tma {
+    pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
+        set(envelope, "tma", self.tma.as_deref())
     }
 }
 

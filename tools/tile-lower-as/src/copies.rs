@@ -6,13 +6,15 @@
 
 use crate::access::{Accesses, Pieces};
 use crate::banks;
+use crate::plan::Plan;
 use crate::products::{self, MOST_BETWEEN, Product, Products};
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Value};
+use base::{Block, Target, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use tensormap::Map;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
-use tileas::{BufferInfo, Layout, group};
+use tileas::{BufferInfo, Layout, budget, group};
 use vocabulary::core_ops::Core;
 use vocabulary::memory::{MemoryOrdering, Padding};
 use vocabulary::tile::{Dense, Elem, Space, ViewKind};
@@ -21,14 +23,26 @@ use vocabulary::tile::{Dense, Elem, Space, ViewKind};
 #[derive(Clone)]
 pub(crate) struct Copy {
     pub(crate) buffer: BufferInfo,
-    /// Which thread copies what.
-    pub(crate) layout: Layout,
-    /// Of one piece.
-    pub(crate) bytes: u32,
-    /// Whether no bound cuts a piece.
-    pub(crate) whole: bool,
+    pub(crate) by: By,
     /// Who reads the buffer.
     pub(crate) readers: Readers,
+}
+
+#[derive(Clone)]
+pub(crate) enum By {
+    /// The threads, in pieces of so many bytes: which one copies what, and whether no bound cuts a piece.
+    Pieces { layout: Layout, bytes: u32, whole: bool },
+    /// The copy engine.
+    Boxes(Map),
+}
+
+impl std::fmt::Display for By {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            By::Pieces { bytes, .. } => write!(f, "in pieces of {bytes} bytes"),
+            By::Boxes(map) => write!(f, "by boxes of {} bytes", map.box_bytes()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,30 +58,43 @@ pub(crate) enum Readers {
 pub(crate) struct Copies {
     copies: BTreeMap<OpId, Copy>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
+    /// Why threads make copies that the copy engine might make.
+    pub(crate) no_boxes: Vec<(OpId, &'static str)>,
 }
 
 /// How products read a buffer: the layouts of their fragments, and whether warp groups read it in place.
 #[derive(Default)]
-struct Reads {
-    fragments: Vec<Layout>,
-    groups: bool,
+pub(crate) struct Reads {
+    pub(crate) fragments: Vec<Layout>,
+    pub(crate) groups: bool,
 }
 
 impl Copies {
-    /// Those of which the loops' buffers take at most `room` bytes.
-    pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, warp_bits: usize, room: u32) -> Copies {
+    /// Those of which the loops' buffers take at most the target's memory; by boxes where that is asked for and can be.
+    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, with_boxes: bool) -> Copies {
+        let Plan { accesses, products, warp_bits, .. } = plan;
         let body = &function.body;
         let order = body.walk(function.region);
         let mut users = vec![Vec::new(); body.values.len()];
         for &op in &order {
             body.ops[op].kind.for_each_operand(&mut |value| users[value.0 as usize].push(op));
         }
-        let planner = Planner { function, accesses, products, warp_bits, users, blocks: body.op_blocks() };
+        let planner = Planner { function, target, accesses, products, warp_bits: *warp_bits, users, blocks: body.op_blocks() };
         let mut found = Copies::default();
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
             let block = body.block_of(*inner);
             for &load in &body.blocks[block].ops {
+                if with_boxes && matches!(body.ops[load].kind, Op::LoadView { .. }) && planner.reaches_product(body.result(load), 0)
+                {
+                    match planner.boxes(load, op) {
+                        Ok(copy) => {
+                            found.copies.insert(load, copy);
+                            continue;
+                        }
+                        Err(reason) => found.no_boxes.push((load, reason)),
+                    }
+                }
                 let plan = match body.ops[load].kind {
                     Op::LoadView { .. } if planner.reaches_product(body.result(load), 0) => planner.view(load, block),
                     Op::Load { .. } if planner.reaches_product(body.result(load), 0) => planner.pointers(load, block),
@@ -78,9 +105,30 @@ impl Copies {
                     Err(reason) => found.declined.push((load, reason)),
                 }
             }
-            found.fit(&planner, &body.blocks[block].ops, room);
+            found.share_room(&planner, block, budget::shared_memory(target));
+            found.fit(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
         found
+    }
+
+    /// Rings that the copy engine fills share memory with nothing. Where there is no room for two slots of each, threads make the
+    /// copies of a loop.
+    fn share_room(&mut self, planner: &Planner<'_>, block: Block, room: u32) {
+        let ops = &planner.function.body.blocks[block].ops;
+        let by_boxes = |copy: &Copy| matches!(copy.by, By::Boxes(_));
+        let boxes: Vec<OpId> = ops.iter().copied().filter(|op| self.copies.get(op).is_some_and(by_boxes)).collect();
+        let bytes = boxes.iter().map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
+        if bytes <= room / 2 {
+            return;
+        }
+        for load in boxes {
+            self.copies.remove(&load);
+            self.no_boxes.push((load, "shared memory has no room for two tiles of each operand"));
+            match planner.view(load, block) {
+                Ok(copy) => _ = self.copies.insert(load, copy),
+                Err(reason) => self.declined.push((load, reason)),
+            }
+        }
     }
 
     /// Takes back copies of a loop until one slot of each has room, beside the largest tile that then passes through shared memory
@@ -129,13 +177,14 @@ struct Copied {
     whole: bool,
 }
 
-struct Planner<'a> {
-    function: &'a Function,
+pub(crate) struct Planner<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) target: Target,
     accesses: &'a Accesses,
     products: &'a Products,
     warp_bits: usize,
     users: Vec<Vec<OpId>>,
-    blocks: Vec<Option<Block>>,
+    pub(crate) blocks: Vec<Option<Block>>,
 }
 
 impl Planner<'_> {
@@ -174,7 +223,7 @@ impl Planner<'_> {
         let (readers, layouts) = match self.readers(value, block, 0) {
             Some(Reads { groups: true, .. }) => {
                 let buffer = group::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
-                return Ok(Copy { buffer, layout, bytes, whole, readers: Readers::Products });
+                return Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers: Readers::Products });
             }
             Some(Reads { fragments, .. }) => (Readers::Products, fragments),
             // What else used it would want it in registers for long.
@@ -182,7 +231,8 @@ impl Planner<'_> {
             None => (Readers::Registers, self.accesses.get(op).map(|access| access.layout.clone()).into_iter().collect()),
         };
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
-        Ok(Copy { buffer: banks::buffer(elem, shape, dim, &accesses), layout, bytes, whole, readers })
+        let buffer = banks::buffer(elem, shape, dim, &accesses);
+        Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers })
     }
 
     /// A load through pointers: its vectors are the pieces.
@@ -217,7 +267,7 @@ impl Planner<'_> {
     }
 
     /// How products read a value that nothing else uses; none when something does.
-    fn readers(&self, value: Value, block: Block, between: u32) -> Option<Reads> {
+    pub(crate) fn readers(&self, value: Value, block: Block, between: u32) -> Option<Reads> {
         let body = &self.function.body;
         let mut found = Reads::default();
         let fragments = &mut found.fragments;
@@ -298,7 +348,7 @@ impl Planner<'_> {
     }
 
     /// Whether it is nothing else.
-    fn only_reaches_products(&self, value: Value, between: u32) -> bool {
+    pub(crate) fn only_reaches_products(&self, value: Value, between: u32) -> bool {
         let mut users = self.users[value.0 as usize].iter();
         users.all(|user| {
             self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.only_reaches_products(next, between + 1))

@@ -35,7 +35,7 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
             warps
         }
     };
-    FunctionAttrs { private: function.attrs.private, warps, occupancy, buffers: Arena::new() }
+    FunctionAttrs { private: function.attrs.private, warps, occupancy, buffers: Arena::new(), maps: Arena::new() }
 }
 
 /// What becomes of the author's wish, and what is said of it.

@@ -15,6 +15,7 @@
 
 mod access;
 mod banks;
+mod boxes;
 mod convert;
 mod copies;
 mod homes;
@@ -105,9 +106,9 @@ impl Lowering {
         if lowered.envelope.options.opt_level() < 2 {
             return Ok(());
         }
-        let room = tileas::budget::shared_memory(lowered.envelope.target()?);
+        let (target, with_boxes) = (lowered.envelope.target()?, lowered.envelope.options.get("tma") == Some("on"));
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            plan.copies = copies::Copies::of(function, &plan.accesses, &plan.products, plan.warp_bits, room);
+            plan.copies = copies::Copies::of(function, plan, target, with_boxes);
             remarks::log_copies(function, &plan.copies, &mut lowered.envelope);
         }
         Ok(())

@@ -21,6 +21,8 @@ struct Options {
     gpu: options::GpuName,
     #[command(flatten)]
     opt: options::OptLevel,
+    #[command(flatten)]
+    tma: options::Tma,
 }
 
 fn main() -> std::process::ExitCode {
@@ -28,6 +30,7 @@ fn main() -> std::process::ExitCode {
         let mut input = session.read::<tileaa::Module>()?;
         options.opt.record(&mut input.envelope)?;
         options.gpu.record_needed(&mut input.envelope)?;
+        options.tma.record(&mut input.envelope)?;
         if session.verify_only() {
             return Ok(());
         }

@@ -78,8 +78,9 @@ impl Plan {
                 Readers::Products => "products read it there",
                 Readers::Registers => "read into registers",
             };
-            format!("copied to shared memory in pieces of {} bytes, {readers}", copy.bytes)
+            format!("copied to shared memory {}, {readers}", copy.by)
         }));
+        said.extend(self.copies.no_boxes.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by boxes: {why}")));
         said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
         said
     }

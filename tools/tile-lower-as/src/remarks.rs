@@ -39,15 +39,17 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, envelope: &mut En
         function: function.name.clone(),
         loc: function.body.ops[op].loc,
     };
-    let made = copies.iter().map(|(op, copy)| {
-        let message = format!("the tile is copied to shared memory in pieces of {} bytes", copy.bytes);
-        entry(op, Outcome::Passed, message)
+    let made =
+        copies.iter().map(|(op, copy)| entry(op, Outcome::Passed, format!("the tile is copied to shared memory {}", copy.by)));
+    let no_boxes = copies.no_boxes.iter().map(|(op, reason)| {
+        let message = format!("the tile is not copied by boxes of a tensor map: {reason}");
+        LogEntry { name: "TensorMap".into(), ..entry(*op, Outcome::Declined, message) }
     });
     let declined = copies.declined.iter().map(|(op, reason)| {
         let message = format!("the tile is loaded through registers: {reason}");
         entry(*op, Outcome::Declined, message)
     });
-    envelope.log.extend(made.chain(declined));
+    envelope.log.extend(made.chain(no_boxes).chain(declined));
 }
 
 type Said = (Outcome, String, Category, String);

@@ -1,7 +1,10 @@
-//! What LLVM cannot print: the PTX version and language of a tile kernel, and the envelope as comment lines at the top.
+//! What LLVM cannot print: the PTX version and language of a tile kernel, the parameters that the driver fills, and the
+//! envelope as comment lines at the top.
 
+use crate::kernel;
 use base::diag::Result;
 use base::{Envelope, Target};
+use ptx::tensor_map::Recipe;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -15,6 +18,10 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
     let mut out = header.to_lines();
     for function in &module.functions {
         let _ = writeln!(out, "//!tile kernel {}", base::text::to_text(&function.name));
+        for (number, map) in function.attrs.program.maps.values().enumerate() {
+            let param = kernel::map_parameter(function, number);
+            out += &Recipe { entry: function.name.clone(), param, map: map.clone() }.to_line();
+        }
     }
     let line_table_only = envelope.options.flag("lineinfo") && !envelope.options.flag("device-debug");
     let ptx = if line_table_only { Cow::Owned(crate::lines::without_sections(ptx)) } else { Cow::Borrowed(ptx) };
@@ -25,7 +32,10 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
 }
 
 fn edit_line(line: &str, target: Target, out: &mut String) {
-    if line.starts_with(".version ") {
+    if let Some(map) = line.strip_prefix("\t.param .align 64 .b8 ") {
+        // The only parameters that are arrays.
+        let _ = writeln!(out, "\t.hidden .param .align 64 .b8 {map}");
+    } else if line.starts_with(".version ") {
         let _ = writeln!(out, ".version {}", target.ptx_version);
     } else if line.starts_with(".target ") {
         let debug = if line.ends_with(", debug") { ", debug" } else { "" };

@@ -19,6 +19,7 @@ const PTX_KERNEL: u32 = 71;
 /// The driver looks for this symbol in a tile module.
 const LAUNCH_DATA: &str = "___NV_TILE_LAUNCH_META_DATA___";
 const LAUNCH_DATA_BYTES: u32 = 64;
+const MAP_ALIGN: u64 = 64;
 
 pub(crate) fn emit_module<'c>(
     context: &'c Context,
@@ -87,13 +88,16 @@ fn emit_global(ir: &Ir<'_>, global: &Global) {
 }
 
 fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> FunctionValue<'c> {
-    let params: Vec<BasicMetadataTypeEnum<'c>> = function
-        .params()
-        .iter()
-        .map(|param| ir.stored(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into())
-        .collect();
+    let scalars = function.params().iter();
+    let scalars = scalars.map(|param| ir.stored(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into());
+    let maps = &function.attrs.program.maps;
+    let params: Vec<BasicMetadataTypeEnum<'c>> =
+        scalars.chain(maps.ids().map(|_| ir.context.ptr_type(AddressSpace::default()).into())).collect();
     let kernel = ir.module.add_function(&function.name, ir.context.void_type().fn_type(&params, false), None);
     kernel.set_call_conventions(PTX_KERNEL);
+    for index in function.params().len()..params.len() {
+        hidden(ir, kernel, index as u32);
+    }
     let program = &function.attrs.program;
     let attribute =
         |name: &str, value: &str| kernel.add_attribute(AttributeLoc::Function, ir.context.create_string_attribute(name, value));
@@ -109,6 +113,19 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
     kernel.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(nounwind, 0));
     kernel
+}
+
+/// A parameter that the driver fills, of which only the address is used.
+fn hidden(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
+    let kind = inkwell::attributes::Attribute::get_named_enum_kind_id;
+    let bytes = ir.context.i8_type().array_type(tensormap::BYTES as u32);
+    kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_type_attribute(kind("byval"), bytes.into()));
+    kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_enum_attribute(kind("align"), MAP_ALIGN));
+}
+
+/// The name in PTX of the hidden parameter for a tensor map, which stands behind the program's own.
+pub(crate) fn map_parameter(function: &sched::Function, map: usize) -> String {
+    format!("{}_param_{}", function.name, function.params().len() + map)
 }
 
 /// The one shared-memory object of a kernel that has any.

@@ -63,7 +63,7 @@ fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
 }
 
 fn program(body: &str) -> Result<String, String> {
-    outcome("tileas 2 atoms", AGENT, body)
+    outcome("tileas 3 atoms", AGENT, body)
 }
 
 /// The program is refused, be it by the verifier or when it is executed, and says this.
@@ -109,7 +109,7 @@ fn exchange(between: &str) -> String {
 #[test]
 fn exchange_between_warps_needs_a_barrier() {
     let attrs = format!("{AGENT}, {BUFFERS}");
-    assert_eq!(outcome("tileas 2 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
+    assert_eq!(outcome("tileas 3 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
     let attrs = |bytes: u32| format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
     let barrier = "  barrier(id: 0, threads: 128) @1\n";
     assert_eq!(outcome("sched 3 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
@@ -142,7 +142,7 @@ fn a_copy_is_there_when_it_was_waited_for() {
 fn a_buffer_holds_nothing_before_it_is_written() {
     let attrs = format!("{AGENT}, {BUFFERS}");
     let body = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
-    refused(outcome("tileas 2 atoms", &attrs, &body), "read before anything is written");
+    refused(outcome("tileas 3 atoms", &attrs, &body), "read before anything is written");
 }
 
 #[test]

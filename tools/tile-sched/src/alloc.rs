@@ -2,24 +2,22 @@
 //!
 //! Requires: nothing. Establishes: one placement per buffer, and the function's bytes of shared memory, which fit the target.
 
+use crate::boxes;
 use crate::hazards::{Touch, touches};
 use crate::in_flight;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region};
-use sched::{Function, LoopSchedule, Module, Placement, Slot};
+use sched::{Function, FunctionAttrs, LoopSchedule, Module, PipeInfo, Placement, Slot};
 use std::collections::BTreeSet;
-use tileas::{Buffer, budget};
+use tileas::{Buffer, BufferInfo, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
-        let placements = place(function, &rings(function, schedules));
-        let buffers = &function.attrs.program.buffers;
-        let end = placements.iter().map(|(buffer, place)| place.offset + buffers[buffer].bytes() * place.depth).max();
-        function.attrs.shared_bytes = end.unwrap_or(0);
-        function.attrs.placements = placements;
+        function.attrs.placements = place(function, &rings(function, &boxes::schedules(function, schedules)));
+        function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
         if function.attrs.shared_bytes > budget::shared_memory(target) {
             // ptxas words it so, and tuners look for these words.
             let (used, most) = (function.attrs.shared_bytes, budget::shared_memory(target));
@@ -42,9 +40,25 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
 
 /// The shared memory that a function would take with these schedules of its loops.
 pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule]) -> u32 {
-    let buffers = &function.attrs.program.buffers;
-    let placements = place(function, &rings(function, schedules));
+    with_barriers(function, &place(function, &rings(function, &boxes::schedules(function, schedules))))
+}
+
+/// Where the last buffer ends.
+pub(crate) fn end_of_buffers(attrs: &FunctionAttrs) -> u32 {
+    end(&attrs.program.buffers, &attrs.placements)
+}
+
+fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement>) -> u32 {
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
+}
+
+/// The memory of the buffers, and behind them of the barriers of pipes that there will be.
+fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>) -> u32 {
+    let end = end(&function.attrs.program.buffers, placements);
+    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) {
+        0 => end,
+        barriers => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + barriers,
+    }
 }
 
 /// A buffer that a scheduled copy in a loop fills.
@@ -54,6 +68,8 @@ struct Ring {
     block: Block,
     /// Slots: one, one more for each iteration that the copy runs ahead, and one for what a product in flight still reads.
     depth: u32,
+    /// Whether the copy engine fills it: what threads did before to the same memory is then not ordered.
+    by_boxes: bool,
 }
 
 fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
@@ -66,7 +82,8 @@ fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
                     let depth = depth(schedule, slot, touch.buffer(), &kept);
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth });
+                    let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes });
                 }
             }
         }
@@ -158,8 +175,9 @@ impl Walk<'_> {
                     life.last = self.position;
                 }
                 // What a scheduled copy fills is in use all through the loop, and filled right before it.
-                if ring.is_some_and(|ring| inner.iter().any(|inner| body.block_of(*inner) == ring.block)) {
-                    *life = Life { first: life.first.min(start), last: self.position };
+                if let Some(ring) = ring.filter(|ring| inner.iter().any(|inner| body.block_of(*inner) == ring.block)) {
+                    let first = if ring.by_boxes { 0 } else { life.first.min(start) };
+                    *life = Life { first, last: self.position };
                 }
             }
         }

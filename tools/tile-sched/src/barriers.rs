@@ -6,6 +6,7 @@
 //! late as possible, directly before the second access. A product in flight reads until each warp has waited for it. Accesses to
 //! different slots of a ring do not meet: which iteration an op of a pipelined loop works for is known from [`Marks`].
 
+use crate::boxes;
 use crate::hazards::{Touch, touches};
 use crate::materialize::{Marks, Part};
 use crate::ordering::Ordering;
@@ -47,8 +48,12 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn accesses(&self, op: OpId) -> Vec<Access> {
-        let iteration = self.marks.iterations.get(&op).copied();
-        touches(&self.function.body.ops[op].kind).into_iter().map(|touch| Access { touch, iteration }).collect()
+        let (kind, iteration) = (&self.function.body.ops[op].kind, self.marks.iterations.get(&op).copied());
+        if boxes::filled(kind).is_some() {
+            // The steps of its pipe order it: all threads wait for it before they go on.
+            return Vec::new();
+        }
+        touches(kind).into_iter().map(|touch| Access { touch, iteration }).collect()
     }
 
     /// What other warps may do until the next barrier, because of an op: its accesses, and the reads of products it has waited for.

@@ -4,6 +4,7 @@
 mod alloc;
 mod analysis;
 mod barriers;
+mod boxes;
 mod check;
 mod fences;
 mod fragments;

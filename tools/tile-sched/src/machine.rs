@@ -96,7 +96,7 @@ impl Machine {
         };
         let rates = self.0;
         match op {
-            Op::Core(Program::CopyView { buffer, .. } | Program::Copy { buffer, .. }) => {
+            Op::Core(Program::CopyView { buffer, .. } | Program::CopyBoxes { buffer, .. } | Program::Copy { buffer, .. }) => {
                 let bytes = function.attrs.program.buffers[*buffer].bytes();
                 let work = [(Resource::Copy, bytes, rates.copy), (Resource::Shared, bytes, rates.shared)];
                 cost(&work, rates.copy_latency(bytes), true)

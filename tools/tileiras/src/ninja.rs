@@ -16,10 +16,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 15] = [
+const FORWARDED: [&str; 16] = [
     "max-memory",
     "max-time",
     "check-bounds",
+    "tma",
     "lineinfo",
     "device-debug",
     "host-arch",

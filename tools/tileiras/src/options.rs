@@ -162,6 +162,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "",
         "Assert before each access that it stays within its argument array, where that is known",
     ),
+    option(
+        "tma",
+        Extension,
+        Choice(&[("on", "where that can be"), ("off", "never")]),
+        "when",
+        "Whether the copy engine copies operands of products, by tensor maps [default: off]",
+    ),
     option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
     option(

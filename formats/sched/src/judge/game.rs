@@ -94,6 +94,8 @@ pub(super) struct Game<'a> {
     touches: Vec<Touch>,
     /// What was written last to each slot that still holds it.
     contents: Vec<Slot>,
+    /// For pipes that boxes fill what the thread that asks for them learned when it acquired a slot; the others did not wait.
+    asking: BTreeMap<Pipe, Knowledge>,
 }
 
 const FULL: usize = 0;
@@ -114,7 +116,7 @@ impl<'a> Game<'a> {
             ends: BTreeMap::new(),
         };
         let players = agents.into_iter().map(player).collect();
-        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new() }
+        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new(), asking: BTreeMap::new() }
     }
 
     pub(super) fn whole(mut self) -> Result<(), Fault> {
@@ -212,8 +214,9 @@ impl<'a> Game<'a> {
 
     fn pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) {
         let known = self.side(pipe, slot, side).known.clone();
+        let alone = side == EMPTY && self.info(pipe).fill == Fill::Boxes;
         let player = &mut self.players[at];
-        learn(&mut player.knows, &known);
+        learn(if alone { self.asking.entry(pipe).or_default() } else { &mut player.knows }, &known);
         let end = player.ends.entry((pipe, side)).or_default();
         end.visited += 1;
         end.open.push(slot);
@@ -249,6 +252,23 @@ impl<'a> Game<'a> {
                 knows[by] = now;
                 self.under_way(at, Way::Copies).for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
             }
+            Fill::Boxes => {
+                let by = self.players.len() + pipe.0 as usize;
+                // One thread says so, of what it knows of all.
+                knows.clone_from(&self.players[at].knows);
+                knows[by] = now;
+                for buffer in &info.buffers {
+                    let own = |touch: &&mut Touch| touch.slot.buffer == *buffer && touch.slot.number == slot;
+                    let copies: Vec<&mut Touch> = self.under_way(at, Way::Boxes).filter(own).collect();
+                    if copies.len() != 1 {
+                        return Err(format!(
+                            "slot {slot} of {pipe} is committed with {} copies to {buffer}, not one",
+                            copies.len()
+                        ));
+                    }
+                    copies.into_iter().for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
+                }
+            }
             Fill::Threads => {
                 let ring = |touch: &Touch| info.buffers.contains(&touch.slot.buffer) && touch.slot.number == slot;
                 if let Some(copy) = self.under_way(at, Way::Copies).find(|touch| ring(touch)) {
@@ -256,6 +276,7 @@ impl<'a> Game<'a> {
                 }
             }
         }
+        let threads = if info.fill == Fill::Boxes { 1 } else { threads };
         self.side(pipe, slot, FULL).arrive(threads, threads, &knows);
         Ok(())
     }
@@ -311,7 +332,11 @@ impl<'a> Game<'a> {
         let now = self.players[at].now;
         for (access, number) in accesses {
             let (slot, writes) = (self.slot(access.buffer, *number), access.does.writes());
-            let copied = completes == Completes::WithItsCopies && access.way == Way::Copies;
+            let copied = match completes {
+                Completes::WithItsCopies => access.way == Way::Copies,
+                Completes::WithItsSlot => access.way == Way::Boxes,
+                _ => false,
+            };
             let over = (!in_flight && !copied).then_some(now);
             if access.does == Does::Writes {
                 self.contents.retain(|content| !content.meets(&slot));
@@ -328,7 +353,14 @@ impl<'a> Game<'a> {
 
     /// Buffers of a pipe are touched between taking and leaving a slot.
     fn is_at(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
-        let Some((pipe, info)) = self.attrs.pipe_of(access.buffer) else { return Ok(()) };
+        let Some((pipe, info)) = self.attrs.pipe_of(access.buffer).filter(|(_, info)| fills(info, access.way)) else {
+            return match access.way {
+                Way::Boxes => {
+                    Err(format!("{} is of no pipe that boxes fill, so nothing says when its copy is there", access.buffer))
+                }
+                _ => Ok(()),
+            };
+        };
         let player = &self.players[at];
         let is_open = |side| player.ends.get(&(pipe, side)).is_some_and(|end| end.open.contains(&number));
         // Who fills a slot may look at it.
@@ -350,6 +382,8 @@ impl<'a> Game<'a> {
     fn is_ordered(&self, at: usize, slot: Slot, access: &BufferAccess) -> Rule {
         let (player, writes) = (&self.players[at], access.does.writes());
         let done = if writes { "overwritten" } else { "read" };
+        let by_boxes = access.way == Way::Boxes;
+        let asking = self.attrs.pipe_of(access.buffer).filter(|_| by_boxes).and_then(|(pipe, _)| self.asking.get(&pipe));
         for touch in self.touches.iter().filter(|touch| (writes || touch.writes) && touch.slot.meets(&slot)) {
             let other = if touch.slot == slot { String::new() } else { format!(" (of {})", touch.slot) };
             let by = match self.players.get(touch.by) {
@@ -357,12 +391,13 @@ impl<'a> Game<'a> {
                 Some(other) => format!(", by {}", other.name),
                 None => ", by a copy of its pipe".into(),
             };
-            let known = player.knows[touch.by];
+            let asked = asking.and_then(|knows| knows.get(touch.by)).copied().unwrap_or(0);
+            let known = player.knows[touch.by].max(asked);
             match touch.over {
-                None if touch.way == Way::Copies && !writes && touch.slot == slot => {
+                None if touch.way != Way::Products && !writes && touch.slot == slot => {
                     return Err(format!("{slot} is read before its copy was waited for{by}"));
                 }
-                None if touch.way == Way::Copies => {
+                None if touch.way != Way::Products => {
                     return Err(format!("{slot} is {done} while a copy to {} is under way{by}", touch.slot));
                 }
                 None => return Err(format!("{slot} is overwritten while a product in flight reads it{by}")),
@@ -376,9 +411,13 @@ impl<'a> Game<'a> {
                 }
                 Some(_) => {}
             }
-            let in_place = access.way == Way::Products && touch.writes && touch.way != Way::Products;
-            if in_place && touch.fenced.is_none_or(|fenced| fenced > known) {
+            let fenced = touch.fenced.is_some_and(|fenced| fenced <= known);
+            let of_threads = matches!(touch.way, Way::Threads | Way::Copies);
+            if access.way == Way::Products && touch.writes && of_threads && !fenced {
                 return Err(format!("{slot} is read in place without a fence after it was written{by}"));
+            }
+            if by_boxes && of_threads && !fenced {
+                return Err(format!("{slot} is overwritten by boxes without a fence after threads were at it{by}"));
             }
         }
         Ok(())
@@ -444,6 +483,11 @@ impl<'a> Game<'a> {
     }
 }
 
+/// Whether a pipe is one that accesses of this kind may meet; boxes need one that they fill.
+fn fills(info: &PipeInfo, way: Way) -> bool {
+    way != Way::Boxes || info.fill == Fill::Boxes
+}
+
 /// Threads that free a slot together.
 fn consumers(attrs: &FunctionAttrs, info: &PipeInfo) -> u32 {
     info.consumers.iter().filter_map(|agent| attrs.agent_threads(*agent)).sum()
@@ -452,7 +496,7 @@ fn consumers(attrs: &FunctionAttrs, info: &PipeInfo) -> u32 {
 /// The arrivals that the table of pipes states are those that there are.
 pub(super) fn arrivals(attrs: &FunctionAttrs) -> Rule {
     for (pipe, info) in attrs.pipes.iter() {
-        let filling = attrs.agent_threads(info.producer).unwrap_or(0);
+        let filling = attrs.filling_threads(info).unwrap_or(0);
         for (stated, there, what) in [(info.full, filling, "fill"), (info.empty, consumers(attrs, info), "free")] {
             if stated != there {
                 return Err(format!("{there} threads {what} a slot of {pipe}, and its barrier counts {stated} arrivals"));

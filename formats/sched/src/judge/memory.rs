@@ -153,6 +153,9 @@ impl<'a> Memory<'a> {
         if access.does.needs_content() {
             self.is_there(slot, access.way)?;
         }
+        if completes == Completes::WithItsSlot && self.synchronised {
+            return Err(format!("{slot} is of no pipe, so nothing says when its copy is there"));
+        }
         let copied = writes && access.way == Way::Copies;
         if access.does == Does::Writes {
             let count = self.copied.entry(slot.buffer).or_default();

@@ -17,6 +17,8 @@ use vocabulary::tile::Elem;
 const GROUP: u32 = 4;
 /// Arrivals that a barrier can count.
 const MOST_ARRIVALS: u32 = (1 << 20) - 1;
+/// Bytes likewise.
+const MOST_BYTES: u64 = (1 << 20) - 1;
 
 /// The regions that agents run, with their warps.
 pub(super) fn parts(function: &Function) -> Vec<Part> {
@@ -100,8 +102,11 @@ pub(super) fn pipes(function: &Function) -> Rule {
     }
     let mut piped = BTreeSet::new();
     for (pipe, info) in attrs.pipes.iter() {
-        let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill: Fill::Threads | Fill::Copies } = info;
+        let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill } = info;
         require(!buffers.is_empty() && *depth > 0, || format!("{pipe} has no slots"))?;
+        let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
+        let counted = *fill != Fill::Boxes || bytes.sum::<u64>() <= MOST_BYTES;
+        require(counted, || format!("{pipe}: a barrier counts up to {MOST_BYTES} bytes"))?;
         for buffer in buffers {
             let place = attrs.placements.get(*buffer).ok_or_else(|| format!("{pipe}: {buffer} is not in the table"))?;
             require(place.depth == *depth, || format!("{pipe} has {depth} slots, and {buffer} has {}", place.depth))?;

@@ -1,5 +1,6 @@
 //! What the hardware has to multiply and to move: the tables of atoms, and how layouts and buffers fit them.
 
+pub mod boxes;
 mod fit;
 pub mod group;
 pub mod mma;

@@ -2,8 +2,10 @@
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::{Buffer, CopyAtom, Op};
-use vocabulary::memory::{MemoryOrdering, Order};
+use crate::{Buffer, CopyAtom, Op, boxes};
+use base::Region;
+use hardware::Feature;
+use vocabulary::memory::{MemoryOrdering, Order, Padding};
 use vocabulary::rules::{LOADED, STORED};
 use vocabulary::tile::{Elem, View, ViewKind};
 
@@ -27,6 +29,7 @@ impl Check<'_> {
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
+            Op::CopyBoxes { .. } => self.copy_boxes(uses, kind),
             Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
                 let copied = uses.pointed(*ptr)?;
                 uses.masked(*mask, *ptr)?;
@@ -123,6 +126,25 @@ impl Check<'_> {
         require(1 << layout.warp.len() == self.warps, || "its layout is for another number of warps".into())?;
         let bits = self.copied(Seen::of_view(view), layout, *buffer, *atom)?;
         neighbours(view, layout, bits)
+    }
+
+    /// The map is the view's, and the buffer is as its boxes fill it.
+    fn copy_boxes<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let Op::CopyBoxes { view, index, token, order, in_bounds, buffer, map, .. } = kind else {
+            unreachable!("only copies by boxes come here")
+        };
+        let ty = uses.view(*view, index, in_bounds)?;
+        unordered(uses, *order, *token)?;
+        require(self.target.has(Feature::Clusters), || format!("{} has no copy engine for boxes", self.target))?;
+        require(matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
+        let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
+        let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
+        let made = boxes::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        require(*stated == made, || format!("{map} is not the tensor map of {view}"))?;
+        let filled = boxes::buffer(ty, &made.extent, made.swizzle).ok_or("its boxes are too small")?;
+        let info = self.buffer(*buffer)?;
+        let fits = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
+        require(fits && info.align >= filled.align, || format!("{buffer} is not as the boxes of {map} fill it"))
     }
 
     /// The buffer holds such tiles, and pieces of the atom's size are whole registers of the layout and whole in the buffer. Gives

@@ -14,6 +14,7 @@
 //! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
 //! | AS011 | a buffer is written before it is read |
 //! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one slot |
+//! | AS013 | tensor maps are over the parameters of their function, and in the table once |
 
 mod buffers;
 mod combine;
@@ -154,6 +155,7 @@ impl Check<'_> {
         let scalars = params.iter().all(|param| matches!(body.ty(*param), Type::Scalar(_)));
         require(scalars, || "a kernel's parameters are scalars".into()).map_err(breach("AS005", here))?;
         tables::buffers(self.attrs).map_err(breach("AS006", here))?;
+        tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
         for (id, op) in body.ops.iter() {
             let uses = Uses { body, globals: self.globals, op };
@@ -200,6 +202,7 @@ impl Check<'_> {
             Op::LoadView { .. }
             | Op::StoreView { .. }
             | Op::CopyView { .. }
+            | Op::CopyBoxes { .. }
             | Op::Copy { .. }
             | Op::ReduceView { .. }
             | Op::MulticastLoad { .. }

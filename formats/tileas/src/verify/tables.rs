@@ -1,9 +1,9 @@
-//! The tables of a module and its functions: layouts, the block, buffers.
+//! The tables of a module and its functions: layouts, the block, buffers, tensor maps.
 
 use crate::FunctionAttrs;
 use crate::layout::{LANE_BITS, Layout, LayoutId, rank};
 use base::Arena;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use vocabulary::rules::{self, Rule, require};
 
 /// Threads of a block, in warps.
@@ -44,6 +44,16 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         require(aligned, || {
             format!("{buffer}: the alignment is a power of two from the element's size to {MOST_ALIGNED}, not {}", info.align)
         })?;
+    }
+    Ok(())
+}
+
+/// Maps are over the function's parameters; equal ones have one place.
+pub(super) fn maps(attrs: &FunctionAttrs, params: usize) -> Rule {
+    let mut seen = HashSet::new();
+    for (id, map) in attrs.maps.iter() {
+        map.check(params).map_err(|message| format!("{id}: {message}"))?;
+        require(seen.insert(map), || format!("{id} is in the table twice"))?;
     }
     Ok(())
 }

@@ -60,6 +60,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("AS010", "A region does not end as its op asks for: another number or other types of results, or an end in the wrong place."),
     ("AS011", "A buffer in shared memory is read where nothing has written it."),
     ("AS012", "An op does what only tile-sched may make it do, such as work that goes on after it, in a file from before scheduling."),
+    ("AS013", "A tensor map is not over the parameters of its function, says what no map can say, or is in the table twice."),
     ("AS900", "The op is right but has no lowering for this target yet. Another target, or another way to write it, may work."),
     ("AS901", "Kernels take scalars and pointers; tiles are passed through memory."),
     ("AS902", "A layout was chosen that does not hold the whole tile. This is a bug of tile-lower-as, or of a plan that was edited."),

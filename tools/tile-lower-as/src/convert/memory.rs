@@ -2,7 +2,7 @@
 
 use super::Rewriter;
 use crate::access::Access;
-use crate::copies::{Copy, Readers};
+use crate::copies::{By, Copy, Readers};
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
@@ -103,19 +103,21 @@ impl Rewriter<'_> {
     /// A load whose tile goes to a buffer, where its uses read it.
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } = kind else { unreachable!("only loads are copies") };
-        let Copy { buffer, layout, bytes, whole, readers } = self.copies.get(op).expect("the load is a copy").clone();
+        let Copy { buffer, by, readers } = self.copies.get(op).expect("the load is a copy").clone();
         let buffer = self.attrs.buffers.push(buffer);
-        let new = Op::CopyView {
-            view: self.plain(*view)?,
-            index: index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?,
-            token: self.optional(*token)?,
-            order: *order,
-            in_bounds: in_bounds.clone(),
-            whole,
-            buffer,
-            slot: None,
-            layout: self.module.layout_id(layout),
-            atom: CopyAtom::Async { bytes },
+        let (view, token) = (self.plain(*view)?, self.optional(*token)?);
+        let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
+        let (order, in_bounds, slot) = (*order, in_bounds.clone(), None);
+        let new = match by {
+            By::Pieces { layout, bytes, whole } => {
+                let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
+                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, atom }
+            }
+            By::Boxes(map) => {
+                let known = self.attrs.maps.iter().find(|(_, known)| **known == map).map(|(id, _)| id);
+                let map = known.unwrap_or_else(|| self.attrs.maps.push(map));
+                Op::CopyBoxes { view, index, token, order, in_bounds, buffer, slot, map }
+            }
         };
         self.copied(op, new, buffer, readers);
         Ok(())
@@ -124,7 +126,11 @@ impl Rewriter<'_> {
     /// A load through pointers likewise.
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, .. } = kind else { unreachable!("only loads are copies") };
-        let Copy { buffer, layout, bytes, readers, .. } = self.copies.get(op).expect("the load is a copy").clone();
+        let Copy { buffer, by: By::Pieces { layout, bytes, .. }, readers } =
+            self.copies.get(op).expect("the load is a copy").clone()
+        else {
+            unreachable!("boxes are of views")
+        };
         let buffer = self.attrs.buffers.push(buffer);
         let new = Op::Copy {
             ptr: self.tile(*ptr, &layout)?,

@@ -7,6 +7,7 @@ use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use sched::{Agent, Fill, Pipe, PipeInfo};
+use tileas::Buffer;
 
 /// What an arrival or wait is about: that a slot is filled, or that it is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,9 +88,19 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Waits until the slot's phase is over. A slot that was never filled counts as free.
-    pub(super) fn pipe_wait(&mut self, pipe: Pipe, slot: Option<Value>, phase: Value, side: Side) {
+    pub(super) fn pipe_wait(&self, pipe: Pipe, slot: Option<Value>, phase: Value, side: Side) {
+        let info = &self.function.attrs.pipes[pipe];
+        // Who asks for boxes is alone in waiting for where they go.
+        let alone = (info.fill == Fill::Boxes && side == Side::Empty).then(|| self.first_thread());
+        self.guarded(alone, &[], |e| {
+            e.wait_for_phase(info, slot, phase, side);
+            Vec::new()
+        });
+    }
+
+    fn wait_for_phase(&self, info: &PipeInfo, slot: Option<Value>, phase: Value, side: Side) {
         let ir = self.ir;
-        let (address, offset) = self.pipe_barrier(&self.function.attrs.pipes[pipe], slot, side);
+        let (address, offset) = self.pipe_barrier(info, slot, side);
         let phase = self.scalar(phase).into_int_value();
         let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
         // What came with clusters also lets the waiting threads sleep.
@@ -104,16 +115,33 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.position_at_end(done);
     }
 
-    /// Every thread of the agent arrives; where copies fill the slots, as soon as its own are there.
+    /// Every thread of the agent arrives; where copies fill the slots, as soon as its own are there. Where boxes do, the first thread
+    /// says how many bytes will come.
     pub(super) fn pipe_arrive(&mut self, pipe: Pipe, slot: Option<Value>, side: Side) {
         let info = &self.function.attrs.pipes[pipe];
         let (address, offset) = self.pipe_barrier(info, slot, side);
+        let by_boxes = side == Side::Full && info.fill == Fill::Boxes;
         let text = match (side, info.fill) {
+            (Side::Full, Fill::Boxes) => {
+                let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
+                format!("{{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [$0+{offset}], {bytes}; }}")
+            }
             (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
             (Side::Full, Fill::Threads) | (Side::Empty, _) => {
                 format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
             }
         };
-        self.ir.asm(None, &text, "r", &[address.into()], true);
+        self.guarded(by_boxes.then(|| self.first_thread()), &[], |e| {
+            e.ir.asm(None, &text, "r", &[address.into()], true);
+            Vec::new()
+        });
+    }
+
+    /// The barrier that says a slot is filled, of the slot of a buffer that the op being emitted means.
+    pub(super) fn full_barrier(&self, pipe: Pipe, buffer: Buffer) -> IntValue<'c> {
+        let ir = self.ir;
+        let first = ir.add(self.shared_address(), ir.const32(self.function.attrs.pipes[pipe].full_barrier(0)));
+        let behind = self.slots.get(&buffer).map(|slot| ir.mul(*slot, ir.const32(PipeInfo::BARRIER)));
+        behind.map_or(first, |behind| ir.add(first, behind))
     }
 }

@@ -61,7 +61,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn memory(&self, value: Value) -> StridedMemory<'c> {
+    pub(super) fn memory(&self, value: Value) -> StridedMemory<'c> {
         match &self.values[value.0 as usize] {
             Some(Lowered::Memory(memory)) => memory.clone(),
             _ => unreachable!("the verifier holds that {value} is a memref or view"),

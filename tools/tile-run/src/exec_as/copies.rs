@@ -2,13 +2,14 @@
 //! ([`super::under_way`]), else at once.
 
 use super::global::Transfer;
-use super::{SpreadProgram, Step};
+use super::spread::Spread;
+use super::{Plan, SpreadProgram, Step};
 use crate::exec::access::ended;
 use crate::exec::{Env, Results};
 use crate::tile::memory_bits;
 use base::Op as OpId;
 use base::diag::Result;
-use tileas::{Buffer, CopyAtom, Op};
+use tileas::{Buffer, CopyAtom, Layout, Op};
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
@@ -27,6 +28,32 @@ impl<O: Step> SpreadProgram<'_, O> {
         }
         let ty = self.info(*buffer).elem.carrier();
         self.copy_pieces(&Transfer { op, order: *order, spread, spots, ty, width: 1 }, *buffer, bytes, *whole, env)?;
+        Ok(ended(None, env))
+    }
+
+    pub(super) fn plan_boxes(&self, buffer: Buffer) -> std::result::Result<Spread, String> {
+        let bits = self.info(buffer).offsets.len() as u32;
+        let order: Vec<u32> = (0..bits).collect();
+        // The first warp, of which a thread asks for them.
+        Spread::new(&Layout::blocked(&order, 0, 0), bits, 1)
+    }
+
+    /// Reads what the view says, not what the map does: that they agree is for the verifier, and for those who execute PTX.
+    pub(super) fn copy_boxes(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::CopyBoxes { view, index, token, order, in_bounds, buffer, .. } = kind else {
+            unreachable!("called for copies by boxes only")
+        };
+        let Plan::Boxes(spread) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
+        env.begin(self.manner(op, *token, *order));
+        let view = env.view(*view);
+        self.check_bounds(op, &view, index, in_bounds, env)?;
+        if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
+            return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
+        }
+        let spots = self.window(op, spread, &view, index, env)?;
+        let ty = self.info(*buffer).elem.carrier();
+        let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
+        self.copy_pieces(&transfer, *buffer, memory_bits(ty).div_ceil(8), true, env)?;
         Ok(ended(None, env))
     }
 

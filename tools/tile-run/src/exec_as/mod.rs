@@ -100,6 +100,8 @@ enum Plan {
     Groups(Groups),
     Exchange(Exchange),
     Lines(Lines),
+    /// Which thread stands for the copy engine, element by element.
+    Boxes(Spread),
 }
 
 /// A function of either format, and how its memory is laid out.
@@ -313,6 +315,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduce(op, kind),
             Op::Mma { .. } => self.check_product(kind).map(|()| Plan::None),
+            Op::CopyBoxes { buffer, .. } => self.plan_boxes(*buffer).map(Plan::Boxes),
             _ => Ok(Plan::None),
         }
     }
@@ -327,6 +330,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::ConvertLayout { x, .. } => self.rename(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
             Op::CopyView { .. } => self.copy_view(op, kind, env),
+            Op::CopyBoxes { .. } => self.copy_boxes(op, kind, env),
             Op::Copy { .. } => self.copy_pointers(op, kind, env),
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
             Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),

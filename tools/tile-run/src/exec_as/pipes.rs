@@ -11,8 +11,9 @@ pub(crate) struct Ring {
     pub(crate) depth: usize,
     /// Arrivals that complete a phase: of filled slots and of free ones.
     pub(crate) counts: [u32; 2],
-    /// Whether what fills a slot are copies.
+    /// Whether what fills a slot are copies, and whether boxes, for which one thread asks.
     pub(crate) copies: bool,
+    pub(crate) boxes: bool,
 }
 
 /// Which of a slot's barriers.
@@ -36,7 +37,7 @@ struct Barrier {
 }
 
 pub(super) struct Pipes {
-    rings: Vec<(u32, u32, bool)>,
+    rings: Vec<(u32, u32, bool, bool)>,
     /// By pipe, slot and side.
     barriers: Vec<Vec<[Barrier; 2]>>,
 }
@@ -45,7 +46,7 @@ impl Pipes {
     pub(super) fn new(rings: &[Ring]) -> Pipes {
         let slots = |ring: &Ring| (0..ring.depth).map(|_| Default::default()).collect();
         Pipes {
-            rings: rings.iter().map(|ring| (ring.counts[0], ring.counts[1], ring.copies)).collect(),
+            rings: rings.iter().map(|ring| (ring.counts[0], ring.counts[1], ring.copies, ring.boxes)).collect(),
             barriers: rings.iter().map(slots).collect(),
         }
     }
@@ -72,6 +73,7 @@ impl Pipes {
             Side::Full => self.rings[pipe].0,
             Side::Empty => self.rings[pipe].1,
         };
+        let threads = if side == Side::Full && self.rings[pipe].3 { 1 } else { threads };
         let barrier = self.barrier(pipe, slot, side);
         join(&mut barrier.pending, known);
         barrier.expected.extend(copies);
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_phase_is_over_when_all_have_arrived() {
-        let mut pipes = Pipes::new(&[Ring { depth: 2, counts: [64, 32], copies: false }]);
+        let mut pipes = Pipes::new(&[Ring { depth: 2, counts: [64, 32], copies: false, boxes: false }]);
         // A fresh barrier: as if a phase of parity 1 were over.
         assert!(pipes.is_over(0, 1, Side::Empty, 1) && !pipes.is_over(0, 1, Side::Empty, 0));
         pipes.arrive(0, 1, Side::Full, 32, &vec![3, 0], Vec::new());

@@ -58,7 +58,12 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
         pipes: attrs
             .pipes
             .values()
-            .map(|info| Ring { depth: info.depth as usize, counts: [info.full, info.empty], copies: info.fill == Fill::Copies })
+            .map(|info| Ring {
+                depth: info.depth as usize,
+                counts: [info.full, info.empty],
+                copies: info.fill != Fill::Threads,
+                boxes: info.fill == Fill::Boxes,
+            })
             .collect(),
     }
 }

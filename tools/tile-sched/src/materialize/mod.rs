@@ -12,6 +12,7 @@
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; a slot in every access to a ring. Other barriers are for [`crate::barriers`] to place.
 
+use crate::boxes::{self, Group};
 use crate::graph::{address_slice, loops, region_of};
 use crate::hazards::{Touch, touches};
 use crate::in_flight;
@@ -24,6 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, MmaAtom, Place, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem, element_count};
+
+mod pipes;
 
 /// What the barrier pass must know of the loops: for ops on rings the iteration they work for, counted from the current one (in
 /// a prologue from the first).
@@ -57,7 +60,7 @@ const MOST_REPEATED: u32 = 128;
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
     let mut marks = Marks::default();
     let all = loops(function);
-    for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
+    for schedule in &boxes::schedules(function, schedules) {
         let for_op = all[schedule.index as usize];
         let plan = Plan::of(function, for_op, schedule);
         let threads = function.attrs.program.warps * 32;
@@ -91,14 +94,18 @@ struct Copy {
 /// The order of an iteration's ops, its copies in that order, and whether it is written once only.
 struct Plan {
     order: Vec<OpId>,
+    /// Of threads.
     copies: Vec<Copy>,
+    /// Those that the copy engine makes, and the pipes that they fill.
+    boxes: Vec<Copy>,
+    groups: Vec<Group>,
     once: bool,
     /// Products that stay in flight until those of the next iteration are.
     in_flight: Vec<in_flight::Product>,
 }
 
 impl Plan {
-    fn of(function: &Function, for_op: OpId, schedule: &LoopSchedule) -> Plan {
+    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule) -> Plan {
         let body = &function.body;
         let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
         let mut slots = schedule.slots.clone();
@@ -111,16 +118,23 @@ impl Plan {
             let ahead = last - slot.stage;
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
-        let once = matrix_instructions(function, for_op) > MOST_REPEATED;
-        let copies: Vec<Copy> = slots.iter().filter_map(copy).collect();
-        let ahead = copies.iter().any(|copy| copy.ahead > 0);
+        let all: Vec<Copy> = slots.iter().filter_map(copy).collect();
+        let ahead = all.iter().any(|copy| copy.ahead > 0);
         let block = body.block_of(region_of(function, for_op));
         let in_flight = if ahead && schedule.in_flight { in_flight::products(function, block) } else { Vec::new() };
-        Plan { copies, order, once, in_flight }
+        let (mut boxes, copies): (Vec<Copy>, Vec<Copy>) =
+            all.into_iter().partition(|copy| boxes::filled(&body.ops[copy.op].kind).is_some());
+        // One that depends on more than the loop's counter is left as it is, for the judge to say so.
+        boxes.retain(|copy| copy.slice.is_some());
+        // One thread tests whether there is something to ask for; that costs less than the code twice.
+        let once = !boxes.is_empty() || matrix_instructions(function, for_op) > MOST_REPEATED;
+        let filled: Vec<(OpId, Buffer, u32)> = boxes.iter().map(|copy| (copy.op, copy.buffer, copy.ahead)).collect();
+        let groups = boxes::groups(&mut function.attrs, &filled);
+        Plan { copies, boxes, groups, order, once, in_flight }
     }
 
     fn furthest(&self) -> u32 {
-        self.copies.iter().map(|copy| copy.ahead).max().unwrap_or(0)
+        self.copies.iter().chain(&self.boxes).map(|copy| copy.ahead).max().unwrap_or(0)
     }
 
     /// The copies that run ahead.
@@ -159,6 +173,13 @@ struct Ring {
     write: Value,
 }
 
+/// Both sides' places in a pipe: the slot and the phase that are read next, and those that are filled next.
+#[derive(Clone, Copy)]
+struct Lane {
+    read: [Value; 2],
+    write: [Value; 2],
+}
+
 /// What the parts of a loop share.
 struct Frame {
     index: Type,
@@ -180,6 +201,7 @@ impl Weaver<'_> {
         let mut frame = Frame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
         let furthest = self.prologue(&mut frame, lower);
         let rings = self.rings();
+        let lanes = self.lanes();
         // The steady part stops where the furthest copy has nothing left to fetch.
         let steady_end = match frame.distances.get(&self.plan.furthest()) {
             Some(&distance) if !self.plan.once => {
@@ -189,7 +211,8 @@ impl Weaver<'_> {
             _ => upper,
         };
         let slots = rings.iter().flat_map(|ring| [ring.read, ring.write]);
-        let carried: Vec<Value> = init.iter().copied().chain(slots).chain([lower]).collect();
+        let places = lanes.iter().flat_map(|lane| [lane.read, lane.write].concat());
+        let carried: Vec<Value> = init.iter().copied().chain(slots).chain(places).chain([lower]).collect();
         let all_in_one = self.plan.once || self.plan.furthest() == 0;
         let first = if all_in_one { Part::Whole } else { Part::Steady };
         let mut results = self.part(&frame, first, [lower, steady_end], &carried, &rings);
@@ -202,6 +225,7 @@ impl Weaver<'_> {
             let wait = self.append(Op::GroupWait { pending: 0, sums: left }, []);
             let reads = self.plan.in_flight.iter().flat_map(|product| product.reads.clone());
             self.marks.freed.insert(wait, reads.collect());
+            self.release_last(&frame, lower, &results[init.len() + 2 * rings.len()..]);
         }
         // In the place of the loop.
         let old = self.body.ops[for_op].results.clone();
@@ -257,6 +281,15 @@ impl Weaver<'_> {
                 }
                 self.commit();
             }
+            for group in &self.plan.groups {
+                if let Some(iteration) = (round + group.ahead).checked_sub(furthest) {
+                    let (index, exists) = iterations[iteration as usize];
+                    self.guarded(exists, |weaver| {
+                        let place = [iteration % group.depth, 0].map(|number| weaver.number(number));
+                        weaver.fill(frame, group, index, place, iteration as i32, &Map::new());
+                    });
+                }
+            }
         }
         exists
     }
@@ -285,13 +318,15 @@ impl Weaver<'_> {
         let old = self.body.blocks[self.body.block_of(frame.region)].args.clone();
         let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
         map.insert(old[0], counter);
-        let slots = &args[old.len() - 1..args.len() - 1];
+        let (slots, places) = args[old.len() - 1..args.len() - 1].split_at(2 * rings.len());
+        let lanes: Vec<Lane> = places.chunks(4).map(|lane| Lane { read: [lane[0], lane[1]], write: [lane[2], lane[3]] }).collect();
         let rings: Vec<Ring> = rings
             .iter()
             .zip(slots.chunks(2))
             .map(|(ring, pair)| Ring { ahead: ring.ahead, depth: ring.depth, read: pair[0], write: pair[1] })
             .collect();
-        self.iteration(frame, part, counter, &rings, &mut map);
+        self.iteration(frame, part, counter, (&rings, &lanes), &mut map);
+        self.leave_slots(frame, lower, counter, &lanes);
         // What the next iteration starts with.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
         let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
@@ -299,6 +334,11 @@ impl Weaver<'_> {
             // The slot that was read is the next to be filled, where the ring has none to spare.
             let write = if ring.depth == ring.ahead + 1 { ring.read } else { self.next_slot(ring.write, ring.depth) };
             values.extend([self.next_slot(ring.read, ring.depth), write]);
+        }
+        for (group, lane) in self.plan.groups.iter().zip(&lanes) {
+            values.extend(
+                [lane.read, lane.write].into_iter().flat_map(|place| self.next_place(place, group.depth)).collect::<Vec<_>>(),
+            );
         }
         values.push(self.add(counter, frame.step, &frame.index.clone()));
         self.control(Core::Continue { values }, Vec::new());
@@ -312,13 +352,18 @@ impl Weaver<'_> {
     }
 
     /// The ops of one iteration in the schedule's order.
-    fn iteration(&mut self, frame: &Frame, part: Part, counter: Value, rings: &[Ring], map: &mut Map) {
+    fn iteration(&mut self, frame: &Frame, part: Part, counter: Value, (rings, lanes): (&[Ring], &[Lane]), map: &mut Map) {
         let plan = self.plan;
         // Nothing waits for a copy by its token; what must come after its data comes after the barrier.
         let token = self.core(Core::MakeToken {}, Type::Token);
-        for copy in &plan.copies {
+        for copy in plan.copies.iter().chain(&plan.boxes) {
             let done = self.body.result(copy.op);
             map.insert(done, token);
+        }
+        let (mut filled, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        // Before the iteration reads anything, so that nothing comes between reads and products.
+        for group in plan.groups.iter().filter(|group| group.ahead > 0) {
+            self.scheduled_fill(frame, group.copies[0].0, counter, lanes, &mut filled, map);
         }
         let mut issued = 0;
         // Copies whose data is known to be there.
@@ -333,7 +378,12 @@ impl Weaver<'_> {
                 issued += 1;
                 continue;
             }
+            if plan.boxes.iter().any(|copy| copy.op == op) {
+                self.scheduled_fill(frame, op, counter, lanes, &mut filled, map);
+                continue;
+            }
             let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
+            self.take_slots(&read, lanes, &mut taken);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
@@ -343,6 +393,7 @@ impl Weaver<'_> {
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
             self.read = read.map(|copy| (copy.buffer, self.ring(rings, copy).read)).collect();
+            self.read_slots(lanes);
             self.clone_op(op, map);
             if let Some(product) = plan.in_flight.iter().find(|product| product.op == op) {
                 self.stays_in_flight(&product.reads);
@@ -402,10 +453,15 @@ impl Weaver<'_> {
             fetch(self);
             return;
         }
+        let exists = self.more_than(frame, distance, counter);
+        self.guarded(exists, fetch);
+    }
+
+    /// Whether there is an iteration so far behind the current one.
+    fn more_than(&mut self, frame: &Frame, distance: Value, counter: Value) -> Value {
         let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
-        let exists = self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1));
-        self.guarded(exists, fetch);
+        self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1))
     }
 
     /// A copy for the iteration with that index.
@@ -417,7 +473,9 @@ impl Weaver<'_> {
             self.clone_op(op, &mut map);
         }
         let mut kind = self.body.ops[copy.op].kind.clone();
-        if let Op::Core(tileas::Op::CopyView { token, .. } | tileas::Op::Copy { token, .. }) = &mut kind {
+        if let Op::Core(tileas::Op::CopyView { token, .. } | tileas::Op::CopyBoxes { token, .. } | tileas::Op::Copy { token, .. }) =
+            &mut kind
+        {
             *token = None;
         }
         kind.for_each_operand_mut(&mut |value| *value = mapped(&map, *value));
@@ -446,7 +504,7 @@ impl Weaver<'_> {
         for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
             map.insert(*old, new);
         }
-        let rings: BTreeSet<Buffer> = self.plan.copies.iter().map(|copy| copy.buffer).collect();
+        let rings: BTreeSet<Buffer> = self.plan.copies.iter().chain(&self.plan.boxes).map(|copy| copy.buffer).collect();
         if touches(&self.body.ops[new].kind).iter().any(|touch| rings.contains(&touch.buffer())) {
             self.marks.iterations.insert(new, 0);
         }

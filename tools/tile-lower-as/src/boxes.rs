@@ -1,0 +1,179 @@
+//! Decides which loads in loops the copy engine makes, by boxes of a tensor map; for the others it says why not.
+//!
+//! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that are
+//! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
+//! memory counts the bytes that come, by turns: so the loop runs once, and each of its iterations to its end.
+
+use crate::copies::{By, Copy, Planner, Readers, Reads};
+use base::ir::{Op as OpId, Operation};
+use base::{Region, Value};
+use hardware::Feature;
+use tileaa::facts::Facts;
+use tileaa::ops::AccessHint;
+use tileaa::{Op, Type};
+use tileas::{boxes, group};
+use vocabulary::core_ops::Core;
+use vocabulary::memory::{MemoryOrdering, Padding};
+use vocabulary::tile::View;
+
+/// What a map's address and strides are multiples of, in bytes, and what its strides are less than.
+const UNIT: u64 = 16;
+const MOST_STRIDE: i64 = 1 << 36;
+/// Coordinates are signed numbers of 32 bits.
+const MOST_EXTENT: i64 = i32::MAX as i64;
+
+impl Planner<'_> {
+    /// The copy that a load of a view in the body of a `for` becomes.
+    pub(crate) fn boxes(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
+        let body = &self.function.body;
+        let Op::LoadView { view, index, token, order, hints, .. } = &body.ops[load].kind else {
+            return Err("it is a load through pointers");
+        };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        if !self.target.has(Feature::Clusters) {
+            return Err("the target has no copy engine for boxes");
+        }
+        if !self.allowed(hints) {
+            return Err("its author does not want it");
+        }
+        if order.semantics != MemoryOrdering::Weak {
+            return Err("it is ordered against other threads");
+        }
+        if !matches!(ty.padding, None | Some(Padding::Zero)) {
+            return Err("its padding is not zero");
+        }
+        if token.is_some() && self.writes_before(for_op) {
+            return Err("it is ordered after what this kernel writes");
+        }
+        self.runs_once(for_op)?;
+        index.iter().try_for_each(|index| self.is_counted(*index, for_op, 0))?;
+        let map = boxes::map(body, self.function.params(), *view)?;
+        self.fits(ty, *view)?;
+        let mut buffer = boxes::buffer(ty, &map.extent, map.swizzle).ok_or("its boxes are too small to be swizzled")?;
+        let Core::For { body: inner, .. } = core(&body.ops[for_op].kind).expect("the load is in a loop") else {
+            unreachable!("the load is in a `for`")
+        };
+        let (value, block) = (body.result(load), body.block_of(*inner));
+        let readers = match self.readers(value, block, 0) {
+            Some(Reads { groups: true, .. }) => {
+                let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
+                let inner = boxes::order(ty).expect("a map has an order")[0];
+                let read = group::operand_buffer(elem, shape, inner).ok_or("its rows are too short for a matrix descriptor")?;
+                if read.offsets != buffer.offsets {
+                    return Err("its boxes do not lie as warp groups read them");
+                }
+                buffer = read;
+                Readers::Products
+            }
+            Some(_) => Readers::Products,
+            None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
+            None => Readers::Registers,
+        };
+        Ok(Copy { buffer, by: By::Boxes(map), readers })
+    }
+
+    fn allowed(&self, hints: &[AccessHint]) -> bool {
+        let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(|hint| hint.allow_tma);
+        named(self.target.name).or_else(|| named("default")).unwrap_or(true)
+    }
+
+    /// What facts say of the numbers in the map.
+    fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
+        let facts = Facts::of(self.function).memref(view).ok_or("nothing is known of its memory")?;
+        let bytes = u64::from(ty.memref.elem.bits() / 8);
+        if !facts.base.is_multiple_of(UNIT) {
+            return Err("its address is not known to be a multiple of 16 bytes");
+        }
+        let inner = boxes::order(ty).map(|order| ty.dim_map[order[0]] as usize);
+        for dim in (0..facts.sizes.len()).filter(|dim| Some(*dim) != inner) {
+            if !facts.strides[dim].saturating_mul(bytes).is_multiple_of(UNIT) {
+                return Err("its strides are not known to be multiples of 16 bytes");
+            }
+            let (low, high) = facts.stride_ranges[dim];
+            if low < 0 || high.saturating_mul(bytes as i64) >= MOST_STRIDE {
+                return Err("its strides are not known to fit a map");
+            }
+        }
+        let fit = |(low, high): &(i64, i64)| (0..=MOST_EXTENT).contains(low) && *high <= MOST_EXTENT;
+        if !facts.size_ranges.iter().all(fit) {
+            return Err("its extents are not known to fit a map");
+        }
+        Ok(())
+    }
+
+    /// The loop is in no other one and in no condition, and no iteration ends early.
+    fn runs_once(&self, for_op: OpId) -> Result<(), &'static str> {
+        let body = &self.function.body;
+        let inside = |region: Region| body.walk(region).into_iter().map(|op| (op, &body.ops[op].kind));
+        if self.blocks[for_op.0 as usize] != Some(self.function.entry()) {
+            return Err("its loop is inside another one, or a condition");
+        }
+        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
+        for (_, kind) in inside(*region) {
+            let ends = |region: &Region| {
+                let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
+                !matches!(last.and_then(core), Some(Core::Yield { .. }))
+            };
+            match core(kind) {
+                Some(Core::If { then, otherwise, .. }) if [then, otherwise].into_iter().any(ends) => {
+                    return Err("an iteration of its loop may end early");
+                }
+                Some(Core::Loop { .. } | Core::Return {}) => return Err("an iteration of its loop may end early"),
+                _ => {}
+            }
+            if writes(kind) {
+                return Err("its loop writes to memory");
+            }
+        }
+        Ok(())
+    }
+
+    /// An index is computed from the loop's counter, and from what does not change in it.
+    fn is_counted(&self, value: Value, for_op: OpId, far: usize) -> Result<(), &'static str> {
+        let body = &self.function.body;
+        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
+        let block = body.block_of(*region);
+        let Some(op) = body.defining_op(value) else {
+            return match body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) {
+                true => Err("its index comes from the iteration before"),
+                false => Ok(()),
+            };
+        };
+        if self.blocks[op.0 as usize] != Some(block) {
+            return Ok(());
+        }
+        let kind = &body.ops[op].kind;
+        if far > MOST_FAR || !core(kind).is_some_and(Core::is_pure) {
+            return Err("its index is not computed from the loop's counter");
+        }
+        kind.operands().into_iter().try_for_each(|operand| self.is_counted(operand, for_op, far + 1))
+    }
+
+    /// Whether the function may write to memory before a loop.
+    fn writes_before(&self, for_op: OpId) -> bool {
+        let body = &self.function.body;
+        body.walk(self.function.region).into_iter().take_while(|op| *op != for_op).any(|op| writes(&body.ops[op].kind))
+    }
+}
+
+/// How long a chain of ops between a counter and an index may be.
+const MOST_FAR: usize = 24;
+
+fn core(op: &Op) -> Option<&Core> {
+    match op {
+        Op::Core(core) => Some(core),
+        _ => None,
+    }
+}
+
+fn writes(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::StoreView { .. }
+            | Op::ReduceView { .. }
+            | Op::MulticastStore { .. }
+            | Op::Store { .. }
+            | Op::AtomicRmw { .. }
+            | Op::AtomicCas { .. }
+    )
+}

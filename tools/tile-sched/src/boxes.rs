@@ -1,0 +1,91 @@
+//! Loops whose copies the copy engine makes: which pipes they fill, and where those lie.
+//!
+//! Copies of a loop that run equally far ahead, in rings of equally many slots, fill the slots of one pipe together. Their loop runs
+//! at most once, so both sides begin with the first slot. A loop that could not be pipelined has a schedule of one stage here, since
+//! such copies are waited for by their pipe and by nothing else.
+
+use crate::alloc;
+use crate::graph::loops;
+use base::ir::Op as OpId;
+use sched::{Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
+use tileas::Buffer;
+use tileas::effects::Way;
+
+/// The buffer that an op fills by boxes.
+pub(crate) fn filled(op: &Op) -> Option<Buffer> {
+    op.effects().buffers.into_iter().find(|access| access.way == Way::Boxes).map(|access| access.buffer)
+}
+
+/// The schedules of a function's loops, with one for each loop that has copies by boxes and none yet.
+pub(crate) fn schedules(function: &Function, all: &[LoopSchedule]) -> Vec<LoopSchedule> {
+    let own = all.iter().filter(|schedule| schedule.function == function.name).cloned();
+    let mut own: Vec<LoopSchedule> = own.collect();
+    for index in 0..loops(function).len() as u32 {
+        let Some(block) = sched::loop_body(function, index) else { continue };
+        let ops = &function.body.blocks[block].ops;
+        let by_boxes = ops.iter().any(|op| filled(&function.body.ops[*op].kind).is_some());
+        if by_boxes && own.iter().all(|schedule| schedule.index != index) {
+            own.push(serial(function, index, ops.len() as u32 - 1));
+        }
+    }
+    own.sort_by_key(|schedule| schedule.index);
+    own
+}
+
+/// One op after the other.
+fn serial(function: &Function, index: u32, ops: u32) -> LoopSchedule {
+    LoopSchedule {
+        function: function.name.clone(),
+        index,
+        interval: ops.max(1),
+        resource_bound: 0,
+        recurrence_bound: 0,
+        in_flight: false,
+        slots: (0..ops).map(|op| Slot { op, stage: 0, cycle: op }).collect(),
+    }
+}
+
+/// Bytes that the barriers of a function's pipes take at most, behind its buffers.
+pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) -> u32 {
+    let body = &function.body;
+    let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
+    buffers.map(|buffer| 2 * PipeInfo::BARRIER * depth(buffer)).sum()
+}
+
+/// Copies that fill a pipe together, by their place in the loop's order.
+pub(crate) struct Group {
+    pub(crate) copies: Vec<(OpId, Buffer)>,
+    pub(crate) ahead: u32,
+    pub(crate) depth: u32,
+    pub(crate) pipe: Pipe,
+}
+
+/// The pipes of a loop, which are added to the function's.
+pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[(OpId, Buffer, u32)]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for &(op, buffer, ahead) in copies {
+        let depth = attrs.placements[buffer].depth;
+        match groups.iter_mut().find(|group| (group.ahead, group.depth) == (ahead, depth)) {
+            Some(group) => group.copies.push((op, buffer)),
+            // The pipe is known when all its buffers are.
+            None => groups.push(Group { copies: vec![(op, buffer)], ahead, depth, pipe: Pipe(0) }),
+        }
+    }
+    for group in &mut groups {
+        let agent = sched::Agent(0);
+        let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
+        let mut info = PipeInfo {
+            buffers: group.copies.iter().map(|(_, buffer)| *buffer).collect(),
+            depth: group.depth,
+            fill: Fill::Boxes,
+            producer: agent,
+            consumers: vec![agent],
+            full: 0,
+            empty: attrs.agent_threads(agent).unwrap_or(0),
+            barriers: taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER)),
+        };
+        info.full = attrs.filling_threads(&info).unwrap_or(0);
+        group.pipe = attrs.pipes.push(info);
+    }
+    groups
+}
