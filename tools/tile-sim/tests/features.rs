@@ -183,8 +183,8 @@ fn mapped(change: &str, copy: &str, recipe: &str) -> Outcome {
     case(&format!("//!tile ptx 1 final\n//!tile tensor-map {recipe}\n{ptx}"), 1, &[])
 }
 
-const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",base:Param(0),element:Int32,dims:[Const(16),Const(14)],strides:[Const(64)],\
-    extent:[8,4],swizzle:None,tf32:false)";
+const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(16),const(14)],strides:[const(64)],\
+    extent:[8,4],swizzle:none,tf32:false))";
 
 #[test]
 fn tensor_maps_are_changed() {
