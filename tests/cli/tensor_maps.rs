@@ -96,7 +96,7 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
 /// Products of which the copy engine copies operands, on targets that multiply in different ways.
 #[test]
 fn operands_of_products_come_by_boxes() {
-    let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised"];
+    let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised", "matmul_gathered", "weighted"];
     let runs: Vec<(&str, &str)> =
         cases.iter().flat_map(|case| ["sm_90", "sm_100", "sm_120"].map(|target| (*case, target))).collect();
     for_each(&runs, |(name, target)| {
@@ -112,8 +112,9 @@ fn operands_of_products_come_by_boxes() {
             return Err(format!("{name} {target}: nothing is copied by boxes"));
         }
         let native = ["--host-object", "k.cubin", "--allow-native"];
-        let executions: [(&str, &str, &[&str]); 5] = [
+        let executions: [(&str, &str, &[&str]); 6] = [
             ("tile-run", "kernel.as", &[]),
+            ("tile-run", "kernel.sched", &[]),
             ("tile-sim", "k.ptx", &["--races", "error"]),
             ("tile-sim", "k.ptx", &["--races", "error", "--delivery", "late"]),
             ("tile-sim", "k.ptx", &["--races", "error", "--delivery", "late", "--schedule-seed", "5"]),

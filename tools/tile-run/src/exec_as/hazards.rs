@@ -199,7 +199,7 @@ impl Hazards {
         self.under_way.arrived(start, out.len())?;
         let warp = self.warp(warp);
         self.shared.read(buffer, byte, out, warp, &self.clock)?;
-        if self.reads_in_place(buffer) {
+        if self.races && self.reaches(buffer, Way::Products) {
             self.shared.is_fenced(start, out.len())?;
         }
         if self.stays_in_flight() {
@@ -220,7 +220,8 @@ impl Hazards {
         let start = self.is_free(buffer, byte, data.len())?;
         let warp = self.warp(warp);
         self.shared.visit(start, data.len(), warp, true, &self.clock)?;
-        self.under_way.copy(Piece { buffer, start, data: data.to_vec(), warp, op: self.clock.now.op });
+        let by_engine = self.reaches(buffer, Way::Boxes);
+        self.under_way.copy(Piece { buffer, start, data: data.to_vec(), warp, op: self.clock.now.op, by_engine });
         Ok(())
     }
 
@@ -231,9 +232,9 @@ impl Hazards {
     }
 
     fn land(&mut self, pieces: Vec<Piece>) {
-        for Piece { buffer, start, data, warp, op } in pieces {
-            self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
-            self.shared.arrive(buffer, start, &data, warp, &self.clock);
+        for piece in pieces {
+            self.clock.now = Touch { event: self.clock.now.event + 1, op: piece.op, warp: 0 };
+            self.shared.arrive(&piece, &self.clock);
         }
     }
 
@@ -247,7 +248,7 @@ impl Hazards {
         let mut known = self.clock.known[self.clock.agent].clone();
         known[self.clock.agent] = self.clock.now.event;
         let by_copies = side == Side::Full && self.pipes.by_copies(pipe);
-        let copies = if by_copies { self.under_way.hand_over() } else { Vec::new() };
+        let copies = if by_copies { self.under_way.hand_over(self.pipes.by_boxes(pipe)) } else { Vec::new() };
         self.pipes.arrive(pipe, slot, side, threads, &known, copies);
     }
 
@@ -290,9 +291,9 @@ impl Hazards {
         Ok(start)
     }
 
-    fn reads_in_place(&self, buffer: usize) -> bool {
-        let in_place = |access: &BufferAccess| access.buffer.0 as usize == buffer && access.way == Way::Products;
-        self.races && self.declared.iter().any(in_place)
+    /// Whether the op being executed reaches a buffer this way.
+    fn reaches(&self, buffer: usize, way: Way) -> bool {
+        self.declared.iter().any(|access| access.buffer.0 as usize == buffer && access.way == way)
     }
 
     /// What an op does to buffers is in the table of effects, which all who place barriers and copies believe.
@@ -422,6 +423,51 @@ mod tests {
         hazards.barrier();
         begin(&mut hazards, 4);
         hazards.read(0, 0, &mut [0], 1).unwrap();
+    }
+
+    #[test]
+    fn products_read_what_the_copy_engine_brought_without_a_fence() {
+        for (way, read) in [(Way::Boxes, Ok(())), (Way::Copies, Err(Fault::Unfenced))] {
+            let mut hazards = hazards();
+            let access = |does, way| vec![BufferAccess { buffer: Buffer(0), slot: None, does, way }];
+            hazards.begin(OpId(1), access(Does::Changes, Way::Threads), Completes::AtOnce);
+            hazards.write(0, 0, &[1; 4], 0).unwrap();
+            hazards.barrier();
+            hazards.begin(OpId(2), access(Does::Changes, way), Completes::AtOnce);
+            hazards.copy(0, 0, &[2; 4], 0).unwrap();
+            let pieces = hazards.under_way.hand_over(way == Way::Boxes);
+            hazards.under_way.land(&pieces);
+            hazards.land(pieces);
+            hazards.barrier();
+            hazards.begin(OpId(3), access(Does::Reads, Way::Products), Completes::AtOnce);
+            assert_eq!(hazards.read(0, 0, &mut [0; 4], 0), read);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_boxes_does_not_wait_for_groups_nor_the_other_way_round() {
+        let agents = [Agent { name: "main".into(), first_warp: 0, warps: 1 }];
+        let pipe = Ring { depth: 1, counts: [1, 32], copies: true, boxes: true };
+        let place = Place { base: 0, bytes: 8, depth: 1 };
+        let mut hazards = Hazards::new(&[place, Place { base: 8, ..place }], true, &agents, &[pipe]);
+        hazards.turn(0);
+        for (buffer, way) in [(0, Way::Copies), (1, Way::Boxes)] {
+            let access = BufferAccess { buffer: Buffer(buffer), slot: None, does: Does::Writes, way };
+            hazards.begin(OpId(buffer + 1), vec![access], Completes::AtOnce);
+            hazards.copy(buffer as usize, 0, &[7; 8], 0).unwrap();
+        }
+        hazards.under_way.commit();
+        hazards.wait_for_copies(0);
+        hazards.begin(OpId(3), both(), Completes::AtOnce);
+        hazards.read(0, 0, &mut [0; 8], 0).unwrap();
+        assert_eq!(hazards.read(1, 0, &mut [0; 8], 0), Err(Fault::UnderWay { op: OpId(2) }));
+        hazards.copy(0, 0, &[7; 8], 0).unwrap();
+        hazards.under_way.commit();
+        hazards.arrive_at_pipe(0, 0, Side::Full, 1);
+        hazards.pass_pipe(0, 0, Side::Full);
+        hazards.begin(OpId(4), both(), Completes::AtOnce);
+        hazards.read(1, 0, &mut [0; 8], 0).unwrap();
+        assert_eq!(hazards.read(0, 0, &mut [0; 8], 0), Err(Fault::UnderWay { op: OpId(3) }));
     }
 
     #[test]

@@ -57,6 +57,9 @@ impl Pipes {
     pub(super) fn by_copies(&self, pipe: usize) -> bool {
         self.rings[pipe].2
     }
+    pub(super) fn by_boxes(&self, pipe: usize) -> bool {
+        self.rings[pipe].3
+    }
 
     fn barrier(&mut self, pipe: usize, slot: usize, side: Side) -> &mut Barrier {
         &mut self.barriers[pipe][slot][side as usize]
@@ -73,7 +76,7 @@ impl Pipes {
             Side::Full => self.rings[pipe].0,
             Side::Empty => self.rings[pipe].1,
         };
-        let threads = if side == Side::Full && self.rings[pipe].3 { 1 } else { threads };
+        let threads = if side == Side::Full && self.by_boxes(pipe) { 1 } else { threads };
         let barrier = self.barrier(pipe, slot, side);
         join(&mut barrier.pending, known);
         barrier.expected.extend(copies);

@@ -2,6 +2,7 @@
 
 use super::hazards::{Clock, Fault, Mark};
 use super::spread::Spread;
+use super::under_way::Piece;
 use super::{SpreadProgram, Step};
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
@@ -122,11 +123,15 @@ impl SharedMemory {
     }
 
     /// What was copied is there; that it may be was found when it was sent.
-    pub(super) fn arrive(&mut self, buffer: usize, start: usize, data: &[u8], warp: usize, clock: &Clock) {
-        let _ = self.visit(start, data.len(), warp, true, clock);
-        self.data[start..start + data.len()].copy_from_slice(data);
-        self.owners[start..start + data.len()].fill(buffer as u16 + 1);
-        self.is_unfenced(start, data.len(), clock);
+    pub(super) fn arrive(&mut self, piece: &Piece, clock: &Clock) {
+        let (start, length) = (piece.start, piece.data.len());
+        let _ = self.visit(start, length, piece.warp, true, clock);
+        self.data[start..start + length].copy_from_slice(&piece.data);
+        self.owners[start..start + length].fill(piece.buffer as u16 + 1);
+        match piece.by_engine {
+            true => self.unfenced[start..start + length].fill(0),
+            false => self.is_unfenced(start, length, clock),
+        }
     }
 
     pub(super) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize, clock: &Clock) -> Result<(), Fault> {

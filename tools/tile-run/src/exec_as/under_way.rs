@@ -14,6 +14,8 @@ pub(super) struct Piece {
     pub(super) data: Vec<u8>,
     pub(super) warp: usize,
     pub(super) op: u32,
+    /// Whether the copy engine writes it, by the proxy by which products read.
+    pub(super) by_engine: bool,
 }
 
 /// What a warp's part of a product reads.
@@ -30,6 +32,8 @@ struct Queues {
     /// Groups of copies that were ended, the oldest first, and the one that was not.
     groups: VecDeque<Vec<Piece>>,
     open: Vec<Piece>,
+    /// What the copy engine brings, which groups do not hold: who waits for those does not wait for it.
+    boxes: Vec<Piece>,
     products: VecDeque<Vec<Read>>,
 }
 
@@ -56,9 +60,12 @@ impl UnderWay {
         &mut self.agents[self.agent]
     }
 
-    /// All copies of the agent that were not waited for; somebody else will.
-    pub(super) fn hand_over(&mut self) -> Vec<Piece> {
+    /// All copies of the agent's threads that were not waited for, or those of the copy engine; who passes a pipe waits for them.
+    pub(super) fn hand_over(&mut self, by_engine: bool) -> Vec<Piece> {
         let own = self.own();
+        if by_engine {
+            return std::mem::take(&mut own.boxes);
+        }
         own.groups.drain(..).chain([std::mem::take(&mut own.open)]).flatten().collect()
     }
 
@@ -75,7 +82,8 @@ impl UnderWay {
             self.arriving.resize(end, 0);
         }
         self.arriving[piece.start..end].fill(piece.op + 1);
-        self.own().open.push(piece);
+        let own = self.own();
+        if piece.by_engine { own.boxes.push(piece) } else { own.open.push(piece) }
     }
 
     /// Ends a group.
