@@ -8,6 +8,10 @@
 pub enum Feature {
     /// Clusters of blocks, a grid that starts before the one before it has ended.
     Clusters,
+    /// Copies of boxes by tensor maps (TMA), and waits for `mbarrier` that sleep (`try_wait`).
+    BoxCopies,
+    /// Warps give registers to others while a block runs (`setmaxnreg`).
+    MovesRegisters,
     /// `mma.sync` of 8-bit floats. Targets between those that have it have such products in `wgmma` and `tcgen05` only: there
     /// ptxas makes each of conversions, two products and separate additions.
     MmaFp8,
@@ -142,7 +146,7 @@ const SMALL_AMPERE: Capabilities = Capabilities {
 
 const HOPPER: Capabilities = Capabilities {
     generation: Generation::Hopper,
-    features: &[Clusters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
+    features: &[Clusters, BoxCopies, MovesRegisters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
     shared_memory: 227 * KIB,
     parameters_at: 0x210,
     rates: Rates {
@@ -157,7 +161,18 @@ const HOPPER: Capabilities = Capabilities {
 
 const BLACKWELL: Capabilities = Capabilities {
     generation: Generation::Blackwell,
-    features: &[Clusters, ReduxF32, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32, SharedPointers],
+    features: &[
+        Clusters,
+        BoxCopies,
+        MovesRegisters,
+        ReduxF32,
+        PackedF32,
+        AtomicAddBf16,
+        ConvertFp8,
+        ConvertFp4,
+        ConvertTf32,
+        SharedPointers,
+    ],
     shared_memory: 227 * KIB,
     parameters_at: 0x380,
     rates: Rates { tensor_products: &[(4, 16384), (8, 8192), (16, 4096)], multiply_add: 128, ..AMPERE.rates },
@@ -167,7 +182,18 @@ const BLACKWELL: Capabilities = Capabilities {
 /// 16-bit products are those of workstations; consumer devices sum them in f32 at half the rate.
 const SMALL_BLACKWELL: Capabilities = Capabilities {
     generation: Generation::SmallBlackwell,
-    features: &[Clusters, MmaFp8, MmaBlockScaled, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
+    features: &[
+        Clusters,
+        BoxCopies,
+        MovesRegisters,
+        MmaFp8,
+        MmaBlockScaled,
+        PackedF32,
+        AtomicAddBf16,
+        ConvertFp8,
+        ConvertFp4,
+        ConvertTf32,
+    ],
     shared_memory: 99 * KIB,
     parameters_at: 0x380,
     rates: SMALL_AMPERE.rates,
@@ -210,7 +236,7 @@ pub(crate) const TARGETS: &[Capabilities] = &[
         title: "SM 110",
         ptx_target: "sm_110a",
         llvm_processor: "sm_110a",
-        features: &[Clusters, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
+        features: &[Clusters, BoxCopies, MovesRegisters, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
         ..BLACKWELL
     },
     Capabilities { name: "sm_120", title: "SM 120", ptx_target: "sm_120a", llvm_processor: "sm_120a", ..SMALL_BLACKWELL },

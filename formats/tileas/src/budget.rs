@@ -25,9 +25,9 @@ pub fn registers_of_products(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// Whether warps can give registers to others while a block runs (`setmaxnreg`), which came with clusters.
+/// Whether warps can give registers to others while a block runs (`setmaxnreg`).
 pub fn moves_registers(target: Target) -> bool {
-    target.has(Feature::Clusters)
+    target.has(Feature::MovesRegisters)
 }
 
 #[cfg(test)]

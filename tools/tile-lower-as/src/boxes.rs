@@ -30,7 +30,7 @@ impl Planner<'_> {
             return Err("it is a load through pointers");
         };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
-        if !self.target.has(Feature::Clusters) {
+        if !self.target.has(Feature::BoxCopies) {
             return Err("the target has no copy engine for boxes");
         }
         if !self.allowed(hints) {
@@ -79,7 +79,7 @@ impl Planner<'_> {
 
     /// What facts say of the numbers in the map.
     fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
-        let facts = Facts::of(self.function).memref(view).ok_or("nothing is known of its memory")?;
+        let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("nothing is known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
         if !facts.base.is_multiple_of(UNIT) {
             return Err("its address is not known to be a multiple of 16 bytes");
@@ -166,14 +166,22 @@ fn core(op: &Op) -> Option<&Core> {
     }
 }
 
+/// Without a wildcard, so that a new op does not pass for one that writes nothing.
 fn writes(op: &Op) -> bool {
-    matches!(
-        op,
+    match op {
         Op::StoreView { .. }
-            | Op::ReduceView { .. }
-            | Op::MulticastStore { .. }
-            | Op::Store { .. }
-            | Op::AtomicRmw { .. }
-            | Op::AtomicCas { .. }
-    )
+        | Op::ReduceView { .. }
+        | Op::MulticastStore { .. }
+        | Op::Store { .. }
+        | Op::AtomicRmw { .. }
+        | Op::AtomicCas { .. } => true,
+        Op::LoadView { .. }
+        | Op::MulticastLoad { .. }
+        | Op::Load { .. }
+        | Op::Reduce { .. }
+        | Op::Scan { .. }
+        | Op::Mma { .. }
+        | Op::MmaScaled { .. }
+        | Op::Core(_) => false,
+    }
 }

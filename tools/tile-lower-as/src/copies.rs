@@ -10,8 +10,10 @@ use crate::plan::Plan;
 use crate::products::{self, MOST_BETWEEN, Product, Products};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use tensormap::Map;
+use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, budget, group};
@@ -79,7 +81,16 @@ impl Copies {
         for &op in &order {
             body.ops[op].kind.for_each_operand(&mut |value| users[value.0 as usize].push(op));
         }
-        let planner = Planner { function, target, accesses, products, warp_bits: *warp_bits, users, blocks: body.op_blocks() };
+        let planner = Planner {
+            function,
+            target,
+            accesses,
+            products,
+            warp_bits: *warp_bits,
+            users,
+            blocks: body.op_blocks(),
+            facts: OnceCell::new(),
+        };
         let mut found = Copies::default();
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
@@ -185,6 +196,8 @@ pub(crate) struct Planner<'a> {
     warp_bits: usize,
     users: Vec<Vec<OpId>>,
     pub(crate) blocks: Vec<Option<Block>>,
+    /// Derived when the first load is asked for that could go by boxes.
+    pub(crate) facts: OnceCell<Facts<'a>>,
 }
 
 impl Planner<'_> {

@@ -65,7 +65,7 @@ impl Plan {
             Product::Group { atom, c, lhs, rhs } => {
                 let place = |place: &Place| match place {
                     Place::Memory => "in a buffer".into(),
-                    Place::Turned(layout) => format!("turned by {}", to_text(layout)),
+                    Place::Transposed(layout) => format!("transposed by {}", to_text(layout)),
                     Place::Registers(layout) => to_text(layout),
                 };
                 let right = if matches!(rhs, Place::Memory) { String::new() } else { format!(", b {}", place(rhs)) };

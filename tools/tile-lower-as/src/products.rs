@@ -37,7 +37,7 @@ pub(crate) enum Place {
     /// In shared memory as it was copied there, or else stored.
     Memory,
     /// In shared memory, to which it is stored from this layout because memory has it the other way round.
-    Turned(Layout),
+    Transposed(Layout),
     Registers(Layout),
 }
 
@@ -46,7 +46,7 @@ impl Place {
     pub(crate) fn layout(&self) -> Option<&Layout> {
         match self {
             Place::Memory => None,
-            Place::Turned(layout) | Place::Registers(layout) => Some(layout),
+            Place::Transposed(layout) | Place::Registers(layout) => Some(layout),
         }
     }
 }
@@ -150,23 +150,24 @@ impl Planner<'_> {
         let place = |operand, side| match side {
             Operand::A if lhs_in_registers => Some(Place::Registers(left.clone())),
             // Elements of 8 and of 32 bits are read along the depth only.
-            _ if atom.turns || !self.lies_across(operand, side) => Some(Place::Memory),
-            _ => Some(Place::Turned(turning_layout(side, elem, sync, [m, n, k], warp_bits)?)),
+            _ if atom.transposes || !self.lies_across(operand, side) => Some(Place::Memory),
+            _ => Some(Place::Transposed(transposing_layout(side, elem, sync, [m, n, k], warp_bits)?)),
         };
         let (Some(lhs), Some(rhs)) = (place(lhs, Operand::A), place(rhs, Operand::B)) else {
             return Err(Some("wgmma takes such elements along K, and memory has them the other way round"));
         };
-        let turned = |place: &Place, lines: u32| if matches!(place, Place::Turned(_)) { lines * k * elem.bytes() } else { 0 };
-        let turned = turned(&lhs, m) + turned(&rhs, n);
-        if turned > 0 && sync.is_some_and(|sync| !self.turning_pays(elem, sync, [m, n, k], turned)) {
-            return Err(Some("wgmma takes such elements along K, and to turn those in memory takes longer than it saves"));
+        let transposed =
+            |place: &Place, lines: u32| if matches!(place, Place::Transposed(_)) { lines * k * elem.bytes() } else { 0 };
+        let transposed = transposed(&lhs, m) + transposed(&rhs, n);
+        if transposed > 0 && sync.is_some_and(|sync| !self.transposing_pays(elem, sync, [m, n, k], transposed)) {
+            return Err(Some("wgmma takes such elements along K, and transposing those in memory takes longer than it saves"));
         }
         Ok(Product::Group { atom, c: sums, lhs, rhs })
     }
 
     /// Whether warp groups are faster although so many bytes are read and stored again before they can multiply: the cycles of a
     /// multiprocessor's tensor cores and shared memory, one after the other.
-    fn turning_pays(&self, elem: Scalar, sync: &SyncAtom, [m, n, k]: [u32; 3], bytes: u32) -> bool {
+    fn transposing_pays(&self, elem: Scalar, sync: &SyncAtom, [m, n, k]: [u32; 3], bytes: u32) -> bool {
         /// Until all warps have stored theirs and see that of the others.
         const BARRIER: u64 = 120;
         let rates = &self.target.rates;
@@ -267,7 +268,7 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
 /// The layout through which an operand goes that lies along its rows or columns and is wanted along K. Bytes are read by the
 /// transposing `ldmatrix`, as the fragments of an atom, whose words lie along K. Words are read by vectors and stored one by one:
 /// lanes along K, so that they meet different banks.
-fn turning_layout(side: Operand, elem: Scalar, sync: Option<&SyncAtom>, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<Layout> {
+fn transposing_layout(side: Operand, elem: Scalar, sync: Option<&SyncAtom>, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<Layout> {
     let (rows, cols, lines) = if side == Operand::A { (m, k, m) } else { (k, n, n) };
     if elem.bytes() == 1 {
         let atom = sync?;

@@ -75,7 +75,7 @@ fn product(product: &Product) -> Said {
             return (Outcome::Passed, "TensorCore".into(), Category::TensorCore, message);
         }
         Product::Sync { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with mma.sync"),
-        Product::Group { lhs: Place::Turned(_), .. } | Product::Group { rhs: Place::Turned(_), .. } => {
+        Product::Group { lhs: Place::Transposed(_), .. } | Product::Group { rhs: Place::Transposed(_), .. } => {
             (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma; an operand is transposed in shared memory for it")
         }
         Product::Group { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma"),

@@ -99,6 +99,18 @@ fn handed_on(function: &Function, op: OpId) -> Vec<(Value, Value)> {
     }
 }
 
+/// The sums that an op uses, with the products that make them. Nothing but the next product takes the sums of one in flight; what
+/// hands them on does not touch them.
+pub(super) fn sums_used<'a>(sums: &'a BTreeMap<Value, BTreeSet<OpId>>, kind: &Op) -> Vec<(Value, &'a BTreeSet<OpId>)> {
+    let effects = kind.effects();
+    let next = effects.completes == Completes::WithItsProducts;
+    let hands_on = !kind.regions().is_empty() || kind.is_terminator();
+    if sums.is_empty() || next || hands_on || effects.synchronises.is_some() {
+        return Vec::new();
+    }
+    kind.operands().into_iter().filter_map(|value| Some((value, sums.get(&value)?))).collect()
+}
+
 pub(super) struct Play<'a> {
     function: &'a Function,
     relevant: &'a BTreeMap<Block, Vec<OpId>>,
@@ -186,18 +198,10 @@ impl<'a> Play<'a> {
         self.memory.accesses(op, &effects.buffers, effects.completes)
     }
 
-    /// Nothing but the next product takes the sums of one in flight; what hands them on does not touch them.
     fn sums_are_complete(&self, op: OpId) -> Result<(), String> {
-        let kind = &self.function.body.ops[op].kind;
-        let next = kind.effects().completes == Completes::WithItsProducts;
-        let hands_on = !kind.regions().is_empty() || kind.is_terminator();
-        if self.sums.is_empty() || next || hands_on || kind.effects().synchronises.is_some() {
-            return Ok(());
-        }
-        let under_way =
-            |value: &&Value| self.sums.get(value).is_some_and(|products| products.iter().any(|op| self.memory.is_in_flight(*op)));
-        match kind.operands().iter().find(under_way) {
-            Some(value) => Err(format!("{value} is used while the product that makes it is in flight")),
+        let mut used = sums_used(&self.sums, &self.function.body.ops[op].kind).into_iter();
+        match used.find(|(_, products)| products.iter().any(|op| self.memory.is_in_flight(*op))) {
+            Some((value, _)) => Err(format!("{value} is used while the product that makes it is in flight")),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Both sides of a condition that is not known are listed, one after the other; steps of pipes may not depend on one.
 
-use super::play::{Fault, MOST_ROUNDS, MOST_STEPS, sums};
+use super::play::{Fault, MOST_ROUNDS, MOST_STEPS, sums, sums_used};
 use super::scalars::Scalars;
 use crate::module::{Agent, Pipe};
 use crate::{Function, Op};
@@ -101,7 +101,8 @@ impl Unroll<'_> {
             }
             let node = &body.ops[op];
             if let Some(what) = self.event(&node.kind).map_err(|message| Fault::Broken { op, message })? {
-                self.events.push(Event { op, what, needs: self.needs(&node.kind) });
+                let needs = sums_used(self.sums, &node.kind).into_iter().flat_map(|(_, products)| products).copied().collect();
+                self.events.push(Event { op, what, needs });
             }
             match node.kind.core() {
                 Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => self.construct(core, &node.results)?,
@@ -165,17 +166,6 @@ impl Unroll<'_> {
             Some(number) => Ok(number),
             None => Err(format!("{ring} has {depth} slots, and slot {number} is meant")),
         }
-    }
-
-    /// Nothing but the next product takes the sums of one in flight; what hands them on does not touch them.
-    fn needs(&self, kind: &Op) -> BTreeSet<OpId> {
-        let effects = kind.effects();
-        let next = effects.completes == Completes::WithItsProducts;
-        let hands_on = !kind.regions().is_empty() || kind.is_terminator();
-        if self.sums.is_empty() || next || hands_on || effects.synchronises.is_some() {
-            return BTreeSet::new();
-        }
-        kind.operands().iter().filter_map(|value| self.sums.get(value)).flatten().copied().collect()
     }
 
     fn construct(&mut self, core: &Core, results: &[Value]) -> Result<(), Fault> {

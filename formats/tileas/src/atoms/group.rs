@@ -33,7 +33,7 @@ pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32;
     // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
     let enough = m >= M << groups || m >= M && n >> groups >= 64;
     // What is contiguous along the columns has 32 bytes of them.
-    let columns = if atom.turns { 16 } else { 8 };
+    let columns = if atom.transposes { 16 } else { 8 };
     (target.has(Feature::WarpGroupProducts) && enough && n >= columns && k >= atom.k).then_some(atom)
 }
 
@@ -110,14 +110,14 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The operand in a buffer, which holds it transposed if `turned`.
-    pub fn of(info: &BufferInfo, operand: Operand, turned: bool) -> Option<Matrix> {
+    /// The operand in a buffer, which holds it transposed if `transposed`.
+    pub fn of(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
         let rank = info.shape.len();
         let known = |inner: &usize| {
             operand_buffer(info.elem, &info.shape, *inner).is_some_and(|good| good.offsets == info.offsets && info.align >= ALIGN)
         };
         let inner = (rank.checked_sub(2)?..rank).find(known)?;
-        let depth_is_last = (operand == Operand::A) != turned;
+        let depth_is_last = (operand == Operand::A) != transposed;
         let bytes = info.elem.bytes();
         let (length, rows) = (info.shape[inner], info.shape[2 * rank - 3 - inner]);
         let width = (length * bytes).min(LINE);

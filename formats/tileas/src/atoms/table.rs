@@ -206,14 +206,20 @@ pub struct GroupAtom {
     /// Depth of one instruction: 32 bytes.
     pub k: u32,
     /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
-    pub turns: bool,
+    pub transposes: bool,
 }
 
 /// The products of `wgmma`, on targets that have warp groups.
 pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
-    GroupAtom { name: "wgmma.m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16, turns: true },
-    GroupAtom { name: "wgmma.m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16, turns: true },
-    GroupAtom { name: "wgmma.m64k8.f32", operands: &[Scalar::TF32], acc: Scalar::F32, k: 8, turns: false },
-    GroupAtom { name: "wgmma.m64k32.f32", operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2], acc: Scalar::F32, k: 32, turns: false },
-    GroupAtom { name: "wgmma.m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, turns: false },
+    GroupAtom { name: "wgmma.m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16, transposes: true },
+    GroupAtom { name: "wgmma.m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16, transposes: true },
+    GroupAtom { name: "wgmma.m64k8.f32", operands: &[Scalar::TF32], acc: Scalar::F32, k: 8, transposes: false },
+    GroupAtom {
+        name: "wgmma.m64k32.f32",
+        operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
+        acc: Scalar::F32,
+        k: 32,
+        transposes: false,
+    },
+    GroupAtom { name: "wgmma.m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, transposes: false },
 ];

@@ -157,7 +157,9 @@ impl Check<'_> {
             let info = self.buffer(buffer)?;
             let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, transposed) } else { None };
             let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
-            require(matrix.along_depth || atom.turns, || format!("'{name}' takes operands that are contiguous along the depth"))?;
+            require(matrix.along_depth || atom.transposes, || {
+                format!("'{name}' takes operands that are contiguous along the depth")
+            })?;
             let mut last = [info.shape[info.shape.len() - 2], info.shape[info.shape.len() - 1]];
             if transposed {
                 last.reverse();

@@ -135,7 +135,7 @@ impl Check<'_> {
         };
         let ty = uses.view(*view, index, in_bounds)?;
         unordered(uses, *order, *token)?;
-        require(self.target.has(Feature::Clusters), || format!("{} has no copy engine for boxes", self.target))?;
+        require(self.target.has(Feature::BoxCopies), || format!("{} has no copy engine for boxes", self.target))?;
         require(matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;

@@ -59,20 +59,20 @@ impl Rewriter<'_> {
         if let Planned::Registers(layout) = planned {
             return Ok(Place::Registers(self.tile(value, layout)?));
         }
-        let (buffer, transposed) = self.matrix(value, operand, planned, atom.turns)?;
+        let (buffer, transposed) = self.matrix(value, operand, planned, atom.transposes)?;
         Ok(Place::Memory { buffer, slot: None, transposed })
     }
 
     /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
-    /// tile is stored, before the loops that do not change it. Unless the atom `turns` operands it is contiguous along the depth.
-    fn matrix(&mut self, value: Value, operand: Operand, place: &Planned, turns: bool) -> Result<(Buffer, bool)> {
-        if let Some(found) = self.copied_matrix(value, operand, turns) {
+    /// tile is stored, before the loops that do not change it. Unless the atom `transposes` operands it is contiguous along the depth.
+    fn matrix(&mut self, value: Value, operand: Operand, place: &Planned, transposes: bool) -> Result<(Buffer, bool)> {
+        if let Some(found) = self.copied_matrix(value, operand, transposes) {
             return Ok(found);
         }
         let (elem, shape) = self.elem_shape(value);
         let home = self.homes.or_default(self.from, value);
         let inner = match operand {
-            _ if turns => super::relayout::innermost(&home, &shape).max(shape.len() - 2),
+            _ if transposes => super::relayout::innermost(&home, &shape).max(shape.len() - 2),
             Operand::B => shape.len() - 2,
             _ => shape.len() - 1,
         };
@@ -95,7 +95,7 @@ impl Rewriter<'_> {
     }
 
     /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
-    fn copied_matrix(&self, value: Value, operand: Operand, turns: bool) -> Option<(Buffer, bool)> {
+    fn copied_matrix(&self, value: Value, operand: Operand, transposes: bool) -> Option<(Buffer, bool)> {
         let body = &self.from.body;
         let shape = self.elem_shape(value).1;
         let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
@@ -117,10 +117,10 @@ impl Rewriter<'_> {
         };
         let straight = (0..rows + cols).map(|bit| 1 << bit);
         let swapped = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
-        let turned = !bits.register.iter().copied().eq(straight);
-        let fits = !turned || bits.register.iter().copied().eq(swapped);
-        let matrix = Matrix::of(&self.attrs.buffers[buffer], operand, turned).filter(|matrix| turns || matrix.along_depth);
-        (fits && matrix.is_some()).then_some((buffer, turned))
+        let transposed = !bits.register.iter().copied().eq(straight);
+        let fits = !transposed || bits.register.iter().copied().eq(swapped);
+        let matrix = Matrix::of(&self.attrs.buffers[buffer], operand, transposed).filter(|matrix| transposes || matrix.along_depth);
+        (fits && matrix.is_some()).then_some((buffer, transposed))
     }
 
     /// The buffer from which threads read an operand: that of its copy, or else one with the extent `dim` innermost, which it has

@@ -103,8 +103,7 @@ impl<'c> Emitter<'c, '_> {
         let (address, offset) = self.pipe_barrier(info, slot, side);
         let phase = self.scalar(phase).into_int_value();
         let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
-        // What came with clusters also lets the waiting threads sleep.
-        let wait = if self.target.has(Feature::Clusters) { "try_wait" } else { "test_wait" };
+        let wait = if self.target.has(Feature::BoxCopies) { "try_wait" } else { "test_wait" };
         let text = format!("{{ .reg .pred p; mbarrier.{wait}.parity.shared.b64 p, [$1+{offset}], $2; selp.b32 $0, 1, 0, p; }}");
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
         ir.go(again);

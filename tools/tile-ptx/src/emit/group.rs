@@ -117,10 +117,10 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The operand in a buffer; `groups` says how far each bit of a warp's number, but for the two of a group, moves its beginning.
-    fn in_place(&self, buffer: Buffer, operand: Operand, turned: bool, groups: impl Fn(&Matrix) -> Vec<u32>) -> InPlace<'c> {
+    fn in_place(&self, buffer: Buffer, operand: Operand, transposed: bool, groups: impl Fn(&Matrix) -> Vec<u32>) -> InPlace<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let matrix = Matrix::of(info, operand, turned).expect("the verifier holds that a descriptor can tell where it lies");
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can tell where it lies");
         let fixed = ir.const32(self.function.attrs.placements[buffer].offset);
         let bases: Vec<u32> = [0; 7].into_iter().chain(groups(&matrix)).collect();
         let start = ir.add(ir.add(self.buffer_start(buffer), fixed), self.linear(self.thread, &bases));
@@ -143,7 +143,7 @@ struct Sequence {
     kind: String,
     /// What follows the predicate, before which operand is transposed.
     signs: &'static str,
-    turns: bool,
+    transposes: bool,
     sums: usize,
     words: usize,
     text: String,
@@ -153,7 +153,7 @@ impl Sequence {
     fn new(kind: String, atom: &GroupAtom, sums: usize, words: usize) -> Sequence {
         let text = "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.fence.sync.aligned;\n\t".to_string();
         let signs = if atom.acc.is_int() { "" } else { ", 1, 1" };
-        Sequence { kind, signs, turns: atom.turns, sums, words, text }
+        Sequence { kind, signs, transposes: atom.transposes, sums, words, text }
     }
 
     /// `count` sums from the `first` on; the right operand is so many bytes behind its beginning.
@@ -161,7 +161,7 @@ impl Sequence {
         let list = |first: usize, count: usize| (first..first + count).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
         let (sums, behind) = (list(first, count), 2 * self.sums + self.words);
         let last = behind + usize::from(matches!(left, Left::InPlace { .. }));
-        let transposed = |across: bool| if self.turns { format!(", {}", u32::from(across)) } else { String::new() };
+        let transposed = |across: bool| if self.transposes { format!(", {}", u32::from(across)) } else { String::new() };
         let (a, flags) = match left {
             Left::InPlace { offset, across: a } => {
                 let _ = write!(self.text, "add.s64 a, ${behind}, {};\n\t", offset / UNIT);
