@@ -144,6 +144,18 @@ def test_the_time_is_told():
     assert all(0 <= part <= 1 and what for part, what in timing.advice())
 
 
+def test_a_kernel_is_a_page(tmp_path):
+    a = numbers(1 << 12)
+    page = tileworks.view(kernels.vadd, (a, a.copy(), np.zeros_like(a), 64), grid=(64,))
+    page.save(tmp_path / "k.html")
+    text = (tmp_path / "k.html").read_text()
+    # The source is found where the kernel says it is, and what is shown is that of the launch.
+    assert text.startswith("<!doctype html>") and "def vadd" in text and '"gpu":"h100' in text.replace(" ", "")
+    assert page._repr_html_().startswith("<iframe")
+    with pytest.raises(tileworks.CompileError):
+        tileworks.view(b"nothing of the kind")
+
+
 @pytest.mark.parametrize("example", sorted(path.name for path in (HERE.parent / "examples").glob("*.py")))
 def test_examples_run(example, capsys):
     runpy.run_path(str(HERE.parent / "examples" / example), run_name="__main__")

@@ -11,6 +11,7 @@
     tileworks.launch((4,), vadd, (a, b, c, 256), check=True)      # c is written in place
     print(tileworks.compile(vadd, (a, b, c, 256)).stage("sched").text)
     print(tileworks.time((4,), vadd, (a, b, c, 256)))
+    tileworks.view(vadd, (a, b, c, 256), grid=(4,)).save("vadd.html")
 
 A kernel is one of cuTile Python, or bytecode as `bytes` or in a file. No GPU is needed, and CUDA only for cubins (ptxas, libdevice);
 `tileiras --doctor` says what was found. The work is done by the tools of the project, each as a process: see their `--help`.
@@ -20,6 +21,7 @@ from ._launch import Run, launch
 from ._program import STAGES, Program, Stage, compile
 from ._timing import Timing, time
 from ._tools import version
+from ._view import Page, view
 
-__all__ = ["CheckError", "CompileError", "Diagnostic", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError", "Timing",
-           "compile", "launch", "time", "version"]
+__all__ = ["CheckError", "CompileError", "Diagnostic", "Page", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError", "Timing",
+           "compile", "launch", "time", "version", "view"]

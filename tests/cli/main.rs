@@ -16,6 +16,7 @@ mod producer;
 mod sweeps;
 mod tensor_maps;
 mod validate;
+mod view;
 mod wrapped;
 
 use std::path::Path;

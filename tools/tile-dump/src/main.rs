@@ -1,5 +1,7 @@
 //! `tile-dump`: any file of the pipeline as text.
 
+mod layout;
+
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
 use base::{File, Payload};
@@ -15,6 +17,7 @@ const ABOUT: About = About {
         ("tile-dump k.sched", "a stage file, which reads back without loss"),
         ("tile-dump --bare k.sched", "the program alone"),
         ("tile-dump --format=ron k.as", "a stage file to edit"),
+        ("tile-dump --layout '#2' k.as", "which warp, lane and register holds each element of a tile"),
         ("tile-dump k.cubin", "a cubin's kernels and what they need"),
     ],
     passes: &[],
@@ -32,12 +35,18 @@ struct Options {
     /// Leave out the log and the tables of locations; source lines stay as comments
     #[arg(long)]
     bare: bool,
+    /// Draw a layout of an .as or .sched instead, as each type that has it
+    #[arg(long, value_name = "#N")]
+    layout: Option<String>,
 }
 
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
         input.refuse_cut()?;
+        if let Some(name) = &options.layout {
+            return session.write_bytes(layout::draw(&input, name, session.output_path().is_none())?.as_bytes(), false);
+        }
         match sniff(&input.bytes) {
             Sniffed::Stage { format, .. } => stage_file(session, &input, &format, options),
             Sniffed::Elf => session.write_bytes(cubin::print(&cubin::read(&input.bytes, &input.name)?).as_bytes(), false),

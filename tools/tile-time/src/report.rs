@@ -7,6 +7,7 @@ use crate::grid::Prediction;
 use crate::sample::Sample;
 use machine::Machine;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 #[derive(Serialize)]
@@ -38,6 +39,8 @@ pub(crate) struct Report {
     /// Part of the time that each unit is busy.
     busy: Vec<Busy>,
     agents: Vec<Agent>,
+    /// Where the time of all warps goes, by line of the PTX.
+    lines: Vec<LineTime>,
     /// What would help most, with the part of the time that it would save.
     advice: Vec<Advice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,6 +83,14 @@ struct LoopTime {
     waits: Vec<Wait>,
 }
 
+#[derive(Serialize)]
+struct LineTime {
+    line: u32,
+    part: f64,
+    /// What most of it is.
+    mostly: &'static str,
+}
+
 impl Report {
     pub(crate) fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, advice: Vec<Advice>) -> Report {
         let seconds = prediction.cycles / (machine.chip.clock * 1e6);
@@ -106,6 +117,7 @@ impl Report {
             misses: prediction.miss,
             busy: busy(machine, prediction),
             agents: agents(sample, prediction),
+            lines: lines(sample, prediction),
             advice,
             stuck_lines: prediction.statistics.stuck.clone(),
         }
@@ -234,19 +246,43 @@ fn agents(sample: &Sample, prediction: &Prediction) -> Vec<Agent> {
     groups.iter().map(|group| agent(sample, prediction, group)).collect()
 }
 
-fn agent(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Agent {
+/// What some warps spent at each instruction.
+fn spent_by(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<Spent> {
     let spent = |pc: usize| warps.iter().map(move |&warp| &prediction.statistics.spent[warp][pc]);
-    let all: Vec<Spent> = (0..sample.program.code.len())
-        .map(|pc| {
-            let mut sum = Spent::default();
-            for one in spent(pc) {
-                sum.count += one.count;
-                sum.issue += one.issue;
-                sum.waits.iter_mut().zip(one.waits).for_each(|(to, from)| *to += from);
-            }
-            sum
-        })
-        .collect();
+    let sum = |pc: usize| {
+        let mut sum = Spent::default();
+        for one in spent(pc) {
+            sum.count += one.count;
+            sum.issue += one.issue;
+            sum.waits.iter_mut().zip(one.waits).for_each(|(to, from)| *to += from);
+        }
+        sum
+    };
+    (0..sample.program.code.len()).map(sum).collect()
+}
+
+/// The lines on which warps spend time, in order.
+fn lines(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
+    let spent = &prediction.statistics.spent;
+    let warps: Vec<usize> = (0..spent.len()).filter(|&warp| !spent[warp].is_empty()).collect();
+    let all = spent_by(sample, prediction, &warps);
+    let total: f64 = all.iter().map(time_of).sum();
+    let mut lines: BTreeMap<u32, Spent> = BTreeMap::new();
+    for (instruction, spent) in sample.program.code.iter().zip(&all) {
+        let line = lines.entry(instruction.line).or_default();
+        line.issue += spent.issue;
+        line.waits.iter_mut().zip(spent.waits).for_each(|(to, from)| *to += from);
+    }
+    let one = |(line, spent): (u32, Spent)| {
+        let waits = WHYS.iter().map(|(why, name)| (f64::from(spent.waits[*why as usize]), *name));
+        let longest = waits.chain([(spent.issue, "issuing")]).max_by(|a, b| a.0.total_cmp(&b.0));
+        LineTime { line, part: time_of(&spent) / total, mostly: longest.map_or("", |(_, name)| name) }
+    };
+    lines.into_iter().map(one).filter(|line| line.part > 0.0).collect()
+}
+
+fn agent(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Agent {
+    let all = spent_by(sample, prediction, warps);
     let total: f64 = all.iter().map(time_of).sum();
     let mut loops: Vec<LoopTime> = Vec::new();
     for (index, l) in sample.code.loops.iter().enumerate() {

@@ -35,6 +35,7 @@ pub(super) const FAMILIES: &[(&str, &str)] = &[
     ("TKT", "A piece of the CUDA toolkit that is needed at run time was not found. `tileiras --doctor` shows where it was looked for."),
     ("TXT", "The text form of a stage file cannot be parsed; the line is shown."),
     ("VAL", "tile-validate executed what a kernel was compiled to."),
+    ("VIW", "tile-view cannot make the files that it shows, or was given a file that it does not show."),
 ];
 
 /// Codes in order.
@@ -93,6 +94,8 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("DIF001", "Two files are named, in this order: FIRST SECOND."),
     ("DIF002", "Files of one kind are compared; a program is one kind in each of its forms. `tileiras --emit` makes any kind of another."),
     ("DMP001", "The file says that it is of a format that this version does not have."),
+    ("DMP002", "--layout draws a layout of an .as or .sched; no other file has any."),
+    ("DMP003", "The table at the head of the file has no layout of this number."),
     ("DRI001", "The command line asks for what there is not, or an input cannot be read. Exit code 1."),
     ("DRI002", "Options contradict each other, or an output, a folder or the pipeline file cannot be used. Exit code 2."),
     ("DRI003", "The input is not Tile IR bytecode. What it looks like is said where that is sure. Exit code 3."),
@@ -286,4 +289,8 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("VAL002", "The arguments that were made up make the program do what is not defined, such as reaching outside an array. Give a launch as it is meant."),
     ("VAL003", "A kernel, or a buffer of a launch, is not named or not there."),
     ("VAL004", "A stage or an executor says that it does not do this, so nothing is known."),
+    ("VIW001", "The folder in which tile-view lets the stages work cannot be made. It is among the temporary files; TMPDIR names another place."),
+    ("VIW002", "A tool that tile-view runs could not be started, or ended without saying why."),
+    ("VIW003", "tile-view shows a kernel from a program, a stage file or PTX on; a cubin, or another file, does not say how it came about."),
+    ("VIW004", "What the page shows could not be written as JSON, which is a bug."),
 ];

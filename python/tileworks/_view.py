@@ -1,0 +1,46 @@
+"""A kernel as a page to look at."""
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Sequence
+
+from ._errors import CompileError
+from ._launch import Description
+from ._program import compile
+from ._tools import run
+
+
+class Page:
+    """A page of `tile-view`: one file of HTML that needs no network. Shown in a frame in a notebook."""
+
+    def __init__(self, text: str):
+        self.html = text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(self.html)
+
+    def __repr__(self) -> str:
+        return f"<tileworks.Page: {len(self.html)} characters; save(path) writes it>"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{html.escape(self.html, quote=True)}" style="width: 100%; height: 48em; border: 1px solid"></iframe>'
+
+
+def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, target: str = "sm_90", gpu: str | None = None,
+         opt_level: int = 3, sources: Sequence[str | os.PathLike[str]] = ()) -> Page:
+    """All stages of a kernel side by side, linked by line, with its layouts, shared memory and schedules drawn; with `grid`, also
+    with predicted times. `sources` are files or folders with the source, where it is not where the program says."""
+    program = compile(kernel, arguments, target=target, opt_level=opt_level)
+    with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
+        folder = Path(name)
+        (folder / "kernel.tileirbc").write_bytes(program.bytecode)
+        words: list[Any] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
+        for source in sources:
+            words += ["--source", Path(source).absolute()]
+        if grid is not None:
+            words += ["--launch", Description(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
+        run("tile-view", *words, fails=CompileError)
+        return Page((folder / "page.html").read_text())

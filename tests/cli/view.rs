@@ -1,0 +1,245 @@
+//! `tile-view`: its model is true, and its page works in a browser.
+
+use crate::need_stages;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tests::{root, run, run_in, temporary, tool};
+
+/// The page and the model of a kernel of `tests/run`.
+fn view(folder: &Path, kernel: &str, target: &str, more: &[&str]) -> (String, Value) {
+    need_stages();
+    tool("tile-time");
+    let input = root().join("tests/run").join(kernel).join("kernel.tileirbc");
+    let words = [&[input.to_str().unwrap(), "--gpu-name", target, "-o", "k.html", "--json", "k.json"], more].concat();
+    run_in(folder, "tile-view", &words, b"").ok(kernel);
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    (text("k.html"), serde_json::from_str(&text("k.json")).unwrap())
+}
+
+fn launch(kernel: &str) -> String {
+    root().join("tests/run").join(kernel).join("launch.json").to_string_lossy().into_owned()
+}
+
+fn pane<'a>(model: &'a Value, name: &str) -> &'a Value {
+    model["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The source lines of the rows of a text in which a word stands.
+fn places(model: &Value, name: &str, word: &str) -> Vec<u64> {
+    let pane = pane(model, name);
+    let rows = pane["lines"].as_array().unwrap().iter().zip(pane["places"].as_array().unwrap());
+    let at = |place: &Value| model["places"][place.as_i64().unwrap() as usize]["line"].as_u64().unwrap();
+    rows.filter(|(line, place)| line.as_str().unwrap().contains(word) && place.as_i64() != Some(-1))
+        .map(|(_, place)| at(place))
+        .collect()
+}
+
+#[test]
+fn all_texts_of_a_product_come_from_its_line() {
+    let folder = temporary();
+    let (_, model) = view(folder.path(), "matmul_f16", "sm_90", &["--launch", &launch("matmul_f16")]);
+    assert_eq!(model["target"], "sm_90");
+    let line = places(&model, "tile", "mmaf")[0];
+    for (name, word) in [("aa", "= mma("), ("as", "= mma("), ("sched", "= mma("), ("ptx", "mma.sync")] {
+        let found = places(&model, name, word);
+        assert!(!found.is_empty() && found.iter().all(|one| *one == line), "{name}: {found:?}, not {line}");
+    }
+    // No location is left in a text, and the times of the PTX are of lines that are shown.
+    let lines = pane(&model, "sched")["lines"].as_array().unwrap();
+    assert!(lines.iter().all(|line| !line.as_str().unwrap().contains(" @")), "{lines:?}");
+    let numbers = pane(&model, "ptx")["numbers"].as_array().unwrap();
+    let times = model["time"]["lines"].as_array().unwrap();
+    assert!(times.len() > 20 && times.iter().all(|time| numbers.contains(&time["line"])));
+    let sum: f64 = times.iter().map(|time| time["part"].as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+}
+
+#[test]
+fn what_is_drawn_is_what_the_schedule_says() {
+    let folder = temporary();
+    let (_, model) = view(folder.path(), "matmul_f16", "sm_90", &[]);
+    let function = &model["functions"][0];
+    let rows = function["rows"].as_array().unwrap();
+    assert_eq!(rows.len() as u64, function["ops"].as_u64().unwrap(), "each op has a row");
+    let lines = pane(&model, "sched")["lines"].as_array().unwrap();
+    let buffers = function["buffers"].as_array().unwrap();
+    for (number, buffer) in buffers.iter().enumerate() {
+        let accesses = buffer["accesses"].as_array().unwrap();
+        assert!(!accesses.is_empty());
+        for access in accesses {
+            let row = rows[access["op"].as_u64().unwrap() as usize].as_u64().unwrap() as usize;
+            let line = lines[row].as_str().unwrap();
+            assert!(line.contains(access["mnemonic"].as_str().unwrap()) && line.contains(&format!("buffer: {number}")), "{line}");
+            let passes = &access["passes"];
+            assert!(passes.is_null() || passes["takes"].as_u64() >= passes["least"].as_u64());
+        }
+    }
+    // Buffers that are in use at the same time lie apart.
+    let number = |value: &Value| value.as_u64().unwrap();
+    let span = |buffer: &Value| {
+        (number(&buffer["offset"]), number(&buffer["offset"]) + number(&buffer["bytes"]) * number(&buffer["depth"]))
+    };
+    let life = |buffer: &Value| (number(&buffer["life"][0]), number(&buffer["life"][1]));
+    for (index, one) in buffers.iter().enumerate() {
+        for other in &buffers[..index] {
+            let together = |a: (u64, u64), b: (u64, u64)| a.0 <= b.1 && b.0 <= a.1;
+            let (a, b) = (span(one), span(other));
+            assert!(!together(life(one), life(other)) || a.1 <= b.0 || b.1 <= a.0, "{} and {}", one["name"], other["name"]);
+        }
+    }
+    assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a ring");
+    // Each op of the loop is scheduled, and what it occupies begins when it does.
+    let schedule = &function["loops"][0];
+    let ops = schedule["ops"].as_array().unwrap();
+    assert!(ops.iter().any(|op| op["text"].as_str().unwrap().ends_with("= mma")));
+    for occupied in schedule["occupied"].as_array().unwrap() {
+        let op = &ops[occupied["op"].as_u64().unwrap() as usize];
+        let start = number(&op["stage"]) * number(&schedule["interval"]) + number(&op["cycle"]);
+        assert_eq!(number(&occupied["start"]), start, "{op}");
+    }
+    assert!(model["layouts"].as_array().unwrap().iter().any(|layout| layout["uses"][0]["shape"] == serde_json::json!([32, 32])));
+}
+
+#[test]
+fn a_page_begins_at_any_stage() {
+    need_stages();
+    let folder = temporary();
+    let input = root().join("tests/run/vadd/kernel.tileirbc");
+    let made = format!("{}", input.display());
+    run_in(folder.path(), "tileiras", &[&made, "--gpu-name=sm_80", "--emit=sched", "-o", "k.sched"], b"").ok("tileiras");
+    run_in(folder.path(), "tileiras", &[&made, "--gpu-name=sm_80", "--emit=ptx", "-o", "k.ptx"], b"").ok("tileiras");
+    for (name, shown) in [("k.sched", 2), ("k.ptx", 1)] {
+        run_in(folder.path(), "tile-view", &[name, "-o", "k.html", "--json", "k.json"], b"").ok(name);
+        let model: Value = serde_json::from_slice(&std::fs::read(folder.path().join("k.json")).unwrap()).unwrap();
+        let names: Vec<&str> = model["panes"].as_array().unwrap().iter().filter_map(|pane| pane["name"].as_str()).collect();
+        assert_eq!(names.iter().filter(|name| ["tile", "aa", "as", "sched", "ptx"].contains(name)).count(), shown, "{names:?}");
+    }
+    let cubin = run("tile-view", &["-"], b"\x7fELF, so to speak");
+    assert_eq!(cubin.code, Some(1));
+    assert!(cubin.stderr.contains("shows programs, stage files and PTX"), "{}", cubin.stderr);
+    // What a stage complains of is said as it says it.
+    let refused = run("tile-view", &[made.as_str(), "-o", "/dev/null"], b"");
+    assert!(refused.code == Some(2) && refused.stderr.contains("--gpu-name"), "{:?} {}", refused.code, refused.stderr);
+}
+
+#[test]
+fn a_layout_is_drawn_in_a_terminal() {
+    need_stages();
+    let folder = temporary();
+    let input = root().join("tests/run/matmul_f16/kernel.tileirbc").display().to_string();
+    run_in(folder.path(), "tileiras", &[&input, "--gpu-name=sm_90", "--emit=as", "-o", "k.as"], b"").ok("tileiras");
+    let drawn = run_in(folder.path(), "tile-dump", &["--layout", "#0", "k.as"], b"");
+    let text = drawn.text();
+    drawn.ok("tile-dump");
+    let first = "   (0,0) | w0 l0  r0-1  | w0 l1  r0-1  | w0 l2  r0-1  | w0 l3  r0-1  | w0 l0  r4-5  |";
+    assert!(text.starts_with("layout #0 of 32x32xf32: 4 warps of 32 lanes, 8 registers each\n") && text.contains(first), "{text}");
+    for (words, code) in [(["--layout", "#99", "k.as"], "DMP003"), (["--layout", "0", &input], "DMP002")] {
+        let refused = run_in(folder.path(), "tile-dump", &words, b"");
+        assert!(refused.code == Some(2) && refused.stderr.contains(code), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn sources_are_shown_where_they_are_found() {
+    let folder = temporary();
+    let (_, model) = view(folder.path(), "vadd", "sm_80", &[]);
+    let name = model["files"][0].as_str().unwrap().rsplit('/').next().unwrap().to_string();
+    assert!(model["missing"].as_array().unwrap().iter().any(|what| what.as_str().unwrap().contains(&name)));
+    let text: String = (1..200).map(|line| format!("line {line}\n")).collect();
+    std::fs::create_dir(folder.path().join("src")).unwrap();
+    std::fs::write(folder.path().join("src").join(&name), text).unwrap();
+    let (_, model) = view(folder.path(), "vadd", "sm_80", &["--source", "src"]);
+    let from = places(&model, "ptx", "add")[0];
+    assert!(places(&model, "source", &format!("line {from}")).contains(&from));
+}
+
+/// A browser that can be told what to do from a command line.
+fn browser() -> Option<PathBuf> {
+    if std::env::var_os("TILEWORKS_WITHOUT_BROWSER").is_some() {
+        eprintln!("\nview: not tested in a browser: TILEWORKS_WITHOUT_BROWSER is set\n");
+        return None;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    let found = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|path| path.is_file());
+    let complaint = "no Chromium on PATH: scripts/setup --clients brings one, or set TILEWORKS_WITHOUT_BROWSER to leave this out";
+    Some(found.expect(complaint))
+}
+
+/// What `view.js` saw of a page.
+fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
+    let script = std::fs::read_to_string(root().join("tests/cli/view.js")).unwrap();
+    // Before everything: problems are kept. Behind everything: the visit.
+    let start = "<script>const problems = []; addEventListener('error', (event) => problems.push(event.message)); \
+                 for (const kind of ['error', 'warn']) { const was = console[kind]; console[kind] = (...words) => { problems.push(words.join(' ')); was(...words); }; }</script>";
+    let end = format!("<script>const SEEK = {};\n{script}</script></body>", serde_json::json!(seek));
+    let visited = page.replacen("<head>", &format!("<head>{start}"), 1).replacen("</body>", &end, 1);
+    std::fs::write(folder.join("visit.html"), visited).unwrap();
+    let url = format!("file://{}", folder.join("visit.html").display());
+    let profile = format!("--user-data-dir={}", folder.join("profile").display());
+    let words = [
+        "120",
+        browser.to_str().unwrap(),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1600,1000",
+        &profile,
+        "--dump-dom",
+        &url,
+    ];
+    let dumped = tests::finish(
+        {
+            let mut command = std::process::Command::new("timeout");
+            command.args(words);
+            command
+        },
+        b"",
+    );
+    let text = dumped.text();
+    let seen = text.split_once("SAW").and_then(|(_, rest)| rest.split_once("WAS"));
+    let (seen, _) =
+        seen.unwrap_or_else(|| panic!("the page did not get to its end: {:?}\n{}\n{text:.2000}", dumped.code, dumped.stderr));
+    serde_json::from_str(&seen.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ").replace("&amp;", "&")).unwrap()
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    let Some(browser) = browser() else { return };
+    for (kernel, target, seek) in
+        [("vadd", "sm_80", "add_f"), ("matmul_f16", "sm_90", "= mma\\("), ("matmul_f16", "sm_100", "= mma\\(")]
+    {
+        let folder = temporary();
+        let (page, model) = view(folder.path(), kernel, target, &["--launch", &launch(kernel)]);
+        let saw = visit(&browser, folder.path(), &page, seek);
+        let what = format!("{kernel} for {target}: {saw:#}");
+        assert_eq!(saw["problems"], serde_json::json!([]), "{what}");
+        let count = model["panes"].as_array().unwrap().len() as u64;
+        assert_eq!(saw["shown"].as_u64(), Some(count), "{what}");
+        for name in ["tile", "aa", "as", "sched", "ptx"] {
+            assert!(saw["linked"][name].as_u64() > Some(0), "{name} is not linked: {what}");
+        }
+        assert!(saw["back"].as_array().unwrap().contains(&saw["line"]), "{what}");
+        for name in ["at", "next", "hidden", "searchMoved", "closed", "help"] {
+            assert_eq!(saw[name], true, "{name}: {what}");
+        }
+        assert_eq!(
+            (saw["moved"].as_u64(), saw["right"].as_str(), saw["nextTab"].as_str()),
+            (Some(2), Some("ptx"), Some("memory")),
+            "{what}"
+        );
+        assert!(saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"), "{what}");
+        assert!(saw["says"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4), "{what}");
+        let product = kernel != "vadd";
+        assert_eq!(
+            saw["tabs"]["memory"]["boxes"].as_u64() > Some(2) && saw["tabs"]["memory"]["colours"].as_u64() > Some(8),
+            product,
+            "{what}"
+        );
+        assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), product, "{what}");
+        assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{what}");
+        for (name, word) in [("time", " us on "), ("agents", "all warps do the same"), ("decisions", "convert")] {
+            assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! How long buffers are in use, for drawing: the scheduler's own answer is the addresses that it chose.
+
+use base::ir::Operation;
+use sched::{Function, Op};
+use std::collections::BTreeMap;
+use tileas::Buffer;
+use tileas::effects::{BufferAccess, Does};
+
+/// From the first op that needs a buffer to the last, by their numbers in program order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    pub first: usize,
+    pub last: usize,
+}
+
+/// The accesses of a function to its buffers: number of the op in program order, and what it does.
+pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)> {
+    let ops = function.body.walk(function.region);
+    let of = |(number, op): (usize, base::ir::Op)| {
+        let accesses = function.body.ops[op].kind.effects().buffers;
+        accesses.into_iter().map(move |access| (number, op, access)).collect::<Vec<_>>()
+    };
+    ops.into_iter().enumerate().flat_map(of).collect()
+}
+
+/// The lives of a function's buffers. A ring lives as long as the loop that goes round it, and so does what an iteration
+/// reads before it writes.
+pub fn lives(function: &Function) -> BTreeMap<Buffer, Life> {
+    let accesses = accesses(function);
+    let mut lives: BTreeMap<Buffer, Life> = BTreeMap::new();
+    for (number, _, access) in &accesses {
+        let life = lives.entry(access.buffer).or_insert(Life { first: *number, last: *number });
+        life.last = *number;
+    }
+    for (first, last) in loops(function) {
+        for (buffer, life) in &mut lives {
+            let inside = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
+                access.buffer == *buffer && (first..=last).contains(number)
+            };
+            let ring = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
+            if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || access.does != Does::Writes) {
+                *life = Life { first: life.first.min(first), last: life.last.max(last) };
+            }
+        }
+    }
+    lives
+}
+
+/// The first and last op of each loop, inner before outer ones.
+fn loops(function: &Function) -> Vec<(usize, usize)> {
+    let body = &function.body;
+    let ops = body.walk(function.region);
+    let number: BTreeMap<base::ir::Op, usize> = ops.iter().enumerate().map(|(number, op)| (*op, number)).collect();
+    let is_loop = |op: &&base::ir::Op| {
+        use vocabulary::core_ops::Core;
+        matches!(Op::core(&body.ops[**op].kind), Some(Core::For { .. } | Core::Loop { .. }))
+    };
+    let span = |op: &base::ir::Op| {
+        let inside = body.ops[*op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+        (number[op], inside.map(|op| number[&op]).max().unwrap_or(number[op]))
+    };
+    ops.iter().rev().filter(is_loop).map(span).collect()
+}

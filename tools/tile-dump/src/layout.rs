@@ -1,0 +1,38 @@
+//! `--layout`: one layout of a stage file, drawn for a terminal.
+
+use base::File;
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Sniffed, sniff};
+use common::{Colour, Input};
+use picture::layouts::Uses;
+use tileas::{Layout, LayoutId};
+
+/// The drawings of a layout, one for each type of tile that has it. Colours go to terminals only.
+pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<String> {
+    let mut uses = Uses::default();
+    let layouts: Vec<(LayoutId, Layout)> = match sniff(&input.bytes) {
+        Sniffed::Stage { format, .. } if format == "tileas" => {
+            let module = File::<tileas::Module>::read(&input.bytes, &input.name)?.payload;
+            module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs));
+            module.layouts.iter().map(|(id, layout)| (id, layout.clone())).collect()
+        }
+        Sniffed::Stage { format, .. } if format == "sched" => {
+            let module = File::<sched::Module>::read(&input.bytes, &input.name)?.payload;
+            module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs.program));
+            module.layouts.iter().map(|(id, layout)| (id, layout.clone())).collect()
+        }
+        other => {
+            let message = format!("{} is {}; layouts are in .as and .sched", input.name, other.describe());
+            return Err(Diagnostic::usage("DMP002", message));
+        }
+    };
+    let wanted = name.trim_start_matches('#');
+    let Some((id, layout)) = layouts.iter().find(|(id, _)| id.0.to_string() == wanted) else {
+        let known: Vec<String> = layouts.iter().map(|(id, _)| id.to_string()).collect();
+        return Err(Diagnostic::usage("DMP003", format!("there is no layout '{name}'; there are {}", known.join(", "))));
+    };
+    let colour = to_terminal && Colour::of_stdout() == Colour::Yes;
+    let drawings: Vec<String> =
+        uses.of(*id).iter().map(|of| picture::terminal::draw(&id.to_string(), layout, of, colour)).collect();
+    Ok(if drawings.is_empty() { format!("no value has layout {id}\n") } else { drawings.join("\n") })
+}

@@ -1,0 +1,45 @@
+// The model, and what all parts use.
+const model = JSON.parse(document.getElementById("model").textContent);
+
+/** An element with attributes and children; attributes that are functions are listeners. */
+function element(name, attributes = {}, ...children) {
+  const svg = ["svg", "g", "rect", "line", "text", "title"].includes(name);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(key, value);
+    else if (value !== undefined && value !== false) made.setAttribute(key, value);
+  }
+  made.append(...children.flat().filter((child) => child !== undefined && child !== null));
+  return made;
+}
+
+/** A table; rows with `go` can be clicked. */
+function table(heads, rows) {
+  const cell = (text) => element("td", typeof text === "number" ? { class: "num" } : {}, text instanceof Node ? text : String(text ?? ""));
+  const row = (one) => element("tr", one.go ? { class: "go", click: one.go } : {}, one.cells.map(cell));
+  return element("table", {}, element("tr", {}, heads.map((head) => element("th", {}, head))), rows.map(row));
+}
+
+/** Colours that are told apart, by number. */
+function colour(number, lightness = 62) {
+  return `hsl(${(number * 137.5) % 360} 65% ${lightness}%)`;
+}
+
+/** The exclusive or of the bases of the bits that are set in `number`. */
+function apply(bases, number) {
+  return bases.reduce((sum, basis, bit) => ((number >> bit) & 1 ? sum ^ basis : sum), 0);
+}
+
+/** Calls the listeners of a name: `select` (a place), `show` (a tab). */
+const listeners = {};
+function on(name, listener) { (listeners[name] ??= []).push(listener); }
+function tell(name, ...what) { for (const listener of listeners[name] ?? []) listener(...what); }
+
+/** `kernels.py:12`, or nothing. */
+function placeText(place) {
+  const at = model.places[place];
+  return at ? `${model.files[at.file].split("/").pop()}:${at.line}` : "";
+}
+
+/** Short names of kernels: client compilers append what arguments are. */
+function short(name) { return name.replace(/_Kt1_.*/, ""); }

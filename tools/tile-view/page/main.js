@@ -1,0 +1,108 @@
+// Puts the page together, and the keys.
+const TABS = [
+  ["layouts", "Layouts", layoutDrawing], ["memory", "Shared memory", memoryDrawing], ["schedule", "Schedule", scheduleDrawing],
+  ["agents", "Agents and pipes", agentsDrawing], ["time", "Predicted time", timeDrawing], ["decisions", "Decisions", decisionsDrawing],
+];
+const drawer = document.getElementById("drawer"), drawing = document.getElementById("drawing"), field = document.getElementById("search");
+let tab = 0;
+
+function showTab(index) {
+  tab = (index + TABS.length) % TABS.length;
+  drawer.classList.remove("closed");
+  document.querySelectorAll("#tabs button").forEach((button, at) => button.setAttribute("aria-selected", String(at === tab)));
+  drawing.replaceChildren();
+  TABS[tab][2].show(drawing);
+}
+
+on("draw", () => {
+  const at = drawing.scrollTop;
+  showTab(tab);
+  drawing.scrollTop = at;
+});
+on("layout", (name) => {
+  const index = model.layouts.findIndex((layout) => layout.name === name);
+  if (index < 0) return;
+  tab = 0;
+  layoutDrawing.choose(index);
+});
+on("buffer", (number) => {
+  tab = 1;
+  memoryDrawing.choose(number);
+});
+on("search", (words) => {
+  field.value = words;
+  search.run(words);
+});
+
+const KEYS = [
+  ["↑ ↓ or k j", "the line before, the next one", { ArrowUp: () => state.pane.go(state.pane.at - 1), ArrowDown: () => state.pane.go(state.pane.at + 1), k: () => state.pane.go(state.pane.at - 1), j: () => state.pane.go(state.pane.at + 1) }],
+  ["← → or h l", "the text before, the next one", { ArrowLeft: () => step(-1), ArrowRight: () => step(1), h: () => step(-1), l: () => step(1) }],
+  ["PageUp PageDown", "a page of lines", { PageUp: () => state.pane.go(state.pane.at - page()), PageDown: () => state.pane.go(state.pane.at + page()) }],
+  ["g G", "the first line, the last", { g: () => state.pane.go(0), G: () => state.pane.go(state.pane.data.lines.length - 1) }],
+  [", .", "the linked line before, the next one", { ",": () => nextLinked(-1), ".": () => nextLinked(1) }],
+  ["1 to 9", "shows or hides a text", Object.fromEntries(panes.slice(0, 9).map((pane, index) => [String(index + 1), () => toggle(pane)]))],
+  ["/", "search; Enter or n for the next match, N for the one before", { "/": () => field.select(), n: () => search.next(1), N: () => search.next(-1) }],
+  ["[ ]", "the drawing before, the next one", { "[": () => showTab(tab - 1), "]": () => showTab(tab + 1) }],
+  ["d", "shows or hides the drawings", { d: () => { drawer.classList.toggle("closed"); redraw(); } }],
+  ["?", "this list", { "?": () => document.getElementById("help").showModal() }],
+];
+const ACTIONS = Object.assign({}, ...KEYS.map(([, , actions]) => actions));
+
+function page() { return Math.max(1, Math.floor(state.pane.text.clientHeight / HEIGHT) - 2); }
+
+function step(by) {
+  const shown = panes.filter((pane) => !pane.root.hidden);
+  activate(shown[(shown.indexOf(state.pane) + by + shown.length) % shown.length] ?? state.pane);
+  redraw();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("help").open) return;
+  if (event.target === field) {
+    if (event.key === "Escape") field.blur();
+    if (event.key === "Enter") {
+      if (search.words === field.value) search.next(event.shiftKey ? -1 : 1);
+      else search.run(field.value);
+      field.blur();
+    }
+    return;
+  }
+  const action = ACTIONS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+field.addEventListener("input", () => { if (!field.value) search.run(""); });
+document.getElementById("help-button").addEventListener("click", () => document.getElementById("help").showModal());
+window.addEventListener("resize", () => tell("draw"));
+
+/** Where to begin: the line of the source that takes longest, or has most lines of PTX. */
+function hottest() {
+  const weights = new Map(heat.bySource);
+  const ptx = panes.find((pane) => pane.data.name === "ptx");
+  if (!weights.size) ptx?.byLine.forEach((rows, key) => weights.set(key, rows.length));
+  const [key] = [...weights].reduce((most, one) => (one[1] > most[1] ? one : most), ["", 0]);
+  return model.places.findIndex((place) => `${place.file}:${place.line}` === key);
+}
+
+function start() {
+  document.getElementById("title").textContent = short(model.title);
+  document.getElementById("title").title = model.title;
+  document.getElementById("facts").textContent = model.target ?? "";
+  panes.forEach((pane, index) => {
+    // At first what differs most: the source, the schedule and the PTX.
+    pane.root.hidden = !["source", "sched", "ptx"].includes(pane.data.name) && !(pane.data.name === "tile" && !panes.some((one) => one.data.name === "source"));
+    pane.button = element("button", { title: `${pane.data.title}: ${index + 1}`, click: () => toggle(pane) }, pane.data.name);
+    document.getElementById("chooser").append(pane.button);
+    document.getElementById("panes").append(pane.root);
+  });
+  showChosen();
+  activate(panes.find((pane) => !pane.root.hidden) ?? panes[0]);
+  TABS.forEach(([name, title], index) => document.getElementById("tabs").append(element("button", { role: "tab", id: `tab-${name}`, click: () => showTab(index) }, title)));
+  document.getElementById("keys").append(...KEYS.map(([keys, what]) => element("tr", {}, element("td", {}, element("kbd", {}, keys)), element("td", {}, what))));
+  document.getElementById("missing").append(...model.missing.map((what) => element("li", {}, `Not shown: ${what}`)));
+  selectPlace(hottest());
+  // `k.html#memory` opens with that drawing.
+  showTab(Math.max(0, TABS.findIndex(([name]) => `#${name}` === location.hash)));
+}
+start();

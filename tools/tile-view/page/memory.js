@@ -1,0 +1,104 @@
+// Shared memory: which buffer lies where, from which op to which; the banks of a buffer; what accesses cost.
+class MemoryDrawing {
+  constructor() { [this.function, this.chosen] = [0, 0]; }
+
+  show(into) {
+    const buffers = model.functions[this.function]?.buffers ?? [];
+    if (!buffers.length) return into.append(model.functions.length ? "The kernel uses no shared memory." : "There are no buffers before .as.");
+    this.says = element("div", { class: "says", id: "memory-says" });
+    into.append(functionChooser(this), this.map(), this.says, this.details(buffers[this.chosen]));
+  }
+
+  choose(index) {
+    this.chosen = index;
+    tell("draw");
+  }
+
+  /** Time from left to right, addresses downwards. */
+  map() {
+    const of = model.functions[this.function];
+    const [left, width, height] = [70, Math.max(400, window.innerWidth - 140), 150];
+    const bytes = Math.max(of.shared_bytes, ...of.buffers.map((buffer) => buffer.offset + buffer.bytes * buffer.depth), 1);
+    const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => 4 + (at / bytes) * (height - 22);
+    const boxes = of.buffers.flatMap((buffer, index) => !buffer.life ? [] : Array.from({ length: buffer.depth }, (_, slot) => {
+      const [from, to] = [x(buffer.life[0]), x(buffer.life[1] + 1)];
+      const at = buffer.offset + slot * buffer.bytes;
+      const says = `${buffer.name}${buffer.depth > 1 ? `, slot ${slot} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, bytes ${at} to ${at + buffer.bytes}`;
+      const box = element("rect", {
+        class: index === this.chosen ? "box chosen" : "box", x: from, y: y(at), width: Math.max(3, to - from), height: Math.max(2, y(at + buffer.bytes) - y(at)),
+        fill: colour(index), "data-buffer": index, mouseenter: () => { this.says.textContent = says; },
+        click: () => { goToOp(of, buffer.life[0]); this.choose(index); },
+      }, element("title", {}, says));
+      const room = y(at + buffer.bytes) - y(at) > 12 && to - from > 60;
+      return element("g", {}, box, room ? element("text", { x: from + 4, y: y(at) + 11, style: "fill: #111; pointer-events: none" }, slot ? `slot ${slot}` : buffer.name) : undefined);
+    }));
+    const labels = [0, bytes].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : 12, "text-anchor": "end" }, `${at} B`));
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}; ${of.shared_bytes} bytes of shared memory`);
+    return element("svg", { id: "memory-map", width, height }, boxes, labels, axis);
+  }
+
+  details(buffer) {
+    const of = model.functions[this.function];
+    const rows = buffer.accesses.map((access) => {
+      const line = model.panes.find((pane) => pane.name === "sched")?.numbers[of.rows[access.op]];
+      const passes = access.passes;
+      const cost = !passes ? "" : passes.takes > passes.least ? element("span", { class: "bad" }, `${passes.takes} passes, ${passes.least} would do`) : `${passes.takes} passes, no conflicts`;
+      return { cells: [line ?? "", access.mnemonic, access.does, access.way, access.atom, cost], go: () => goToOp(of, access.op) };
+    });
+    const accesses = table(["line", "op", "", "by", "atom", "an instruction of a warp"], rows);
+    const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.bytes} bytes${buffer.depth > 1 ? `, a ring of ${buffer.depth} slots` : ""}, at ${buffer.offset}`;
+    return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), this.banks(buffer));
+  }
+
+  /** The bank in which each element begins. */
+  banks(buffer) {
+    const columns = buffer.shape.length > 1 ? buffer.shape.at(-1) : Math.min(buffer.shape[0] ?? 1, 64);
+    const elements = buffer.shape.reduce((product, extent) => product * extent, 1);
+    if (elements > MOST_CELLS) return element("div", {}, "The buffer is too large to be drawn.");
+    const size = Math.max(2, Math.min(24, Math.floor(640 / columns)));
+    const offsets = new Array(elements);
+    for (let offset = 0; offset < elements; offset++) offsets[apply(buffer.offsets, offset)] = offset;
+    const bank = (element) => Math.floor((offsets[element] * buffer.elem_bytes) / 4) % 32;
+    const says = element("div", { class: "says" }, "the bank in which each element begins");
+    const canvas = element("canvas", {
+      id: "bank-canvas", width: columns * size, height: Math.ceil(elements / columns) * size,
+      mousemove: (event) => {
+        const box = canvas.getBoundingClientRect();
+        const [column, row] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor(at / size));
+        const number = row * columns + column;
+        if (column < columns && number < elements) {
+          says.textContent = `(${coordinates(number, buffer.shape).join(", ")}): byte ${offsets[number] * buffer.elem_bytes}, bank ${bank(number)}`;
+        }
+      },
+    });
+    const context = canvas.getContext("2d");
+    for (let number = 0; number < elements; number++) {
+      context.fillStyle = `hsl(${bank(number) * 11.25} 70% 60%)`;
+      context.fillRect((number % columns) * size, Math.floor(number / columns) * size, size > 4 ? size - 1 : size, size > 4 ? size - 1 : size);
+      if (size >= 18) {
+        context.fillStyle = "#111";
+        context.font = "10px ui-monospace, monospace";
+        context.fillText(String(bank(number)), (number % columns) * size + 3, Math.floor(number / columns) * size + 13);
+      }
+    }
+    return element("div", {}, says, canvas);
+  }
+}
+
+/** Buttons for functions, where there are several. */
+function functionChooser(drawing) {
+  if (model.functions.length < 2) return element("div", {});
+  return element("div", {}, model.functions.map((of, index) =>
+    element("button", { "aria-pressed": String(index === drawing.function), click: () => { [drawing.function, drawing.chosen] = [index, 0]; tell("draw"); } }, short(of.name))));
+}
+
+/** The line of an op of `.sched`. */
+function goToOp(of, op) {
+  const pane = panes.find((pane) => pane.data.name === "sched");
+  if (!pane || of.rows[op] === undefined) return;
+  if (pane.root.hidden) toggle(pane);
+  activate(pane);
+  pane.go(of.rows[op]);
+}
+
+const memoryDrawing = new MemoryDrawing();

@@ -1,0 +1,208 @@
+// Texts side by side. Only rows in sight are in the document.
+const HEIGHT = 18;
+
+/** Time of each line of the PTX, and of each line of the sources, as parts of the whole. */
+function heats() {
+  const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
+  const ptx = model.panes.find((pane) => pane.name === "ptx");
+  const bySource = new Map();
+  ptx?.numbers.forEach((number, row) => {
+    const at = model.places[ptx.places[row]], time = byNumber.get(number);
+    if (at && time) bySource.set(`${at.file}:${at.line}`, (bySource.get(`${at.file}:${at.line}`) ?? 0) + time.part);
+  });
+  return { byNumber, bySource };
+}
+const heat = heats();
+
+class Pane {
+  constructor(data) {
+    this.data = data;
+    this.at = 0;
+    this.sheet = element("div", { class: "sheet" });
+    this.text = element("div", { class: "text", tabindex: "-1", scroll: () => this.draw() }, this.sheet);
+    this.root = element("section", { class: "pane", id: `pane-${data.name}` }, element("h2", {}, data.title), this.text);
+    this.sheet.style.height = `${data.lines.length * HEIGHT}px`;
+    this.text.addEventListener("mousedown", (event) => this.clicked(event));
+    new ResizeObserver(() => this.draw()).observe(this.text);
+    this.byLine = new Map();
+    data.places.forEach((place, row) => {
+      const at = model.places[place];
+      if (!at) return;
+      const key = `${at.file}:${at.line}`;
+      if (!this.byLine.has(key)) this.byLine.set(key, []);
+      this.byLine.get(key).push(row);
+    });
+  }
+
+  /** Rows that come from the selected place. */
+  linked() {
+    const at = model.places[state.place];
+    return at ? this.byLine.get(`${at.file}:${at.line}`) ?? [] : [];
+  }
+
+  draw() {
+    if (this.root.hidden) return;
+    const first = Math.max(0, Math.floor(this.text.scrollTop / HEIGHT) - 10);
+    const last = Math.min(this.data.lines.length, Math.ceil((this.text.scrollTop + this.text.clientHeight) / HEIGHT) + 10);
+    const linked = new Set(this.linked());
+    const rows = [];
+    for (let row = first; row < last; row++) rows.push(this.row(row, linked));
+    this.sheet.replaceChildren(...rows);
+  }
+
+  row(row, linked) {
+    const place = this.data.places[row];
+    let classes = "row";
+    if (linked.has(row)) classes += this.isExact(place) ? " exact" : " linked";
+    if (state.pane === this && this.at === row) classes += " at";
+    if (search.isMatch(this, row)) classes += " match";
+    const code = element("span", { class: "code" });
+    code.innerHTML = coloured(this.data.lines[row]);
+    const made = element("div", { class: classes, "data-row": row }, element("span", { class: "no" }, String(this.data.numbers[row])), this.heat(row), code);
+    made.style.top = `${row * HEIGHT}px`;
+    return made;
+  }
+
+  isExact(place) {
+    const [one, other] = [model.places[place], model.places[state.place]];
+    return place === state.place || one.column === 0 || other.column === 0;
+  }
+
+  /** The predicted time of a row, in the texts that have one. */
+  heat(row) {
+    if (!model.time) return undefined;
+    let part, why = "";
+    if (this.data.name === "ptx") {
+      const time = heat.byNumber.get(this.data.numbers[row]);
+      [part, why] = [time?.part, time?.mostly ?? ""];
+    } else if (this.data.name.startsWith("source")) {
+      const at = model.places[this.data.places[row]];
+      part = at && heat.bySource.get(`${at.file}:${at.line}`);
+    } else return undefined;
+    const shown = part >= 0.0005 ? `${(100 * part).toFixed(1)} %` : "";
+    return element("span", { class: "heat", title: why, style: part ? `background: rgba(var(--hot), ${Math.min(0.8, 0.05 + 2 * part)})` : "" }, shown);
+  }
+
+  /** Moves to a row, so that it is in sight. */
+  go(row, select = true) {
+    this.at = Math.max(0, Math.min(this.data.lines.length - 1, row));
+    this.show(this.at);
+    if (select) selectPlace(this.data.places[this.at], this);
+    else redraw();
+  }
+
+  show(row) {
+    const [top, height] = [row * HEIGHT, this.text.clientHeight];
+    if (top < this.text.scrollTop || top + 2 * HEIGHT > this.text.scrollTop + height) this.text.scrollTop = Math.max(0, top - height / 3);
+  }
+
+  clicked(event) {
+    const row = event.target.closest(".row");
+    if (!row) return;
+    activate(this);
+    const word = event.target.closest("[data-layout], [data-buffer], .v");
+    if (word?.dataset.layout) tell("layout", `#${word.dataset.layout}`);
+    else if (word?.dataset.buffer) tell("buffer", Number(word.dataset.buffer));
+    state.value = word?.classList.contains("v") ? word.textContent : undefined;
+    this.go(Number(row.dataset.row));
+  }
+}
+
+const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+const WORDS = /(\/\/.*$|\/\*[^*]*\*\/)|(%[\w.]+)|(#\d+)(?=[,>)\]])|\b(buffer: )(\d+)|\b(layout: )(\d+)|(\b-?\d[\w.]*)/g;
+
+/** A line as HTML: comments, values, layouts, buffers and numbers. */
+function coloured(line) {
+  const plain = (text) => text.replace(/[&<>]/g, (char) => ESCAPES[char]);
+  let out = "", end = 0;
+  for (const match of line.matchAll(WORDS)) {
+    out += plain(line.slice(end, match.index));
+    end = match.index + match[0].length;
+    const [whole, comment, value, layout, , buffer, , ofCopy] = match;
+    if (comment) out += `<span class="c">${plain(comment)}</span>`;
+    else if (value) out += `<span class="v${value === state.value ? " same" : ""}">${value}</span>`;
+    else if (layout) out += `<span class="k" data-layout="${layout.slice(1)}">${layout}</span>`;
+    else if (buffer) out += `buffer: <span class="k" data-buffer="${buffer}">${buffer}</span>`;
+    else if (ofCopy) out += `layout: <span class="k" data-layout="${ofCopy}">${ofCopy}</span>`;
+    else out += `<span class="n">${plain(whole)}</span>`;
+  }
+  return out + plain(line.slice(end));
+}
+
+const panes = model.panes.map((data) => new Pane(data));
+const state = { pane: panes[0], place: -1, value: undefined };
+
+function activate(pane) {
+  state.pane = pane;
+  for (const one of panes) one.root.classList.toggle("active", one === pane);
+}
+
+function redraw() { for (const pane of panes) pane.draw(); }
+
+/** Selects a place of the source, and brings the lines that come from it into sight elsewhere than in `from`. */
+function selectPlace(place, from) {
+  state.place = place;
+  for (const pane of panes) {
+    const rows = pane === from || pane.root.hidden ? [] : pane.linked();
+    if (!rows.length) continue;
+    const exact = rows.find((row) => pane.isExact(pane.data.places[row])) ?? rows[0];
+    pane.at = exact;
+    pane.show(exact);
+  }
+  redraw();
+  tell("select", place);
+}
+
+/** The next or previous linked line of the active pane. */
+function nextLinked(step) {
+  const rows = state.pane.linked();
+  const next = step > 0 ? rows.find((row) => row > state.pane.at) ?? rows[0] : rows.findLast((row) => row < state.pane.at) ?? rows.at(-1);
+  if (next !== undefined) state.pane.go(next);
+}
+
+function toggle(pane) {
+  pane.root.hidden = !pane.root.hidden;
+  if (pane.root.hidden && state.pane === pane) activate(panes.find((one) => !one.root.hidden) ?? pane);
+  showChosen();
+  redraw();
+}
+
+function showChosen() {
+  for (const pane of panes) {
+    pane.root.style.display = pane.root.hidden ? "none" : "";
+    pane.button.setAttribute("aria-pressed", String(!pane.root.hidden));
+  }
+}
+
+/** Search over all texts. */
+const search = {
+  words: "",
+  matches: [],
+  now: -1,
+  keys: new Set(),
+  isMatch(pane, row) { return this.keys.has(`${pane.data.name}:${row}`); },
+  run(words) {
+    this.words = words;
+    const wanted = words.toLowerCase();
+    this.matches = [];
+    if (wanted) for (const pane of panes.filter((pane) => !pane.root.hidden)) {
+      pane.data.lines.forEach((line, row) => { if (line.toLowerCase().includes(wanted)) this.matches.push([pane, row]); });
+    }
+    this.keys = new Set(this.matches.map(([pane, row]) => `${pane.data.name}:${row}`));
+    this.now = -1;
+    if (this.matches.length) this.next(1);
+    else { this.tell(); redraw(); }
+  },
+  next(step) {
+    if (!this.matches.length) return;
+    this.now = (this.now + step + this.matches.length) % this.matches.length;
+    const [pane, row] = this.matches[this.now];
+    activate(pane);
+    pane.go(row);
+    this.tell();
+  },
+  tell() {
+    const says = !this.words ? "" : this.matches.length ? `${this.now + 1} of ${this.matches.length}` : "not found";
+    document.getElementById("found").textContent = says;
+  },
+};

@@ -1,0 +1,46 @@
+// The report of tile-time, and what passes decided.
+const timeDrawing = {
+  show(into) {
+    const { time } = model;
+    if (!time) return into.append("No launch was given: --launch FILE says what the kernel is launched with.");
+    const percent = (part) => element("span", {}, element("span", { class: "bar", style: `width: ${(part * 120).toFixed(0)}px` }), ` ${(100 * part).toFixed(1)} %`);
+    const microseconds = (time.seconds * 1e6).toFixed(2);
+    const registers = `${time.registers} registers${time.registers_estimated ? " (estimated)" : ""}`;
+    into.append(element("p", {}, element("b", {}, `${microseconds} us on ${time.gpu}`),
+      ` (${time.cycles.toFixed(0)} clocks); a block takes ${time.block_cycles.toFixed(0)}; ${time.resident_blocks} resident, limited by ${time.limited_by}; ${time.waves.toFixed(2)} waves; ${registers}`));
+    const busy = time.busy.filter((one) => one.part >= 0.005).map((one) => ({ cells: [one.unit, percent(one.part)] }));
+    const waits = time.agents.flatMap((agent) => agent.waits.map((wait) => ({
+      cells: [`warps ${agent.warps}`, wait.for, percent(wait.part), wait.lines.join(", ")], go: () => goToPtx(wait.lines[0]),
+    })));
+    const advice = time.advice.map((one) => ({ cells: [percent(one.gain), one.if, one.how] }));
+    into.append(element("div", { class: "split" },
+      element("div", {}, table(["busy", "part of the time"], busy)),
+      element("div", {}, table(["who", "waits for", "part of the time", "lines of PTX"], waits)),
+      element("div", {}, table(["saves", "if there was", "how"], advice), this.sources())));
+  },
+
+  /** The lines of the source that take longest. */
+  sources() {
+    const rows = [...heat.bySource].sort((one, other) => other[1] - one[1]).slice(0, 12).map(([key, part]) => {
+      const [file, line] = key.split(":").map(Number);
+      const place = model.places.findIndex((place) => place.file === file && place.line === line);
+      return { cells: [`${(100 * part).toFixed(1)} %`, placeText(place)], go: () => selectPlace(place) };
+    });
+    return table(["time", "line of the source"], rows);
+  },
+};
+
+function goToPtx(line) {
+  const pane = panes.find((pane) => pane.data.name === "ptx"), row = pane?.data.numbers.indexOf(line);
+  if (!pane || row < 0 || line === undefined) return;
+  if (pane.root.hidden) toggle(pane);
+  activate(pane);
+  pane.go(row);
+}
+
+const decisionsDrawing = {
+  show(into) {
+    const rows = model.log.map((one) => ({ cells: [one.pass, one.outcome, one.name, one.message, placeText(one.place)], go: () => selectPlace(one.place) }));
+    into.append(rows.length ? table(["pass", "", "", "", ""], rows) : "No pass said anything.");
+  },
+};

@@ -1,0 +1,200 @@
+//! What is drawn: layouts, buffers with their lives and banks, agents and pipes, schedules of loops.
+
+use crate::model::{
+    AccessView, AgentView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PipeView, ScheduledOp,
+};
+use crate::panes::Places;
+use base::ir::Operation;
+use base::text::{TypeText, to_text};
+use base::{Envelope, File};
+use picture::layouts::Uses;
+use picture::{banks, lives};
+use sched::{Function, LoopSchedule, Module};
+use tileas::effects::{BufferAccess, Does, Way};
+use tileas::verify::Program;
+use tileas::{CopyAtom, Layout, Place};
+
+pub(crate) fn layouts(module: &Module) -> Vec<LayoutView> {
+    let mut uses = Uses::default();
+    module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs.program));
+    let view = |(id, layout): (tileas::LayoutId, &Layout)| LayoutView {
+        name: id.to_string(),
+        register: layout.register.clone(),
+        lane: layout.lane.clone(),
+        warp: layout.warp.clone(),
+        uses: uses.of(id).iter().map(|of| LayoutUse { shape: of.shape.to_vec(), elem: of.elem.clone(), count: of.count }).collect(),
+    };
+    module.layouts.iter().map(view).collect()
+}
+
+/// A function; `rows` are those of its ops in the text.
+pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
+    let attrs = &function.attrs;
+    let lives = lives::lives(function);
+    let accesses = lives::accesses(function);
+    let buffers = attrs.program.buffers.iter().map(|(buffer, info)| {
+        let placement = attrs.placements.get(buffer);
+        let own = accesses.iter().filter(|(_, _, access)| access.buffer == buffer);
+        BufferView {
+            name: format!("buffer {}", buffer.0),
+            elem: info.elem.print(),
+            elem_bytes: info.elem.bytes(),
+            shape: info.shape.to_vec(),
+            offsets: info.offsets.clone(),
+            bytes: info.bytes(),
+            offset: placement.map_or(0, |placement| placement.offset),
+            depth: placement.map_or(1, |placement| placement.depth),
+            life: lives.get(&buffer).map(|life| [life.first, life.last]),
+            accesses: own.map(|(number, op, one)| access(module, function, *number, *op, one)).collect(),
+        }
+    });
+    let agents = attrs.agents.values().map(|agent| AgentView {
+        name: agent.name.clone(),
+        first_warp: agent.first_warp,
+        warps: agent.warps,
+        registers: agent.registers,
+    });
+    let pipes = attrs.pipes.iter().map(|(pipe, info)| PipeView {
+        name: pipe.to_string(),
+        buffers: info.buffers.iter().map(|buffer| buffer.0).collect(),
+        depth: info.depth,
+        fill: to_text(&info.fill),
+        producer: info.producer.0,
+        consumers: info.consumers.iter().map(|agent| agent.0).collect(),
+        full: info.full,
+        empty: info.empty,
+    });
+    FunctionView {
+        name: function.name.clone(),
+        warps: attrs.program.warps,
+        shared_bytes: attrs.shared_bytes,
+        ops: function.body.walk(function.region).len(),
+        rows,
+        buffers: buffers.collect(),
+        agents: agents.collect(),
+        pipes: pipes.collect(),
+        loops: Vec::new(),
+    }
+}
+
+fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op, access: &BufferAccess) -> AccessView {
+    let node = &function.body.ops[op];
+    let moves = moves(module, function, op);
+    let info = &function.attrs.program.buffers[access.buffer];
+    AccessView {
+        op: number,
+        mnemonic: node.kind.mnemonic(),
+        does: match access.does {
+            Does::Reads => "reads",
+            Does::Writes => "writes",
+            Does::Changes => "changes",
+        },
+        way: match access.way {
+            Way::Threads => "threads",
+            Way::Copies => "cp.async",
+            Way::Products => "products",
+            Way::Boxes => "copy engine",
+        },
+        atom: moves.map(|(_, atom)| to_text(&atom)).or_else(|| product(node.kind.program()?)).unwrap_or_default(),
+        passes: moves.and_then(|(layout, atom)| banks::passes(info, layout, atom)),
+    }
+}
+
+/// The layout in which an op moves a tile to or from shared memory, and by which atom.
+fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Option<(&'a Layout, CopyAtom)> {
+    use tileas::Op as In;
+    let node = &function.body.ops[op];
+    let of = |value: base::Value| -> Option<&'a Layout> { module.layout_of(function.body.ty(value)) };
+    match node.kind.program()? {
+        In::SharedStore { x, atom, .. } => Some((of(*x)?, *atom)),
+        In::SharedLoad { atom, .. } => Some((of(node.results[0])?, *atom)),
+        In::CopyView { layout, atom, .. } => Some((&module.layouts[*layout], *atom)),
+        In::Copy { ptr, atom, .. } => Some((of(*ptr)?, *atom)),
+        _ => None,
+    }
+}
+
+/// The atom of a product that reads a buffer.
+fn product(op: &tileas::Op) -> Option<String> {
+    match op {
+        tileas::Op::Mma { atom, lhs: Place::Memory { .. }, .. } | tileas::Op::Mma { atom, rhs: Place::Memory { .. }, .. } => {
+            Some(atom.name().into())
+        }
+        _ => None,
+    }
+}
+
+/// The schedules of a file whose loops are still there, by function, with what `tile-sched --schedule-trace` says of the units.
+pub(crate) fn loops(file: &File<Module>, trace: &[u8], places: &mut Places) -> Vec<(String, LoopView)> {
+    let occupied = occupied(trace);
+    let views = file.payload.schedules.iter().enumerate().filter_map(|(process, schedule)| {
+        let function = file.payload.functions.iter().find(|function| function.name == schedule.function)?;
+        let block = sched::loop_body(function, schedule.index)?;
+        let body = &function.body.blocks[block].ops;
+        let op = |slot: &sched::Slot| -> Option<ScheduledOp> {
+            let node = &function.body.ops[*body.get(slot.op as usize)?];
+            let results: String = node.results.iter().map(|value| format!("{value} = ")).collect();
+            let place = places.of(&file.envelope.debug, node.loc);
+            Some(ScheduledOp { text: format!("{results}{}", node.kind.mnemonic()), place, stage: slot.stage, cycle: slot.cycle })
+        };
+        let ops = schedule.slots.iter().map(op).collect::<Option<Vec<_>>>()?;
+        let LoopSchedule { index, interval, resource_bound, recurrence_bound, in_flight, .. } = *schedule;
+        let of_this = occupied.iter().filter(|(of, _)| *of == process).map(|(_, occupied)| occupied.clone()).collect();
+        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: of_this };
+        Some((schedule.function.clone(), view))
+    });
+    views.collect()
+}
+
+/// The events of the first iteration in a trace: of which loop, and what is occupied.
+fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
+    let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
+    let number = |event: &serde_json::Value, field: &str| event[field].as_i64();
+    let units: Vec<(i64, i64, String)> = events
+        .iter()
+        .filter(|event| event["name"] == "thread_name")
+        .filter_map(|event| Some((number(event, "pid")?, number(event, "tid")?, event["args"]["name"].as_str()?.to_string())))
+        .collect();
+    let one = |event: &serde_json::Value| {
+        let (pid, tid) = (number(event, "pid")?, number(event, "tid")?);
+        // `mma 12 of 0`: the op's position, and the iteration.
+        let mut words = event["name"].as_str().filter(|_| event["ph"] == "X")?.rsplit(' ');
+        let (iteration, _, op) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
+        let unit = units.iter().find(|unit| (unit.0, unit.1) == (pid, tid))?.2.clone();
+        let occupied = Occupied { op, unit, start: number(event, "ts")?, cycles: number(event, "dur")? };
+        (iteration == "0").then_some((pid as usize, occupied))
+    };
+    events.iter().filter_map(one).collect()
+}
+
+/// What passes decided.
+pub(crate) fn decisions(envelope: &Envelope, places: &mut Places) -> Vec<Decision> {
+    let one = |entry: &base::envelope::LogEntry| Decision {
+        pass: entry.pass.clone(),
+        outcome: to_text(&entry.outcome),
+        name: entry.name.clone(),
+        message: entry.message.clone(),
+        place: places.of(&envelope.debug, entry.loc),
+    };
+    envelope.log.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_read_back() {
+        let trace = br#"[
+            {"name":"process_name","ph":"M","pid":0,"tid":0,"args":{"name":"k loop 0, interval 57"}},
+            {"name":"thread_name","ph":"M","pid":0,"tid":1,"args":{"name":"shared memory"}},
+            {"name":"copy_view 3 of 0","ph":"X","pid":0,"tid":1,"ts":7,"dur":16},
+            {"name":"copy_view 3 of 1","ph":"X","pid":0,"tid":1,"ts":64,"dur":16}
+        ]"#;
+        let read = occupied(trace);
+        assert_eq!(read.len(), 1, "one iteration");
+        let Occupied { op, unit, start, cycles } = &read[0].1;
+        assert_eq!((*op, unit.as_str(), *start, *cycles), (3, "shared memory", 7, 16));
+        assert!(occupied(b"nonsense").is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! `tile-view`: a kernel at every stage as one page, to be opened in a browser: texts side by side, linked by source line, and drawings of what they
+//! say. [`stages`] makes the files, [`panes`] and [`drawings`] make the [`model`] of them, [`page`] puts that into the page.
+
+mod drawings;
+mod model;
+mod page;
+mod panes;
+mod stages;
+
+use base::File;
+use base::diag::Result;
+use common::options::{GpuName, OptLevel};
+use common::{About, Session};
+use model::Model;
+use panes::Places;
+use stages::{Files, Wanted};
+use std::path::PathBuf;
+
+const ABOUT: About = About {
+    name: "tile-view",
+    summary: "Shows a kernel at every stage, its layouts, memory, schedules and predicted time, as a page for a browser",
+    examples: &[
+        ("tile-view k.tileirbc --gpu-name sm_90 -o k.html", "one file that needs no network"),
+        ("tile-view k.tileirbc --gpu-name sm_90 --launch launch.json -o k.html", "with predicted times"),
+        ("tile-view edited.sched -o k.html", "what follows from a stage file"),
+        ("tile-view k.tileirbc --gpu-name sm_90 --source src/ -o k.html", "with the source from a folder"),
+        ("tile-view k.tileirbc --gpu-name sm_90 --json k.json -o k.html", "with the page's data, for programs"),
+    ],
+    passes: &[],
+    forms: false,
+};
+
+#[derive(clap::Args)]
+struct Options {
+    #[command(flatten)]
+    target: GpuName,
+    #[command(flatten)]
+    level: OptLevel,
+    /// What the kernel is launched with, for predicted times
+    #[arg(long, value_name = "FILE")]
+    launch: Option<PathBuf>,
+    /// The chip of the prediction; without it the one that stands for the target
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
+    /// A source file, or a folder with them, where they are not where the program says
+    #[arg(long, value_name = "PATH")]
+    source: Vec<PathBuf>,
+    /// Write what the page shows as JSON too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> std::process::ExitCode {
+    common::filter::<Options>(&ABOUT, |session, options| {
+        let input = session.input()?;
+        let wanted = Wanted {
+            target: options.target.gpu_name.map(|target| target.name.into()),
+            level: options.level.opt_level,
+            launch: options.launch.clone(),
+            gpu: options.gpu.clone(),
+        };
+        let files = stages::make(session, &input, &wanted)?;
+        if session.verify_only() {
+            return Ok(());
+        }
+        let model = model(session, files, &options.source)?;
+        if let Some(path) = &options.json {
+            common::write_file(Some(path), page::json(&model)?.as_bytes())?;
+        }
+        session.write_bytes(page::page(&model)?.as_bytes(), false)
+    })
+}
+
+/// The model of all files.
+fn model(session: &Session, mut files: Files, folders: &[PathBuf]) -> Result<Model> {
+    let mut places = Places::default();
+    let mut model = Model { producer: session.producer(), time: files.time.take(), missing: files.missing, ..Model::default() };
+    if let Some(bytes) = &files.tile {
+        model.panes.push(panes::tile(&File::read(bytes, "k.tile")?, &mut places));
+    }
+    if let Some(bytes) = &files.aa {
+        let file = File::<tileaa::Module>::read(bytes, "k.aa")?;
+        model.panes.push(panes::stage("aa", ".aa: memory explicit", &file, &mut places));
+    }
+    if let Some(bytes) = &files.atoms {
+        let file = File::<tileas::Module>::read(bytes, "k.as")?;
+        model.panes.push(panes::stage("as", ".as: layouts and atoms", &file, &mut places));
+    }
+    if let Some(bytes) = &files.sched {
+        let file = File::<sched::Module>::read(bytes, "k.sched")?;
+        let pane = panes::stage("sched", ".sched: schedules, buffers, barriers", &file, &mut places);
+        let rows = panes::op_rows(&pane);
+        model.panes.push(pane);
+        model.layouts = drawings::layouts(&file.payload);
+        model.log = drawings::decisions(&file.envelope, &mut places);
+        model.target = file.envelope.target.map(|target| target.name.into());
+        let functions = file.payload.functions.iter().zip(rows);
+        model.functions = functions.map(|(function, rows)| drawings::function(&file.payload, function, rows)).collect();
+    }
+    if let Some((scheduled, trace)) = &files.scheduled {
+        for (name, view) in drawings::loops(&File::read(scheduled, "placed.sched")?, trace, &mut places) {
+            if let Some(function) = model.functions.iter_mut().find(|function| function.name == name) {
+                function.loops.push(view);
+            }
+        }
+    }
+    model.panes.push(panes::ptx(&files.ptx, &mut places));
+    if let Some(bytes) = &files.sass {
+        model.panes.push(panes::sass(bytes, &mut places));
+    }
+    places.finish(&mut model);
+    panes::sources(&mut model, folders)?;
+    let names: Vec<&str> = model.functions.iter().map(|function| function.name.as_str()).collect();
+    model.title = if names.is_empty() { "PTX".into() } else { names.join(", ") };
+    Ok(model)
+}

@@ -1,0 +1,165 @@
+//! What the page shows, as data: `--json` writes it, the page carries it, and the scripts of `page/` draw it.
+
+use picture::banks::Passes;
+use serde::Serialize;
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Model {
+    pub(crate) title: String,
+    pub(crate) target: Option<String>,
+    pub(crate) producer: String,
+    /// Names of source files.
+    pub(crate) files: Vec<String>,
+    /// Places in them, which lines of panes share.
+    pub(crate) places: Vec<SourcePlace>,
+    pub(crate) panes: Vec<Pane>,
+    pub(crate) layouts: Vec<LayoutView>,
+    pub(crate) functions: Vec<FunctionView>,
+    /// The report of `tile-time`, whose lines are those of the PTX.
+    pub(crate) time: Option<serde_json::Value>,
+    pub(crate) log: Vec<Decision>,
+    /// What is not shown, and why.
+    pub(crate) missing: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct SourcePlace {
+    pub(crate) file: usize,
+    pub(crate) line: u32,
+    /// 0 where only the line is known.
+    pub(crate) column: u32,
+}
+
+/// A text with the place that each line comes from.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Pane {
+    /// A word, such as `sched`.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) lines: Vec<String>,
+    /// For each line its number in the file, as other tools name it.
+    pub(crate) numbers: Vec<u32>,
+    /// For each line the number of its place; none: -1.
+    pub(crate) places: Vec<i64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct LayoutView {
+    pub(crate) name: String,
+    pub(crate) register: Vec<u32>,
+    pub(crate) lane: Vec<u32>,
+    pub(crate) warp: Vec<u32>,
+    pub(crate) uses: Vec<LayoutUse>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct LayoutUse {
+    pub(crate) shape: Vec<u32>,
+    pub(crate) elem: String,
+    pub(crate) count: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct FunctionView {
+    pub(crate) name: String,
+    pub(crate) warps: u32,
+    pub(crate) shared_bytes: u32,
+    /// Ops, in program order; the times of lives are numbers of ops.
+    pub(crate) ops: usize,
+    /// The row of the `.sched` pane in which each op stands.
+    pub(crate) rows: Vec<usize>,
+    pub(crate) buffers: Vec<BufferView>,
+    pub(crate) agents: Vec<AgentView>,
+    pub(crate) pipes: Vec<PipeView>,
+    pub(crate) loops: Vec<LoopView>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct BufferView {
+    pub(crate) name: String,
+    pub(crate) elem: String,
+    pub(crate) elem_bytes: u32,
+    pub(crate) shape: Vec<u32>,
+    /// Bases of the offset's bits, in elements.
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) bytes: u32,
+    /// Where it lies in shared memory, and how many slots it has there.
+    pub(crate) offset: u32,
+    pub(crate) depth: u32,
+    /// The first and last op that needs it.
+    pub(crate) life: Option<[usize; 2]>,
+    pub(crate) accesses: Vec<AccessView>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AccessView {
+    /// Number of the op.
+    pub(crate) op: usize,
+    pub(crate) mnemonic: &'static str,
+    pub(crate) does: &'static str,
+    pub(crate) way: &'static str,
+    pub(crate) atom: String,
+    /// Of one instruction of a warp.
+    pub(crate) passes: Option<Passes>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AgentView {
+    pub(crate) name: String,
+    pub(crate) first_warp: u32,
+    pub(crate) warps: u32,
+    pub(crate) registers: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PipeView {
+    pub(crate) name: String,
+    pub(crate) buffers: Vec<u32>,
+    pub(crate) depth: u32,
+    pub(crate) fill: String,
+    pub(crate) producer: u32,
+    pub(crate) consumers: Vec<u32>,
+    /// Arrivals that fill a slot, and that free one.
+    pub(crate) full: u32,
+    pub(crate) empty: u32,
+}
+
+/// The schedule of a pipelined loop.
+#[derive(Debug, Serialize)]
+pub(crate) struct LoopView {
+    pub(crate) index: u32,
+    pub(crate) interval: u32,
+    pub(crate) resource_bound: u32,
+    pub(crate) recurrence_bound: u32,
+    pub(crate) in_flight: bool,
+    pub(crate) ops: Vec<ScheduledOp>,
+    /// What the ops of one iteration occupy.
+    pub(crate) occupied: Vec<Occupied>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ScheduledOp {
+    pub(crate) text: String,
+    pub(crate) place: i64,
+    pub(crate) stage: u32,
+    pub(crate) cycle: u32,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Occupied {
+    /// Position of the op in the body.
+    pub(crate) op: usize,
+    pub(crate) unit: String,
+    pub(crate) start: i64,
+    pub(crate) cycles: i64,
+}
+
+/// What a pass decided.
+#[derive(Debug, Serialize)]
+pub(crate) struct Decision {
+    pub(crate) pass: String,
+    pub(crate) outcome: String,
+    pub(crate) name: String,
+    pub(crate) message: String,
+    pub(crate) place: i64,
+}

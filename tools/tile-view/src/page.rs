@@ -1,0 +1,72 @@
+//! The page: a template, style, scripts and the model, in one file that needs nothing else.
+
+use crate::model::Model;
+use base::diag::{Diagnostic, Result};
+
+const TEMPLATE: &str = include_str!("../page/page.html");
+const STYLE: &str = include_str!("../page/style.css");
+/// In this order: each uses what those before it define.
+const SCRIPTS: [&str; 8] = [
+    include_str!("../page/basics.js"),
+    include_str!("../page/panes.js"),
+    include_str!("../page/layouts.js"),
+    include_str!("../page/memory.js"),
+    include_str!("../page/schedule.js"),
+    include_str!("../page/agents.js"),
+    include_str!("../page/time.js"),
+    include_str!("../page/main.js"),
+];
+
+pub(crate) fn json(model: &Model) -> Result<String> {
+    serde_json::to_string(model).map_err(|error| Diagnostic::io("VIW004", format!("the model cannot be written: {error}")))
+}
+
+pub(crate) fn page(model: &Model) -> Result<String> {
+    // Inside a script element nothing ends it and nothing opens a comment.
+    let data = json(model)?.replace('<', "\\u003c");
+    let parts = [
+        ("{{title}}", escaped(&model.title)),
+        ("{{style}}", STYLE.into()),
+        ("{{model}}", data),
+        ("{{script}}", SCRIPTS.join("\n")),
+    ];
+    // Each mark once and from the front, so that what was put in is not looked at again.
+    let (mut out, mut rest) = (String::new(), TEMPLATE);
+    for (mark, text) in parts {
+        let (before, after) = rest.split_once(mark).expect("the template has each mark, in order");
+        out.push_str(before);
+        out.push_str(&text);
+        rest = after;
+    }
+    Ok(out + rest)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Pane;
+
+    #[test]
+    fn nothing_in_a_program_ends_the_script_or_fills_a_mark() {
+        let pane = Pane { lines: vec!["</script><!-- {{script}}".into()], ..Pane::default() };
+        let model = Model { title: "<k> {{model}}".into(), panes: vec![pane], ..Model::default() };
+        let page = page(&model).unwrap();
+        assert!(page.contains("<title>&lt;k&gt; {{model}}"), "{}", &page[..200]);
+        assert_eq!(page.matches("</script>").count(), TEMPLATE.matches("</script>").count());
+        let (_, rest) = page.split_once("id=\"model\">").unwrap();
+        let read: serde_json::Value = serde_json::from_str(rest.split("</script>").next().unwrap()).unwrap();
+        assert_eq!(read["panes"][0]["lines"][0], "</script><!-- {{script}}");
+    }
+
+    #[test]
+    fn the_page_asks_for_nothing_from_elsewhere() {
+        let page = page(&Model::default()).unwrap();
+        for word in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
+            assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(word), "{word}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Texts with the place that each line comes from. Locations leave the texts: the page shows them by linking lines.
+
+use crate::model::{Model, Pane, SourcePlace};
+use base::diag::Result;
+use base::{DebugInfo, File, Loc, Locations, Payload};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Source files and the places in them that lines come from, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    files: Vec<String>,
+    places: Vec<SourcePlace>,
+    known: BTreeMap<SourcePlace, i64>,
+}
+
+/// The place of what comes from nowhere.
+pub(crate) const NOWHERE: i64 = -1;
+
+impl Places {
+    pub(crate) fn of(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
+        debug.position(loc).map_or(NOWHERE, |(file, line, column)| self.place(file, line, column))
+    }
+
+    fn place(&mut self, file: &str, line: u32, column: u32) -> i64 {
+        let file = self.files.iter().position(|known| known == file).unwrap_or_else(|| {
+            self.files.push(file.into());
+            self.files.len() - 1
+        });
+        let place = SourcePlace { file, line, column };
+        *self.known.entry(place).or_insert_with(|| {
+            self.places.push(place);
+            self.places.len() as i64 - 1
+        })
+    }
+
+    /// Hands files and places to the model.
+    pub(crate) fn finish(self, model: &mut Model) {
+        (model.files, model.places) = (self.files, self.places);
+    }
+}
+
+impl Pane {
+    fn new(name: &str, title: &str) -> Pane {
+        Pane { name: name.into(), title: title.into(), ..Pane::default() }
+    }
+    fn push(&mut self, number: usize, text: &str, place: i64) {
+        self.lines.push(text.replace('\t', "    "));
+        self.numbers.push(number as u32);
+        self.places.push(place);
+    }
+}
+
+/// The program, as the reference prints it.
+pub(crate) fn tile(file: &File<tileir::Module>, places: &mut Places) -> Pane {
+    let text = tileir::text::print(&file.payload, Some(&file.envelope.debug));
+    let definitions = aliases(&text);
+    let mut pane = Pane::new("tile", "Tile IR");
+    for (number, line) in text.lines().take_while(|line| !line.starts_with('#')).enumerate() {
+        let (text, alias) = line.rsplit_once(" loc(").map_or((line, None), |(text, rest)| (text, rest.strip_suffix(')')));
+        let place = alias.and_then(|alias| resolve(&definitions, alias));
+        let place = place.map_or(NOWHERE, |(file, line, column)| places.place(file, line, column));
+        pane.push(number + 1, text, place);
+    }
+    pane
+}
+
+/// What stands behind the program: the definitions of short names for locations.
+fn aliases(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
+}
+
+/// The innermost place of a short name, through what it is made of.
+fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
+    let mut definition = *definitions.get(alias)?;
+    // Definitions refer to others before or behind them; a file chooses how often.
+    for _ in 0..64 {
+        if let Some(place) = definition.strip_prefix("loc(\"").and_then(|rest| rest.strip_suffix(')')) {
+            let mut parts = place.rsplitn(3, ':');
+            let (column, line) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            return Some((parts.next()?.strip_suffix('"')?, line, column));
+        }
+        let name = definition.split_once('#').filter(|_| definition.starts_with("loc(")).or_else(|| definition.split_once("<#"))?.1;
+        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+        let next = definitions.iter().find(|(known, _)| known[1..] == name[..end])?;
+        definition = next.1;
+    }
+    None
+}
+
+/// A stage file without envelope.
+pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, places: &mut Places) -> Pane {
+    let mut pane = Pane::new(name, title);
+    for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
+        let (text, loc) = located(line);
+        let place = loc.map_or(NOWHERE, |loc| places.of(&file.envelope.debug, loc));
+        pane.push(number + 1, &text, place);
+    }
+    pane
+}
+
+/// A line `… @7 { // file:12` without location and comment, and the location. Only ops and ends of heads have one.
+fn located(line: &str) -> (String, Option<Loc>) {
+    let without = |text: &str| -> Option<(String, Loc)> {
+        let (text, brace) = text.strip_suffix(" {").map_or((text, ""), |text| (text, " {"));
+        let (text, number) = text.rsplit_once(" @")?;
+        Some((format!("{text}{brace}"), Loc(number.parse().ok()?)))
+    };
+    let code = line.rsplit_once(" // ").map_or(line, |(code, _)| code);
+    match without(code) {
+        Some((text, loc)) => (text, Some(loc)),
+        None => (line.into(), None),
+    }
+}
+
+/// The rows of a stage's pane in which ops stand, for each function in program order.
+pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
+    let mut functions: Vec<Vec<usize>> = Vec::new();
+    let mut in_head = false;
+    for (row, line) in pane.lines.iter().enumerate() {
+        if line.starts_with("func ") {
+            functions.push(Vec::new());
+            in_head = true;
+        }
+        let inside = line.starts_with("  ") && !in_head;
+        let text = line.trim_start();
+        let other = ["type !", "(", "}"].iter().any(|start| text.starts_with(start));
+        if let Some(rows) = functions.last_mut()
+            && inside
+            && !other
+        {
+            rows.push(row);
+        }
+        // The head ends with the brace that opens the body.
+        in_head &= !(line.ends_with(") {") && !line.starts_with(' ') || line.starts_with("func ") && line.ends_with(" {"));
+        if line == "}" {
+            in_head = true;
+        }
+    }
+    functions
+}
+
+/// PTX without envelope and without its lines about locations. Instructions that LLVM moved to another place have no line of their own;
+/// they are taken for the place that they stand in.
+pub(crate) fn ptx(bytes: &[u8], places: &mut Places) -> Pane {
+    let text = String::from_utf8_lossy(bytes);
+    let mut names: BTreeMap<u32, String> = BTreeMap::new();
+    for line in text.lines().filter_map(|line| line.trim_start().strip_prefix(".file")) {
+        let mut words = line.split_whitespace();
+        if let (Some(Ok(number)), Some(name)) = (words.next().map(str::parse), line.split('"').nth(1)) {
+            names.insert(number, name.into());
+        }
+    }
+    let mut pane = Pane::new("ptx", "PTX");
+    let mut place = NOWHERE;
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with("//!tile")) {
+        if let Some(loc) = line.trim_start().strip_prefix(".loc") {
+            let numbers: Vec<u32> = loc.split_whitespace().map_while(|word| word.trim_end_matches(',').parse().ok()).collect();
+            if let [file, line, column, ..] = numbers[..]
+                && line > 0
+            {
+                place = names.get(&file).map_or(NOWHERE, |name| places.place(name, line, column));
+            }
+            continue;
+        }
+        let code = line.trim();
+        let about_locations = [".file", ".section", "$L__tmp", "$L__func", "// begin inline", "// end inline"];
+        if code.is_empty() || about_locations.iter().any(|start| code.starts_with(start)) {
+            continue;
+        }
+        let is_code = line.starts_with(['\t', ' ']) && !code.starts_with("//");
+        pane.push(number + 1, line, if is_code { place } else { NOWHERE });
+    }
+    pane
+}
+
+/// What nvdisasm prints, without what tells locations.
+pub(crate) fn sass(bytes: &[u8], places: &mut Places) -> Pane {
+    let mut pane = Pane::new("sass", "SASS");
+    let mut place = NOWHERE;
+    for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
+        let code = line.trim();
+        if let Some(told) = code.strip_prefix("//## File \"") {
+            let mut parts = told.split('"');
+            let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+            // What it was inlined into follows on further lines.
+            if !told.contains("inlined at") || place == NOWHERE {
+                place = line.map_or(NOWHERE, |line| places.place(name, line, 0));
+            }
+            continue;
+        }
+        if code.starts_with("/*") && code.ends_with(';') || code.starts_with('.') && code.ends_with(':') || code.ends_with("*/") {
+            let text = code.trim_end_matches(';').trim_end().replacen("                   ", "  ", 1);
+            pane.push(number + 1, &text, if code.starts_with("/*") { place } else { NOWHERE });
+        }
+    }
+    pane
+}
+
+/// The sources that places name, where they are found: by their own name, or in one of these folders.
+pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
+    let mut found = Vec::new();
+    for (file, name) in model.files.iter().enumerate() {
+        let short = Path::new(name).file_name().map(PathBuf::from).unwrap_or_default();
+        let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&short) });
+        let candidates = candidates.chain([PathBuf::from(name)]);
+        let Some(path) = candidates.into_iter().find(|path| path.is_file() && path.file_name() == Some(short.as_os_str())) else {
+            model.missing.push(format!("the source {name}: it is not there; --source FOLDER says where it is"));
+            continue;
+        };
+        let text = common::read_file(Some(&path))?;
+        let mut pane = Pane::new(if file == 0 { "source" } else { "source2" }, &short.to_string_lossy());
+        for (row, line) in String::from_utf8_lossy(&text.bytes).lines().enumerate() {
+            let number = row as u32 + 1;
+            let place = model.places.iter().position(|place| place.file == file && place.line == number);
+            pane.push(row + 1, line, place.map_or(NOWHERE, |place| place as i64));
+        }
+        found.push(pane);
+    }
+    model.panes.splice(0..0, found);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_leave_the_lines_of_stage_files() {
+        let line = "  %5 = constant(1) : i32 @12 // b.py:7";
+        assert_eq!(located(line), ("  %5 = constant(1) : i32".into(), Some(Loc(12))));
+        assert_eq!(located("  if(cond: %1) @3 {"), ("  if(cond: %1) {".into(), Some(Loc(3))));
+        assert_eq!(located("  (elem: f16), // buffer 0"), ("  (elem: f16), // buffer 0".into(), None));
+    }
+
+    #[test]
+    fn short_names_are_followed_to_their_innermost_place() {
+        let text = "op loc(#loc2)\n#di_file = #cuda_tile.di_file<\"k.py\" in \"/d\">\n#loc = loc(\"/d/k.py\":12:3)\n#loc1 = loc(unknown)\n\
+                    #loc2 = loc(callsite(#loc3 at #loc1))\n#loc3 = #cuda_tile.di_loc<#loc in #di_subprogram>\n#loc4 = loc(fused[#loc4])\n";
+        let definitions = aliases(text);
+        for alias in ["#loc", "#loc2", "#loc3"] {
+            assert_eq!(resolve(&definitions, alias), Some(("/d/k.py", 12, 3)), "{alias}");
+        }
+        assert_eq!(resolve(&definitions, "#loc1"), None);
+        assert_eq!(resolve(&definitions, "#loc4"), None, "a name that is made of itself");
+    }
+
+    #[test]
+    fn lines_of_ptx_have_the_place_before_them() {
+        let text = "//!tile ptx 1 final\n.file 1 \"/d/k.py\"\n.loc 1 3 4\n\tadd.s32 %r1, %r2, %r3;\n\t.loc 1 0 4\n\tret;\n";
+        let mut places = Places::default();
+        let pane = ptx(text.as_bytes(), &mut places);
+        assert_eq!(pane.lines, ["    add.s32 %r1, %r2, %r3;", "    ret;"]);
+        assert_eq!((pane.numbers, pane.places), (vec![4, 6], vec![0, 0]));
+        assert_eq!(places.places, [SourcePlace { file: 0, line: 3, column: 4 }]);
+    }
+
+    #[test]
+    fn lines_of_sass_have_the_place_before_them() {
+        let text = "\t.section\t.text.k\n.text.k:\n\t//## File \"/d/k.py\", line 3\n        /*0010*/                   MOV R1, R2 ;\n.L_x_0:\n";
+        let pane = sass(text.as_bytes(), &mut Places::default());
+        assert_eq!(pane.lines, [".text.k:", "/*0010*/  MOV R1, R2", ".L_x_0:"]);
+        assert_eq!(pane.places, [NOWHERE, 0, NOWHERE]);
+    }
+}
