@@ -103,7 +103,7 @@ impl Agent {
 pub struct AgentInfo {
     pub name: String,
     pub first_warp: u32,
-    /// A power of two.
+    /// A power of two where it has tiles, which lie in its warps.
     pub warps: u32,
     /// Registers of each of its threads while its body runs, of those that the block has; none: as many as it was started with.
     pub registers: Option<u32>,

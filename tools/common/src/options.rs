@@ -37,6 +37,14 @@ pub struct Tma {
     pub tma: Option<String>,
 }
 
+/// `--agents`: first needed by tile-sched.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Agents {
+    /// Whether the copy engine's copies have warps of their own, where that can be: on or off [default: off]
+    #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
+    pub agents: Option<String>,
+}
+
 /// Debug information: first needed by tile-ptx.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Debug {
@@ -108,6 +116,12 @@ impl GpuName {
 impl Tma {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         set(envelope, "tma", self.tma.as_deref())
+    }
+}
+
+impl Agents {
+    pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
+        set(envelope, "agents", self.agents.as_deref())
     }
 }
 

@@ -5,18 +5,23 @@
 use crate::boxes;
 use crate::hazards::{Touch, touches};
 use crate::in_flight;
+use crate::partition;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region};
 use sched::{Function, FunctionAttrs, LoopSchedule, Module, PipeInfo, Placement, Slot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, BufferInfo, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
+    let agents = partition::is_wanted(&file.envelope);
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
-        function.attrs.placements = place(function, &rings(function, &boxes::schedules(function, schedules)));
+        let rings = rings(function, &boxes::schedules(function, schedules));
+        let deepen = agents && partition::check(function).is_ok();
+        let rings = if deepen { deepest(function, rings, budget::shared_memory(target)) } else { rings };
+        function.attrs.placements = place(function, &rings);
         function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
         if function.attrs.shared_bytes > budget::shared_memory(target) {
             // ptxas words it so, and tuners look for these words.
@@ -95,6 +100,37 @@ fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
 pub(crate) fn depth(schedule: &LoopSchedule, slot: &Slot, buffer: Buffer, kept: &BTreeSet<Buffer>) -> u32 {
     let ahead = schedule.last_stage() - slot.stage;
     ahead + 1 + u32::from(ahead > 0 && kept.contains(&buffer))
+}
+
+/// Slots of a ring at most: more hide nothing more.
+const DEEPEST: u32 = 8;
+/// Bytes that the system takes of each block.
+const OF_SYSTEM: u32 = 1024;
+
+/// An agent of their own lets copies run ahead as far as there are slots, so there are as many as take no block its place; where
+/// that can be, as many for all copies of a loop, which then fill slots of one pipe.
+fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, most: u32) -> Vec<Option<Ring>> {
+    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings));
+    let resident = |bytes: u32| (most + OF_SYSTEM) / bytes.saturating_add(OF_SYSTEM);
+    let before = resident(bytes(&rings)).max(1);
+    let changed = |rings: &[Option<Ring>], depth: &dyn Fn(&Ring) -> u32| {
+        let of_boxes = |ring: &Ring| if ring.by_boxes { depth(ring) } else { ring.depth };
+        let all = rings.iter().map(|ring| ring.map(|ring| Ring { depth: of_boxes(&ring), ..ring }));
+        Some(all.collect::<Vec<_>>()).filter(|all| resident(bytes(all)) >= before)
+    };
+    let mut furthest: BTreeMap<Block, u32> = BTreeMap::new();
+    for ring in rings.iter().flatten().filter(|ring| ring.by_boxes) {
+        let depth = furthest.entry(ring.block).or_default();
+        *depth = ring.depth.max(*depth);
+    }
+    rings = changed(&rings, &|ring| furthest[&ring.block]).unwrap_or(rings);
+    for _ in 1..DEEPEST {
+        match changed(&rings, &|ring| DEEPEST.min(ring.depth + 1)) {
+            Some(deeper) => rings = deeper,
+            None => break,
+        }
+    }
+    rings
 }
 
 /// The ops between which a buffer holds something, by position in program order.

@@ -15,12 +15,14 @@ mod machine;
 mod materialize;
 mod modulo;
 mod ordering;
+mod partition;
 mod trace;
 
-use base::File;
 use base::diag::Result;
+use base::{Arena, File, Target};
 use common::Pass;
-use sched::{FunctionAttrs, Module, Phase};
+use sched::{Function, FunctionAttrs, LoopSchedule, Module, Phase};
+use tileas::layout::{Layout, LayoutId};
 pub use trace::trace;
 
 pub const PASSES: &[Pass<File<Module>>] = &[
@@ -46,14 +48,43 @@ fn alloc(file: &mut File<Module>) -> Result<()> {
 
 fn materialize(file: &mut File<Module>) -> Result<()> {
     check::schedules(file)?;
-    let Module { functions, schedules, layouts, .. } = &mut file.payload;
+    let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
+    let target = envelope.target()?;
     for function in functions {
-        let marks = materialize::run(function, schedules);
-        barriers::run(function, &marks, layouts);
-        fences::run(function);
-        fragments::run(function);
+        if partition::is_wanted(envelope) {
+            let divided = divided(function, schedules, layouts, target);
+            envelope.log.push(partition::told(function, divided.as_ref().map(|_| ())));
+            if let Ok(divided) = divided {
+                *function = divided;
+                continue;
+            }
+        }
+        let own = boxes::schedules(function, schedules);
+        weave(function, &own, layouts);
     }
     Ok(())
+}
+
+/// Writes the scheduled loops, and places what else synchronises.
+fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>) {
+    let marks = materialize::run(function, schedules);
+    barriers::run(function, &marks, layouts);
+    fences::run(function);
+    fragments::run(function);
+}
+
+/// The function with an agent for its copies, or why it has none.
+fn divided(
+    function: &Function,
+    schedules: &[LoopSchedule],
+    layouts: &Arena<LayoutId, Layout>,
+    target: Target,
+) -> partition::Divided {
+    partition::check(function)?;
+    let mut divided = function.clone();
+    weave(&mut divided, &partition::unhurried(function, schedules), layouts);
+    partition::run(&mut divided, target)?;
+    Ok(divided)
 }
 
 /// The program as `tile-sched` finds it: nothing decided.

@@ -23,6 +23,8 @@ struct Options {
     opt: options::OptLevel,
     #[command(flatten)]
     gpu: options::GpuName,
+    #[command(flatten)]
+    agents: options::Agents,
     /// Write the schedules of loops as a Chrome trace
     #[arg(long, value_name = "FILE")]
     schedule_trace: Option<std::path::PathBuf>,
@@ -40,6 +42,7 @@ fn main() -> std::process::ExitCode {
         };
         options.opt.record(&mut file.envelope)?;
         options.gpu.record(&mut file.envelope)?;
+        options.agents.record(&mut file.envelope)?;
         if session.verify_only() {
             return check(&file);
         }

@@ -16,11 +16,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 16] = [
+const FORWARDED: [&str; 17] = [
     "max-memory",
     "max-time",
     "check-bounds",
     "tma",
+    "agents",
     "lineinfo",
     "device-debug",
     "host-arch",

@@ -169,6 +169,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "when",
         "Whether the copy engine copies operands of products, by tensor maps [default: off]",
     ),
+    option(
+        "agents",
+        Extension,
+        Choice(&[("on", "where that can be"), ("off", "never")]),
+        "when",
+        "Whether the copy engine's copies have warps of their own [default: off]",
+    ),
     option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
     option(

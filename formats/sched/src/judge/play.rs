@@ -158,7 +158,7 @@ impl<'a> Play<'a> {
                     return Ok(node.kind.operands().iter().map(|value| self.scalars.get(value)).collect());
                 }
                 Some(core) => self.scalars.compute(core, &node.results),
-                None => {}
+                None => self.scalars.define(&node.results, &[]),
             }
         }
         Ok(Vec::new())

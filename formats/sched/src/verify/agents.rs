@@ -47,7 +47,7 @@ pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule 
     require((agents.len() as u32) < BARRIERS, || format!("each agent has a barrier, and there are {BARRIERS} with the block's"))?;
     let mut taken = vec![false; program.warps as usize];
     for (agent, info) in agents.iter() {
-        require(info.warps.is_power_of_two(), || format!("{agent} has {} warps, which is no power of two", info.warps))?;
+        require(info.warps > 0, || format!("{agent} has no warps"))?;
         let end = info.first_warp.checked_add(info.warps).filter(|end| *end <= program.warps);
         let end = end.ok_or_else(|| format!("{agent} has warps that the block of {} does not have", program.warps))?;
         for warp in &mut taken[info.first_warp as usize..end as usize] {

@@ -6,8 +6,9 @@ use base::{Region, Value};
 use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use sched::{Agent, Fill, Pipe, PipeInfo};
+use sched::{Agent, Fill, Op, Pipe, PipeInfo};
 use tileas::Buffer;
+use vocabulary::core_ops::Effect;
 
 /// What an arrival or wait is about: that a slot is filled, or that it is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,10 +43,31 @@ impl<'c> Emitter<'c, '_> {
         // From here on threads are counted from the agent's first.
         self.thread = ir.sub(self.thread, ir.const32(info.first_warp * 32));
         (self.warps, self.agent) = (info.warps, Some(agent));
+        if self.is_of_first_thread(body) {
+            // The others would go round its loops for nothing.
+            let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
+            ir.branch(self.first_thread(), alone, others);
+            ir.builder.position_at_end(others);
+            ir.builder.build_return(None).expect("the builder is in a block");
+            ir.builder.position_at_end(alone);
+            self.thread = ir.const32(0);
+        }
         self.block(self.function.body.block_of(body))?;
         (self.thread, self.warps, self.agent) = whole;
         ir.builder.position_at_end(next);
         Ok(())
+    }
+
+    /// Whether nothing in an agent's body is for more than its first thread: it asks for boxes, and for nothing else.
+    fn is_of_first_thread(&self, body: Region) -> bool {
+        let by_boxes = |pipe: &Pipe| self.function.attrs.pipes[*pipe].fill == Fill::Boxes;
+        let of_first = |kind: &Op| match kind {
+            Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } => by_boxes(pipe),
+            Op::Core(tileas::Op::CopyBoxes { .. }) => true,
+            _ => kind.is_pure() || matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
+        };
+        let all = self.function.body.walk(body);
+        all.into_iter().all(|op| of_first(&self.function.body.ops[op].kind))
     }
 
     /// Makes the barriers of all pipes, before any thread uses them.

@@ -60,7 +60,7 @@ const MOST_REPEATED: u32 = 128;
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
     let mut marks = Marks::default();
     let all = loops(function);
-    for schedule in &boxes::schedules(function, schedules) {
+    for schedule in schedules {
         let for_op = all[schedule.index as usize];
         let plan = Plan::of(function, for_op, schedule);
         let threads = function.attrs.program.warps * 32;
@@ -119,7 +119,8 @@ impl Plan {
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
         let all: Vec<Copy> = slots.iter().filter_map(copy).collect();
-        let ahead = all.iter().any(|copy| copy.ahead > 0);
+        // A copy that has slots to spare may be made ahead by another agent.
+        let ahead = all.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
         let block = body.block_of(region_of(function, for_op));
         let in_flight = if ahead && schedule.in_flight { in_flight::products(function, block) } else { Vec::new() };
         let (mut boxes, copies): (Vec<Copy>, Vec<Copy>) =

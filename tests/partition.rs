@@ -1,0 +1,115 @@
+//! Functions that `tile-sched` divides among agents: they compute what they should in every order, and the judge refuses them when
+//! a step of theirs is left out or in the wrong place.
+
+use base::File;
+use std::path::Path;
+use tests::compare::Expect;
+use tests::{for_each, root, run, run_in, temporary};
+
+/// Products of every kind, with the targets on which the copy engine makes their copies.
+const CASES: [&str; 10] = [
+    "matmul_f16",
+    "matmul_f32",
+    "matmul_turned",
+    "matmul_bytes",
+    "matmul_dequantised",
+    "matmul_gathered",
+    "groups_bytes",
+    "groups_e4m3",
+    "groups_tf32",
+    "weighted",
+];
+const TARGETS: [&str; 2] = ["sm_90", "sm_120"];
+
+/// Compiles a case in a folder; its `.sched` as text.
+fn divided(folder: &Path, case: &str, target: &str) -> String {
+    let text = |path: std::path::PathBuf| path.display().to_string();
+    let case = root().join("tests/run").join(case);
+    let kernel = case.join("kernel.tileirbc");
+    let kernel = if kernel.exists() {
+        text(kernel)
+    } else {
+        let made = text(folder.join("kernel.tileirbc"));
+        run("tile-write", &[&text(case.join("kernel.tile")), "-o", &made], b"").ok("tile-write");
+        made
+    };
+    let kept = format!("--save-temps={}", folder.display());
+    let ptx = text(folder.join("k.ptx"));
+    let all = [&kernel, "--gpu-name", target, "--tma=on", "--agents=on", "--emit=ptx", &kept, "-o", &ptx];
+    run("tileiras", &all, b"").ok(&format!("{} {target}", case.display()));
+    let sched = run_in(folder, "tile-dump", &["kernel.sched"], b"").ok("tile-dump");
+    String::from_utf8(sched).expect("stage files are text")
+}
+
+#[test]
+fn divided_functions_compute_what_they_should_in_every_order() {
+    let runs: Vec<(&str, &str)> = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target))).collect();
+    for_each(&runs, |(name, target)| {
+        let folder = temporary();
+        let text = divided(folder.path(), name, target);
+        if !text.contains("name: \"load\"") {
+            return Err(format!("{name} {target}: nothing is divided"));
+        }
+        run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
+        let case = root().join("tests/run").join(name);
+        let launch = case.join("launch.json").display().to_string();
+        let orders = ["0", "1", "2", "3"].map(|seed| ("tile-run", "kernel.sched", vec!["--schedule-seed", seed]));
+        let early = ("tile-sim", "k.ptx", vec!["--races", "error"]);
+        let late = ["1", "2", "3"]
+            .map(|seed| ("tile-sim", "k.ptx", vec!["--races", "error", "--delivery", "late", "--schedule-seed", seed]));
+        for (tool, file, options) in orders.into_iter().chain([early]).chain(late) {
+            let words = [&[file, "--launch", &launch, "--out-dir", "out"], &options[..]].concat();
+            run_in(folder.path(), tool, &words, b"").ok(&format!("{name} {target} {file}"));
+            let right = Expect::read(&case).check(&case, &folder.path().join("out"));
+            right.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
+        }
+        Ok(())
+    });
+}
+
+fn judged(text: &str) -> Result<(), String> {
+    File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| error.message.clone())
+}
+
+/// The text with one of the lines that hold a word edited, for each of them.
+fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let holding = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
+    let edited = holding.map(|(at, line)| {
+        let with = |line: Option<String>| {
+            let others = lines.iter().enumerate().map(|(i, other)| if i == at { line.clone() } else { Some(other.to_string()) });
+            others.flatten().map(|line| line + "\n").collect::<String>()
+        };
+        with(edit(line))
+    });
+    edited.collect()
+}
+
+/// Steps of pipes that are left out, or for another slot, phase or agent.
+#[test]
+fn the_judge_refuses_divided_functions_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "matmul_f16", "sm_90");
+    judged(&text).expect("it is right as it is");
+    let steps = ["pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "copy_boxes", "group_wait"];
+    let left_out = steps.iter().flat_map(|step| each_edited(&text, step, |_| None).into_iter().map(move |text| (*step, text)));
+    let other = |line: &str, from: &str, to: &str| line.contains(from).then(|| line.replacen(from, to, 1));
+    let mut edits: Vec<(&str, String)> = left_out.collect();
+    for (word, from, to) in [
+        ("(buffers", "producer: 1", "producer: 0"),
+        ("(buffers", "full: 1,", "full: 2,"),
+        ("(buffers", "empty: 128", "empty: 32"),
+        ("(buffers", "fill: boxes", "fill: copies"),
+        ("barrier(", "id: 1", "id: 2"),
+        ("barrier(", "id: 1", "id: 0"),
+        ("barrier(", "threads: 128", "threads: 160"),
+        ("group_wait(pending: 1", "pending: 1", "pending: 2"),
+    ] {
+        edits.extend(each_edited(&text, word, |line| other(line, from, to)).into_iter().map(|text| (from, text)));
+    }
+    assert!(edits.len() >= 12, "{} edits", edits.len());
+    for_each(&edits, |(what, text)| match judged(text) {
+        Ok(()) => Err(format!("'{what}' may go or change")),
+        Err(_) => Ok(()),
+    });
+}

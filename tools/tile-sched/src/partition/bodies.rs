@@ -1,0 +1,189 @@
+//! Writes the bodies of agents.
+
+use super::seeds::Role;
+use super::slice::{Places, Slice};
+use base::ir::{Op as OpId, Operation};
+use base::{Region, Value};
+use sched::{Function, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Type;
+use vocabulary::core_ops::Core;
+
+/// Puts a body for each agent in the place of the function's ops, behind what they have in common.
+pub(super) fn write(function: &mut Function, slices: &[Slice]) {
+    let entry = function.entry();
+    let places = Places::of(function);
+    let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
+    let end = ops.pop().expect("a function returns at its end");
+    let shared = shared(function, &ops, slices);
+    let mut top: Vec<OpId> = ops.iter().copied().filter(|op| shared.contains(op)).collect();
+    let own: Vec<OpId> = ops.into_iter().filter(|op| !shared.contains(op)).collect();
+    for slice in slices {
+        let region = function.body.new_region();
+        let block = function.body.new_block(region);
+        let mut writer = Writer { function, slice, places: &places, map: BTreeMap::new() };
+        let mut body = writer.ops(&own);
+        body.push(writer.copied(end, |_| {}));
+        function.body.blocks[block].ops = body;
+        let agent = Op::Agent { agent: slice.role().agent(), body: region };
+        top.push(function.body.new_op(agent, [], function.loc));
+    }
+    top.push(end);
+    function.body.blocks[entry].ops = top;
+    *function = base::text::compact(function);
+}
+
+/// The ops that compute what several agents need of scalars and views. Tokens and tiles are each agent's own.
+fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let mut shared = BTreeSet::new();
+    let mut known: BTreeSet<Value> = function.params().iter().copied().collect();
+    for &op in ops {
+        let node = &body.ops[op];
+        let several = slices.iter().filter(|slice| slice.executes(op)).count() > 1;
+        let plain = node.kind.is_pure() && node.kind.regions().is_empty();
+        let of_all = |value: &Value| !matches!(body.ty(*value), Type::Tile { .. } | Type::Token);
+        if several && plain && node.results.iter().all(of_all) && node.kind.operands().iter().all(|value| known.contains(value)) {
+            known.extend(node.results.iter().copied());
+            shared.insert(op);
+        }
+    }
+    shared
+}
+
+struct Writer<'a> {
+    function: &'a mut Function,
+    slice: &'a Slice,
+    places: &'a Places,
+    /// What the agent has for a value of the whole; what is shared is the same.
+    map: BTreeMap<Value, Value>,
+}
+
+impl Writer<'_> {
+    fn ops(&mut self, ops: &[OpId]) -> Vec<OpId> {
+        let mut out = Vec::new();
+        for &op in ops {
+            let kind = &self.function.body.ops[op].kind;
+            if self.slice.executes(op) || kind.is_terminator() {
+                out.push(self.op(op));
+            }
+        }
+        out
+    }
+
+    fn op(&mut self, op: OpId) -> OpId {
+        let body = &self.function.body;
+        let node = &body.ops[op];
+        let args = |region: Region| body.blocks[body.block_of(region)].args.clone();
+        match node.kind.core() {
+            Some(Core::If { .. }) => {
+                let results = self.slice.kept(&node.results);
+                self.construct(op, &[], 0, &results)
+            }
+            Some(Core::For { body: region, .. }) => {
+                let carried = self.slice.kept(&args(*region)[1..]);
+                self.construct(op, &carried, 1, &carried)
+            }
+            Some(Core::Loop { body: region, .. }) => {
+                let (carried, results) = (self.slice.kept(&args(*region)), self.slice.kept(&node.results));
+                self.construct(op, &carried, 0, &results)
+            }
+            Some(Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. }) => {
+                let kept = self.kept_at(op);
+                self.copied(op, |kind| retain(kind, &kept))
+            }
+            _ => {
+                let role = self.slice.role();
+                let threads = self.function.attrs.agents[role.agent()].threads();
+                self.copied(op, |kind| name_barrier(kind, role, threads))
+            }
+        }
+    }
+
+    /// Which of its operands the op that ends part of a construct keeps.
+    fn kept_at(&self, end: OpId) -> Vec<usize> {
+        let body = &self.function.body;
+        let construct = self.places.ended_by(self.function, end).expect("it ends a construct");
+        let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
+        let node = &body.ops[construct];
+        match (body.ops[end].kind.core(), node.kind.core()) {
+            (Some(Core::Continue { .. }), Some(Core::For { body: region, .. })) => carried(region, 1),
+            (Some(Core::Continue { .. }), Some(Core::Loop { body: region, .. })) => carried(region, 0),
+            _ => self.slice.kept(&node.results),
+        }
+    }
+
+    /// Control flow, with those of the values it carries and gives that the agent needs. `first` arguments of its regions stand
+    /// before what is carried.
+    fn construct(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
+        let mut node = self.function.body.ops[op].clone();
+        retain(&mut node.kind, carried);
+        node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
+        let args: Vec<usize> = (0..first).chain(carried.iter().map(|i| first + i)).collect();
+        node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, Some(&args)));
+        node.results = results.iter().map(|i| node.results[*i]).collect();
+        self.made(node)
+    }
+
+    /// An op with everything in it.
+    fn copied(&mut self, op: OpId, change: impl FnOnce(&mut Op)) -> OpId {
+        let mut node = self.function.body.ops[op].clone();
+        change(&mut node.kind);
+        node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
+        node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, None));
+        self.made(node)
+    }
+
+    fn made(&mut self, node: base::ir::OpNode<Op>) -> OpId {
+        let body = &mut self.function.body;
+        let types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
+        let new = body.new_op(node.kind, types, node.loc);
+        self.map.extend(node.results.iter().copied().zip(body.ops[new].results.iter().copied()));
+        new
+    }
+
+    /// A region with the agent's part of what is in it, and those of its arguments; with all of both, where none are named.
+    fn region(&mut self, old: Region, args: Option<&[usize]>) -> Region {
+        let body = &mut self.function.body;
+        let node = body.blocks[body.block_of(old)].clone();
+        let region = body.new_region();
+        let block = body.new_block(region);
+        for (_, arg) in node.args.iter().enumerate().filter(|(i, _)| args.is_none_or(|args| args.contains(i))) {
+            let ty = body.ty(*arg).clone();
+            let new = body.add_argument(block, ty);
+            self.map.insert(*arg, new);
+        }
+        let ops = match args {
+            Some(_) => self.ops(&node.ops),
+            None => node.ops.iter().map(|op| self.copied(*op, |_| {})).collect(),
+        };
+        self.function.body.blocks[block].ops = ops;
+        region
+    }
+
+    fn mapped(&self, value: Value) -> Value {
+        self.map.get(&value).copied().unwrap_or(value)
+    }
+}
+
+/// Keeps those of the values that control flow hands on.
+fn retain(kind: &mut Op, kept: &[usize]) {
+    let Op::Core(tileas::Op::Core(
+        Core::For { init: values, .. }
+        | Core::Loop { init: values, .. }
+        | Core::Yield { values }
+        | Core::Continue { values }
+        | Core::Break { values },
+    )) = kind
+    else {
+        return;
+    };
+    *values = kept.iter().map(|i| values[*i]).collect();
+}
+
+/// The block's barrier is that of the agent that all its threads are of.
+fn name_barrier(kind: &mut Op, role: Role, all: u32) {
+    if let Op::Barrier { id, threads } = kind {
+        (*id, *threads) = (role.agent().barrier(), all);
+    }
+}
