@@ -138,6 +138,8 @@ mod tests {
             assert_eq!(Target::all().filter(|other| *other == target).count(), 1, "{target} is there twice");
             assert!(products.iter().chain(*group_products).chain(*tensor_products).all(|(_, rate)| *rate > 0), "{target}");
             assert_eq!(target.has(Feature::WarpGroupProducts), !group_products.is_empty(), "{target}");
+            assert_eq!(target.has(Feature::TensorMemory), !tensor_products.is_empty(), "{target}");
+            assert_eq!(target.has(Feature::TensorMemory), target.tensor_columns > 0, "{target}");
             assert!(target.ptx_target.starts_with(target.name), "{target}");
         }
     }

@@ -19,6 +19,10 @@ pub enum Feature {
     MmaBlockScaled,
     /// Products of warp groups, `wgmma`.
     WarpGroupProducts,
+    /// Tensor memory, and products that have their sums there (`tcgen05`).
+    TensorMemory,
+    /// Those of 8-bit integers.
+    TensorProductsInt8,
     /// `redux.sync` of f32.
     ReduxF32,
     /// Arithmetic on pairs of f32.
@@ -59,6 +63,8 @@ pub struct Capabilities {
     pub features: &'static [Feature],
     /// Bytes of shared memory that one block can have.
     pub shared_memory: u32,
+    /// Columns of tensor memory that a multiprocessor has, each of a 32-bit word in 128 lanes.
+    pub tensor_columns: u32,
     /// 32-bit registers of a multiprocessor, and those that one thread can have.
     pub registers: u32,
     pub thread_registers: u32,
@@ -116,6 +122,7 @@ const AMPERE: Capabilities = Capabilities {
     llvm_processor: "sm_80",
     features: &[],
     shared_memory: 163 * KIB,
+    tensor_columns: 0,
     registers: 64 * KIB,
     thread_registers: 255,
     parameters_at: 0x160,
@@ -172,12 +179,30 @@ const BLACKWELL: Capabilities = Capabilities {
         ConvertFp4,
         ConvertTf32,
         SharedPointers,
+        TensorMemory,
+        TensorProductsInt8,
     ],
     shared_memory: 227 * KIB,
+    tensor_columns: 512,
     parameters_at: 0x380,
     rates: Rates { tensor_products: &[(4, 16384), (8, 8192), (16, 4096)], multiply_add: 128, ..AMPERE.rates },
     ..AMPERE
 };
+
+/// What those of that generation have that multiply no integers in tensor memory.
+const BLACKWELL_FLOATS: &[Feature] = &[
+    Clusters,
+    BoxCopies,
+    MovesRegisters,
+    ReduxF32,
+    PackedF32,
+    AtomicAddBf16,
+    ConvertFp8,
+    ConvertFp4,
+    ConvertTf32,
+    SharedPointers,
+    TensorMemory,
+];
 
 /// 16-bit products are those of workstations; consumer devices sum them in f32 at half the rate.
 const SMALL_BLACKWELL: Capabilities = Capabilities {
@@ -220,6 +245,7 @@ pub(crate) const TARGETS: &[Capabilities] = &[
         title: "SM 103",
         ptx_target: "sm_103a",
         llvm_processor: "sm_103a",
+        features: BLACKWELL_FLOATS,
         rates: Rates { products: &[(8, 2048), (16, 1024), (32, 512), (64, 2)], exponential: 32, ..BLACKWELL.rates },
         ..BLACKWELL
     },
@@ -229,6 +255,7 @@ pub(crate) const TARGETS: &[Capabilities] = &[
         ptx_target: "sm_107a",
         ptx_version: "9.4",
         llvm_processor: "sm_100a",
+        features: BLACKWELL_FLOATS,
         ..BLACKWELL
     },
     Capabilities {
@@ -236,7 +263,18 @@ pub(crate) const TARGETS: &[Capabilities] = &[
         title: "SM 110",
         ptx_target: "sm_110a",
         llvm_processor: "sm_110a",
-        features: &[Clusters, BoxCopies, MovesRegisters, PackedF32, AtomicAddBf16, ConvertFp8, ConvertFp4, ConvertTf32],
+        features: &[
+            Clusters,
+            BoxCopies,
+            MovesRegisters,
+            PackedF32,
+            AtomicAddBf16,
+            ConvertFp8,
+            ConvertFp4,
+            ConvertTf32,
+            TensorMemory,
+            TensorProductsInt8,
+        ],
         ..BLACKWELL
     },
     Capabilities { name: "sm_120", title: "SM 120", ptx_target: "sm_120a", llvm_processor: "sm_120a", ..SMALL_BLACKWELL },

@@ -15,6 +15,7 @@ mod verify;
 
 pub use judge::accept_unjudged;
 pub use module::{
-    Agent, AgentInfo, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipe, PipeInfo, Placement, Slot, loop_body,
+    Agent, AgentInfo, Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipe, PipeInfo, Placement, Slot,
+    TensorMemory, loop_body,
 };
 pub use ops::Op;

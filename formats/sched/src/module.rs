@@ -47,9 +47,10 @@ impl Phase {
     }
 }
 
-/// Where a buffer lies in the function's shared (or tensor) memory.
+/// Where a buffer lies in the function's shared or tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
+    /// In bytes; in tensor memory in columns, of which each slot has as many as the buffer.
     pub offset: u32,
     /// Slots of the ring; 1 for a plain buffer.
     pub depth: u32,
@@ -126,6 +127,48 @@ pub enum Fill {
     /// Copies by boxes, one to each buffer. The producer's first thread alone acquires, asks for them and commits: a slot is filled
     /// when their bytes are there.
     Boxes,
+    /// Products that have their sums in tensor memory. The producer's first thread alone acquires, multiplies and commits: a slot is
+    /// filled when all products that it made before are complete.
+    Products,
+}
+
+/// What leaves the slots of a pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<Named>", into = "Option<Named>")]
+pub enum Drain {
+    /// The consumers' threads, when they have done what they do with it.
+    #[default]
+    Threads,
+    /// Products. The consumer's first thread alone waits, multiplies and releases: a slot is free when all products that it made
+    /// before are complete.
+    Products,
+}
+
+/// What is written of what leaves slots: threads go without saying.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Named {
+    Products,
+}
+
+impl From<Option<Named>> for Drain {
+    fn from(named: Option<Named>) -> Drain {
+        if named.is_some() { Drain::Products } else { Drain::Threads }
+    }
+}
+impl From<Drain> for Option<Named> {
+    fn from(drain: Drain) -> Option<Named> {
+        (drain == Drain::Products).then_some(Named::Products)
+    }
+}
+
+/// Tensor memory of a function: it is taken when a block starts, and given back at each of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorMemory {
+    /// A power of two.
+    pub columns: u32,
+    /// Where in shared memory the word lies that says where it begins.
+    pub address: u32,
 }
 
 /// A pipe: buffers that share slots, and for each slot a barrier in shared memory that says it is filled and one that says it is free.
@@ -135,10 +178,11 @@ pub struct PipeInfo {
     /// Slots, of each of the buffers.
     pub depth: u32,
     pub fill: Fill,
+    pub drain: Drain,
     /// Agents; agent 0 is the whole block where a function has none.
     pub producer: Agent,
     pub consumers: Vec<Agent>,
-    /// Arrivals of threads that fill a slot, and that free one.
+    /// Arrivals that fill a slot, and that free one: of threads, or one where that is told by one thread.
     pub full: u32,
     pub empty: u32,
     /// Where the barriers lie in shared memory: those of filled slots, then those of free ones.
@@ -151,6 +195,13 @@ impl PipeInfo {
 
     pub fn full_barrier(&self, slot: u32) -> u32 {
         self.barriers + Self::BARRIER * slot
+    }
+    /// Whether one thread of the producer does all its steps, or one of the consumer.
+    pub fn fills_alone(&self) -> bool {
+        matches!(self.fill, Fill::Boxes | Fill::Products)
+    }
+    pub fn drains_alone(&self) -> bool {
+        self.drain == Drain::Products
     }
     pub fn empty_barrier(&self, slot: u32) -> u32 {
         self.full_barrier(self.depth + slot)
@@ -165,6 +216,8 @@ pub struct FunctionAttrs {
     pub placements: Arena<Buffer, Placement>,
     /// Bytes of shared memory, from phase alloc on.
     pub shared_bytes: u32,
+    /// Likewise, where there are buffers in tensor memory.
+    pub tensor: Option<TensorMemory>,
     /// In phase materialize; none where all warps execute the same.
     pub agents: Arena<Agent, AgentInfo>,
     pub pipes: Arena<Pipe, PipeInfo>,
@@ -185,7 +238,12 @@ impl FunctionAttrs {
     /// The threads that arrive when a slot of a pipe is filled.
     pub fn filling_threads(&self, info: &PipeInfo) -> Option<u32> {
         let all = self.agent_threads(info.producer)?;
-        Some(if info.fill == Fill::Boxes { 1 } else { all })
+        Some(if info.fills_alone() { 1 } else { all })
+    }
+    /// The arrivals that free a slot of a pipe.
+    pub fn draining_threads(&self, info: &PipeInfo) -> u32 {
+        let all = info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).sum();
+        if info.drains_alone() { 1 } else { all }
     }
     /// The pipe that a buffer belongs to.
     pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {

@@ -29,11 +29,12 @@ base::ops! {
         /// The producer waits until a slot is free. Both sides of a pipe visit its slots in turn: the n-th of them has slot `n mod
         /// depth` and phase `n div depth mod 2`; a pipe with one slot has no number for it.
         PipeAcquire "pipe_acquire" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
-        /// A slot is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive.
+        /// A slot is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive, or their products
+        /// up to here are complete.
         PipeCommit "pipe_commit" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Commits),
         /// A consumer waits until a slot is filled.
         PipeWait "pipe_wait" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForSlot),
-        /// A consumer needs a slot no more.
+        /// A consumer needs a slot no more, or no more as soon as its products up to here are complete.
         PipeRelease "pipe_release" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Releases),
     }
 }

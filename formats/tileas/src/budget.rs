@@ -9,6 +9,11 @@ pub fn shared_memory(target: Target) -> u32 {
     target.shared_memory
 }
 
+/// Columns of tensor memory that a block may take when so many of them run at a time: a power of two.
+pub fn tensor_columns(target: Target, occupancy: u32) -> u32 {
+    (target.tensor_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
+}
+
 /// Registers that a thread may have when so many blocks of so many warps run at a time.
 pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
     let threads = warps.saturating_mul(32).saturating_mul(occupancy).max(1);

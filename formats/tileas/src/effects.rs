@@ -36,8 +36,12 @@ pub enum Does {
     Reads,
     /// Writes all of it.
     Writes,
+    /// Writes part of it; what was there does not matter.
+    Fills,
     /// Writes part of it, or what depends on what was there.
     Changes,
+    /// Writes all of it where the scalar is true, and otherwise changes it.
+    WritesIf(Value),
 }
 
 /// By which way an access reaches shared memory. A fence stands between a write by one way and an access by another where the
@@ -48,7 +52,7 @@ pub enum Way {
     Threads,
     /// `cp.async`.
     Copies,
-    /// Products that take operands from shared memory.
+    /// Products that take operands from shared memory, or have sums or operands in tensor memory.
     Products,
     /// The copy engine, which copies boxes.
     Boxes,
@@ -65,6 +69,9 @@ pub enum Completes {
     WithItsCopies,
     /// When its group of products was waited for.
     WithItsProducts,
+    /// In a program that has waits, when a slot of a pipe was waited for to which its agent committed its products; in one that has
+    /// none, at once.
+    WithItsCommit,
     /// In a program that has waits, when the slot of a pipe that it fills was waited for; in one that has none, at once.
     WithItsSlot,
 }
@@ -114,9 +121,9 @@ impl Does {
     pub fn writes(self) -> bool {
         self != Does::Reads
     }
-    /// Whether what was there before matters.
+    /// Whether what was there before matters, or may.
     pub fn needs_content(self) -> bool {
-        self != Does::Writes
+        !matches!(self, Does::Writes | Does::Fills)
     }
 }
 
@@ -143,6 +150,9 @@ impl From<Effect> for Effects<'_> {
 pub mod words {
     use super::*;
 
+    pub fn touches<'a>(buffer: &Buffer, slot: &Option<Value>, does: Does, way: Way) -> Effects<'a> {
+        access(*buffer, *slot, does, way)
+    }
     /// Results from operands, and nothing else.
     pub fn computes<'a>() -> Effects<'a> {
         Effects::default()
@@ -152,6 +162,9 @@ pub mod words {
     }
     pub fn writes<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
         access(*buffer, *slot, Does::Writes, way)
+    }
+    pub fn fills<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
+        access(*buffer, *slot, Does::Fills, way)
     }
     pub fn changes<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
         access(*buffer, *slot, Does::Changes, way)

@@ -16,9 +16,9 @@ pub mod ops;
 pub mod types;
 pub mod verify;
 
-pub use atoms::{MmaAtom, boxes, group, mma};
+pub use atoms::{MmaAtom, boxes, group, mma, tensor};
 pub use effects::Effects;
 pub use layout::{Layout, LayoutId};
-pub use module::{BufferInfo, Function, FunctionAttrs, Global, Module};
+pub use module::{BufferInfo, Function, FunctionAttrs, Global, Module, Space};
 pub use ops::{Buffer, CopyAtom, MapId, Op, Order, Place, Route};
 pub use types::Type;

@@ -13,14 +13,44 @@ use vocabulary::tile::Shape;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// Shared memory of a function. Where it lies is decided by `tile-sched`.
+/// The memory that a buffer is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Option<Named>", into = "Option<Named>")]
+pub enum Space {
+    #[default]
+    Shared,
+    /// See [`crate::tensor`].
+    Tensor,
+}
+
+/// What is written of a space: shared memory goes without saying.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Named {
+    Tensor,
+}
+
+impl From<Option<Named>> for Space {
+    fn from(named: Option<Named>) -> Space {
+        if named.is_some() { Space::Tensor } else { Space::Shared }
+    }
+}
+impl From<Space> for Option<Named> {
+    fn from(space: Space) -> Option<Named> {
+        (space == Space::Tensor).then_some(Named::Tensor)
+    }
+}
+
+/// Shared or tensor memory of a function. Where it lies is decided by `tile-sched`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferInfo {
     pub elem: vocabulary::tile::Elem,
     pub shape: Shape,
     /// Bases of the offset's bits, in elements: which element lies at which offset. Swizzles are part of it.
     pub offsets: Vec<u32>,
+    /// What its first byte, or column, is a multiple of.
     pub align: u32,
+    pub space: Space,
 }
 
 /// What is known of a kernel besides its body.
@@ -36,8 +66,12 @@ pub struct FunctionAttrs {
 }
 
 impl BufferInfo {
+    /// Bytes of shared memory that a slot takes.
     pub fn bytes(&self) -> u32 {
-        vocabulary::tile::element_count(&self.shape) as u32 * self.elem.bytes()
+        match self.space {
+            Space::Shared => vocabulary::tile::element_count(&self.shape) as u32 * self.elem.bytes(),
+            Space::Tensor => 0,
+        }
     }
 }
 

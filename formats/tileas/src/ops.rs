@@ -1,7 +1,8 @@
 //! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
 
 use crate::atoms::MmaAtom;
-use crate::effects::words::{at_pointers, at_view, changes, computes, reads, writes};
+use crate::atoms::tensor::LaneMove;
+use crate::effects::words::{at_pointers, at_view, changes, computes, fills, reads, touches, writes};
 use crate::effects::{Completes, Does, Effects, Moved, Way};
 use crate::layout::LayoutId;
 use base::ir::Dense;
@@ -14,7 +15,7 @@ use vocabulary::memory::{AtomicMode, MulticastReduction, MulticastWrite};
 use vocabulary::rules::MiddleOp;
 
 base::entity! {
-    /// A shared-memory buffer of the function's table.
+    /// A buffer of the function's table, in shared or tensor memory.
     pub struct Buffer = "buffer";
 }
 base::entity! {
@@ -35,7 +36,7 @@ pub enum CopyAtom {
     Async { bytes: u32 },
 }
 
-/// Where a product finds an operand.
+/// Where a product finds an operand, or its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -65,9 +66,12 @@ impl Place {
         }
     }
     fn effects<'a>(&self, way: Way) -> Effects<'a> {
+        self.touched(Does::Reads, way)
+    }
+    fn touched<'a>(&self, does: Does, way: Way) -> Effects<'a> {
         match self {
             Place::Registers(_) => computes(),
-            Place::Memory { buffer, slot, .. } => reads(buffer, slot, way),
+            Place::Memory { buffer, slot, .. } => touches(buffer, slot, does, way),
         }
     }
 }
@@ -90,9 +94,28 @@ impl Field for Place {
 /// By which way products with this atom read buffers.
 fn way(atom: &MmaAtom) -> Way {
     match atom {
-        MmaAtom::Group(_) => Way::Products,
+        MmaAtom::Group(_) | MmaAtom::Tensor(_) => Way::Products,
         MmaAtom::Sync(_) | MmaAtom::MultiplyAdd => Way::Threads,
     }
+}
+
+/// What happens to sums in memory.
+fn summed(fresh: &Option<Value>) -> Does {
+    fresh.map_or(Does::Changes, Does::WritesIf)
+}
+
+/// When a product with this atom is done.
+fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
+    match atom {
+        MmaAtom::Tensor(_) => Completes::WithItsCommit,
+        _ if in_flight => Completes::WithItsProducts,
+        _ => Completes::AtOnce,
+    }
+}
+
+/// The effects of operands that need not be there.
+fn of_scales<'a>(scales: &Option<Place>, way: Way) -> Effects<'a> {
+    scales.map_or(computes(), |place| place.effects(way))
 }
 
 /// How a value gets from one register layout to another.
@@ -105,7 +128,7 @@ pub enum Route {
     Shuffle,
 }
 
-base::plain_fields! { Buffer, MapId, CopyAtom, MmaAtom, Route, LayoutId }
+base::plain_fields! { Buffer, MapId, CopyAtom, MmaAtom, LaneMove, Route, LayoutId }
 
 base::ops! {
     /// An op of `.as`.
@@ -179,11 +202,20 @@ base::ops! {
             = computes(),
 
         /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand is where the atom finds it: `registers(%7)`,
-        /// or `memory(buffer: 0, slot: %8, transposed: true)`. Sums are in registers. Atoms that take scales have one for each block
+        /// or `memory(buffer: 0, slot: %8, transposed: true)`. So are the sums: those in registers give a result, those in tensor memory
+        /// are changed there, or written for the first time where `fresh` is true. Atoms that take scales have one for each block
         /// of elements along K, in their layout for scales. Complete when executed, unless `in_flight`: then
-        /// until a `group_wait` of `.sched` nothing but the next of them may touch the sums, or change what is read.
-        Mma "mma" { in_flight: bool, lhs: Place, rhs: Place, acc: Value, lhs_scale: Option<Value>, rhs_scale: Option<Value>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = lhs.effects(way(atom)).and(rhs.effects(way(atom))).done(if *in_flight { Completes::WithItsProducts } else { Completes::AtOnce }),
+        /// until a `group_wait` of `.sched` nothing but the next of them may touch the sums, or change what is read. Where a program has
+        /// waits, one with sums in tensor memory is complete when a pipe was waited for to which its agent committed it.
+        Mma "mma" { in_flight: bool, lhs: Place, rhs: Place, acc: Place, fresh: Option<Value>, lhs_scale: Option<Place>, rhs_scale: Option<Place>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
+            = lhs.effects(way(atom)).and(rhs.effects(way(atom))).and(of_scales(lhs_scale, way(atom))).and(of_scales(rhs_scale, way(atom)))
+                .and(acc.touched(summed(fresh), way(atom))).done(completes(atom, *in_flight)),
+        /// Loads part of a buffer in tensor memory: as many of the elements of its rows as the result has, from that on.
+        TensorLoad "tensor_load" { buffer: Buffer, slot: Option<Value>, from: u32, atom: LaneMove }
+            = reads(buffer, slot, Way::Threads),
+        /// Stores to part of a buffer in tensor memory.
+        TensorStore "tensor_store" { x: Value, buffer: Buffer, slot: Option<Value>, from: u32, atom: LaneMove }
+            = fills(buffer, slot, Way::Threads),
     }
 }
 
@@ -202,13 +234,15 @@ impl Op {
             | Op::SharedStore { buffer, slot, .. }
             | Op::SharedLoad { buffer, slot, .. }
             | Op::SharedGather { buffer, slot, .. }
-            | Op::SharedScatter { buffer, slot, .. } => vec![(*buffer, slot)],
-            Op::Mma { lhs, rhs, .. } => {
+            | Op::SharedScatter { buffer, slot, .. }
+            | Op::TensorLoad { buffer, slot, .. }
+            | Op::TensorStore { buffer, slot, .. } => vec![(*buffer, slot)],
+            Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, .. } => {
                 let slot = |place| match place {
                     &mut Place::Memory { buffer, ref mut slot, .. } => Some((buffer, slot)),
                     Place::Registers(_) => None,
                 };
-                [lhs, rhs].into_iter().filter_map(slot).collect()
+                [lhs, rhs, acc].into_iter().chain(lhs_scale).chain(rhs_scale).filter_map(slot).collect()
             }
             _ => Vec::new(),
         }

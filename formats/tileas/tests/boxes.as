@@ -43,7 +43,7 @@ func "k"(%0: ptr<f16>, %1: ptr<f32>, %2: i32, %3: i32) (
     %20 = copy_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1) : token
     %21 = shared_load(buffer: 0, atom: matrix) : tile<64x32xf16, #1>
     %22 = shared_load(buffer: 1, atom: matrix(trans: true)) : tile<32x64xf16, #2>
-    %23 = mma(lhs: registers(%21), rhs: registers(%22), acc: %18, signed_lhs: true, signed_rhs: true, atom: "mma.m16n8k16.f32") : tile<64x64xf32, #0>
+    %23 = mma(lhs: registers(%21), rhs: registers(%22), acc: registers(%18), signed_lhs: true, signed_rhs: true, atom: "mma.m16n8k16.f32") : tile<64x64xf32, #0>
     continue(values: [%23])
   }
   shared_store(x: %16, buffer: 2, atom: vector(vector_bits: 1))

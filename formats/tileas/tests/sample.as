@@ -82,7 +82,7 @@ func "matmul_Kt1_A2f16_1v8l0_2t1_3i8_p16_A2f16_1v8l0_2t1_3i8_p16_A2f32_1v4l0_2t1
     %54 = copy_view(view: %48, index: [%51, %42], token: %15, order: (semantics: weak), whole: true, buffer: 1, layout: 1, atom: async(bytes: 16)) : token @12
     %55 = shared_load(buffer: 0, atom: matrix) : tile<32x16xf16, #2> @11
     %56 = shared_load(buffer: 1, atom: matrix(trans: true)) : tile<16x32xf16, #3> @12
-    %57 = mma(lhs: registers(%55), rhs: registers(%56), acc: %52, atom: "mma.m16n8k16.f32") : tile<32x32xf32, #0> @13
+    %57 = mma(lhs: registers(%55), rhs: registers(%56), acc: registers(%52), atom: "mma.m16n8k16.f32") : tile<32x32xf32, #0> @13
     continue(values: [%57]) @10
   }
   %58 = make_view(memref: %40) : view<32x32, memref<?x?xf32, strides: [?, 1], scope: 3>> @14

@@ -4,7 +4,7 @@
 //! the row's number (a swizzle); which bits is tried out, and the wavefronts of all accesses are counted.
 
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
-use tileas::{BufferInfo, CopyAtom, Layout};
+use tileas::{BufferInfo, CopyAtom, Layout, Space};
 use vocabulary::tile::Elem;
 
 /// All the banks, in bytes.
@@ -37,7 +37,7 @@ fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, 
         let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
         let mut offsets: Vec<u32> = order.map(|bit| 1 << bit).collect();
         swizzle.apply(&mut offsets, strides.bits[inner] as usize, elem.bytes());
-        let info = BufferInfo { elem, shape: shape.into(), offsets, align: LINE };
+        let info = BufferInfo { elem, shape: shape.into(), offsets, align: LINE, space: Space::Shared };
         let cost = accesses.iter().map(|layout| wavefronts(&info, layout)).sum::<u32>();
         if best.as_ref().is_none_or(|(lowest, _)| cost < *lowest) {
             best = Some((cost, info));

@@ -7,7 +7,7 @@
 use crate::alloc;
 use crate::graph::loops;
 use base::ir::Op as OpId;
-use sched::{Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
+use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
 use tileas::Buffer;
 use tileas::effects::Way;
 
@@ -78,6 +78,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[(OpId, Buffer, u32)]) 
             buffers: group.copies.iter().map(|(_, buffer)| *buffer).collect(),
             depth: group.depth,
             fill: Fill::Boxes,
+            drain: Drain::Threads,
             producer: agent,
             consumers: vec![agent],
             full: 0,

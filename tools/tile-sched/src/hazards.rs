@@ -27,8 +27,8 @@ impl Touch {
 pub(crate) fn touches(op: &Op) -> Vec<Touch> {
     let touch = |access: BufferAccess| match (access.does, access.way) {
         (Does::Reads, _) => Touch::Read(access.buffer),
-        (Does::Writes | Does::Changes, Way::Copies | Way::Boxes) => Touch::Copy(access.buffer),
-        (Does::Writes | Does::Changes, Way::Threads | Way::Products) => Touch::Write(access.buffer),
+        (_, Way::Copies | Way::Boxes) => Touch::Copy(access.buffer),
+        (_, Way::Threads | Way::Products) => Touch::Write(access.buffer),
     };
     op.effects().buffers.into_iter().map(touch).collect()
 }

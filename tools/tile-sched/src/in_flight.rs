@@ -9,7 +9,7 @@ use base::Block;
 use base::ir::{Op as OpId, Operation};
 use sched::{Function, LoopSchedule, Op};
 use std::collections::BTreeSet;
-use tileas::{Buffer, MmaAtom};
+use tileas::{Buffer, MmaAtom, Place};
 
 /// A product that a loop leaves in flight.
 pub(crate) struct Product {
@@ -33,7 +33,10 @@ pub(crate) fn products(function: &Function, block: Block) -> Vec<Product> {
     let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
     let touched: Vec<Touch> = ops.iter().copied().chain(inside).flat_map(|op| touches(&body.ops[op].kind)).collect();
     let product = |&op: &OpId| {
-        let Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::Group(_), .. }) = &body.ops[op].kind else { return None };
+        let Op::Core(tileas::Op::Mma { lhs, rhs, acc: Place::Registers(acc), atom: MmaAtom::Group(_), .. }) = &body.ops[op].kind
+        else {
+            return None;
+        };
         let reads = vec![lhs.buffer()?, rhs.buffer()?];
         if reads.iter().any(|buffer| touched.contains(&Touch::Write(*buffer))) {
             return None;

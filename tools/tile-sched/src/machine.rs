@@ -110,7 +110,11 @@ impl Machine {
             }
             Op::Core(Program::Mma { lhs, acc, atom, .. }) => {
                 let (bits, k) = left_operand(function, lhs);
-                let work = elements(*acc).saturating_mul(k);
+                let sums = match acc {
+                    Place::Registers(value) => elements(*value),
+                    Place::Memory { buffer, .. } => element_count(&function.attrs.program.buffers[*buffer].shape) as u32,
+                };
+                let work = sums.saturating_mul(k);
                 let tensor = |products, bits| {
                     let rate = Rates::of(products, bits).unwrap_or(rates.multiply_add);
                     cost(&[(Resource::Tensor, work, rate)], rates.product_latency, false)
@@ -118,6 +122,7 @@ impl Machine {
                 match atom {
                     MmaAtom::Sync(atom) => tensor(rates.products, if atom.widened { 16 } else { bits }),
                     MmaAtom::Group(_) => tensor(rates.group_products, bits),
+                    MmaAtom::Tensor(_) => tensor(rates.tensor_products, bits),
                     MmaAtom::MultiplyAdd => {
                         cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
                     }
@@ -147,6 +152,8 @@ impl Machine {
                 | Program::MulticastStore { .. }
                 | Program::AtomicRmw { .. }
                 | Program::AtomicCas { .. }
+                | Program::TensorLoad { .. }
+                | Program::TensorStore { .. }
                 | Program::SharedGather { .. }
                 | Program::SharedScatter { .. }
                 | Program::Scan { .. },

@@ -28,7 +28,7 @@ func "mm"(%0: ptr<f16>, %1: ptr<f16>, %2: ptr<f32>, %3: i32) (warps: 4, buffers:
     %21 = copy_view(view: %10, index: [%18, %13], token: %15, order: (semantics: weak), whole: true, buffer: 1, layout: 1, atom: async(bytes: 16)) : token @0
     %22 = shared_load(buffer: 0, atom: matrix) : tile<32x32xf16, #2> @0
     %23 = shared_load(buffer: 1, atom: matrix(trans: true)) : tile<32x32xf16, #3> @0
-    %24 = mma(lhs: registers(%22), rhs: registers(%23), acc: %19, signed_lhs: true, signed_rhs: true, atom: "mma.m16n8k16.f32") : tile<32x32xf32, #0> @0
+    %24 = mma(lhs: registers(%22), rhs: registers(%23), acc: registers(%19), signed_lhs: true, signed_rhs: true, atom: "mma.m16n8k16.f32") : tile<32x32xf32, #0> @0
     continue(values: [%24]) @0
   }
   shared_store(x: %17, buffer: 2, atom: vector(vector_bits: 1)) @0

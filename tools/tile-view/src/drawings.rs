@@ -87,7 +87,7 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
         does: match access.does {
             Does::Reads => "reads",
             Does::Writes => "writes",
-            Does::Changes => "changes",
+            Does::Fills | Does::Changes | Does::WritesIf(_) => "changes",
         },
         way: match access.way {
             Way::Threads => "threads",

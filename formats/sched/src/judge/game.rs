@@ -16,18 +16,18 @@ use crate::module::{Agent, Fill, Pipe, PipeInfo};
 use crate::{Function, FunctionAttrs};
 use base::ir::Op as OpId;
 use std::collections::BTreeMap;
-use tileas::Buffer;
 use tileas::effects::{BufferAccess, Completes, Does, Way};
+use tileas::{Buffer, Space, tensor};
 
 type Rule = Result<(), String>;
-/// For each agent up to which of its events everything is known to be over; and for each pipe, whose copies are over when a slot is
-/// filled, up to which commit.
+/// For each agent up to which of its events everything is known to be over; for each pipe, whose copies are over when a slot is
+/// filled, up to which commit; and for each agent again up to which of its events its products in tensor memory are.
 type Knowledge = Vec<u64>;
 
 /// An access that a later one may meet.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
-    /// A place in what agents know: an agent, or a pipe.
+    /// A place in what agents know: an agent, a pipe, or the products of an agent.
     by: usize,
     op: OpId,
     slot: Slot,
@@ -82,6 +82,8 @@ struct Player {
     next: Option<Event>,
     now: u64,
     knows: Knowledge,
+    /// What its first thread knows, which alone asks for boxes, makes products in tensor memory and waits for what concerns them.
+    first: Knowledge,
     /// By pipe and side of its slots.
     ends: BTreeMap<(Pipe, usize), End>,
 }
@@ -94,8 +96,6 @@ pub(super) struct Game<'a> {
     touches: Vec<Touch>,
     /// What was written last to each slot that still holds it.
     contents: Vec<Slot>,
-    /// For pipes that boxes fill what the thread that asks for them learned when it acquired a slot; the others did not wait.
-    asking: BTreeMap<Pipe, Knowledge>,
 }
 
 const FULL: usize = 0;
@@ -104,7 +104,7 @@ const EMPTY: usize = 1;
 impl<'a> Game<'a> {
     pub(super) fn new(function: &'a Function, agents: Vec<(Agent, Vec<Event>)>) -> Game<'a> {
         let attrs = &function.attrs;
-        let count = agents.len() + attrs.pipes.len();
+        let count = 2 * agents.len() + attrs.pipes.len();
         let player = |(agent, events): (Agent, Vec<Event>)| Player {
             agent,
             name: attrs.agents.get(agent).map_or("the block".into(), |info| format!("agent '{}'", info.name)),
@@ -113,10 +113,11 @@ impl<'a> Game<'a> {
             next: None,
             now: 0,
             knows: vec![0; count],
+            first: vec![0; count],
             ends: BTreeMap::new(),
         };
         let players = agents.into_iter().map(player).collect();
-        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new(), asking: BTreeMap::new() }
+        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new() }
     }
 
     pub(super) fn whole(mut self) -> Result<(), Fault> {
@@ -153,7 +154,8 @@ impl<'a> Game<'a> {
             What::Accesses(accesses, completes) => self.accesses(at, op, &accesses, completes).map_err(broken)?,
             What::Barrier => {
                 let player = &mut self.players[at];
-                player.knows[at] = player.now;
+                player.first[at] = player.now;
+                player.knows.clone_from(&player.first);
             }
             What::Fence => {
                 let now = self.players[at].now;
@@ -214,12 +216,34 @@ impl<'a> Game<'a> {
 
     fn pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) {
         let known = self.side(pipe, slot, side).known.clone();
-        let alone = side == EMPTY && self.info(pipe).fill == Fill::Boxes;
+        let alone = self.is_alone(pipe, side);
         let player = &mut self.players[at];
-        learn(if alone { self.asking.entry(pipe).or_default() } else { &mut player.knows }, &known);
+        learn(&mut player.first, &known);
+        if !alone {
+            learn(&mut player.knows, &known);
+        }
         let end = player.ends.entry((pipe, side)).or_default();
         end.visited += 1;
         end.open.push(slot);
+    }
+
+    /// Whether the first thread of an agent does all steps of a pipe on that side.
+    fn is_alone(&self, pipe: Pipe, side: usize) -> bool {
+        let info = self.info(pipe);
+        if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
+    }
+
+    /// The place of an agent's products in what agents know.
+    fn products_of(&self, at: usize) -> usize {
+        self.players.len() + self.attrs.pipes.len() + at
+    }
+
+    /// What is known when all products are complete that the first thread of an agent has made: what it knew itself besides.
+    fn committed(&self, at: usize) -> Knowledge {
+        let player = &self.players[at];
+        let mut knows = player.first.clone();
+        knows[self.products_of(at)] = player.now;
+        knows
     }
 
     /// What an agent knows, with everything that its threads have done themselves.
@@ -269,6 +293,7 @@ impl<'a> Game<'a> {
                     copies.into_iter().for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
                 }
             }
+            Fill::Products => knows = self.committed(at),
             Fill::Threads => {
                 let ring = |touch: &Touch| info.buffers.contains(&touch.slot.buffer) && touch.slot.number == slot;
                 if let Some(copy) = self.under_way(at, Way::Copies).find(|touch| ring(touch)) {
@@ -276,7 +301,7 @@ impl<'a> Game<'a> {
                 }
             }
         }
-        let threads = if info.fill == Fill::Boxes { 1 } else { threads };
+        let threads = if info.fills_alone() { 1 } else { threads };
         self.side(pipe, slot, FULL).arrive(threads, threads, &knows);
         Ok(())
     }
@@ -288,8 +313,11 @@ impl<'a> Game<'a> {
         if self.under_way(at, Way::Products).any(|touch| ring(touch)) {
             return Err(format!("slot {slot} of {pipe} is released while a product in flight reads it"));
         }
-        let (knows, threads) = (self.arrival(at), self.players[at].threads);
-        let all = consumers(self.attrs, info);
+        let (knows, threads) = match info.drains_alone() {
+            true => (self.committed(at), 1),
+            false => (self.arrival(at), self.players[at].threads),
+        };
+        let all = self.attrs.draining_threads(info);
         self.side(pipe, slot, EMPTY).arrive(threads, all, &knows);
         Ok(())
     }
@@ -322,7 +350,7 @@ impl<'a> Game<'a> {
         for (access, number) in accesses {
             self.is_at(at, access, *number)?;
             let slot = self.slot(access.buffer, *number);
-            self.is_ordered(at, slot, access)?;
+            self.is_ordered(at, slot, access, completes)?;
             self.is_there(slot, access)?;
         }
         let in_flight = completes == Completes::WithItsProducts;
@@ -337,16 +365,17 @@ impl<'a> Game<'a> {
                 Completes::WithItsSlot => access.way == Way::Boxes,
                 _ => false,
             };
+            let by = if completes == Completes::WithItsCommit { self.products_of(at) } else { at };
             let over = (!in_flight && !copied).then_some(now);
-            if access.does == Does::Writes {
+            if matches!(access.does, Does::Writes | Does::Fills) {
                 self.contents.retain(|content| !content.meets(&slot));
                 self.contents.push(slot);
             }
             // What came before is known to be over, and so is needed no more where all of it is replaced.
             let replaced =
-                |touch: &Touch| slot == touch.slot && (writes || touch.by == at && !touch.writes && touch.over.is_some());
+                |touch: &Touch| slot == touch.slot && (writes || touch.by == by && !touch.writes && touch.over.is_some());
             self.touches.retain(|touch| !replaced(touch));
-            self.touches.push(Touch { by: at, op, slot, writes, way: access.way, over, fenced: None, later: 0 });
+            self.touches.push(Touch { by, op, slot, writes, way: access.way, over, fenced: None, later: 0 });
         }
         Ok(())
     }
@@ -379,20 +408,30 @@ impl<'a> Game<'a> {
     }
 
     /// The agent knows that the accesses which this one meets are over, and what goes another way was fenced.
-    fn is_ordered(&self, at: usize, slot: Slot, access: &BufferAccess) -> Rule {
+    fn is_ordered(&self, at: usize, slot: Slot, access: &BufferAccess, completes: Completes) -> Rule {
         let (player, writes) = (&self.players[at], access.does.writes());
         let done = if writes { "overwritten" } else { "read" };
         let by_boxes = access.way == Way::Boxes;
-        let asking = self.attrs.pipe_of(access.buffer).filter(|_| by_boxes).and_then(|(pipe, _)| self.asking.get(&pipe));
+        let by_product = completes == Completes::WithItsCommit;
+        let knows = if by_boxes || by_product { &player.first } else { &player.knows };
         for touch in self.touches.iter().filter(|touch| (writes || touch.writes) && touch.slot.meets(&slot)) {
+            // Products of one thread follow one another, and so do the accesses of warps that have their lanes to themselves.
+            let of_threads = matches!(touch.way, Way::Threads | Way::Copies);
+            let in_order = match by_product {
+                true => touch.by == self.products_of(at),
+                false => slot.space == Space::Tensor && touch.by == at && of_threads && player.threads <= tensor::LANES,
+            };
+            if in_order {
+                continue;
+            }
             let other = if touch.slot == slot { String::new() } else { format!(" (of {})", touch.slot) };
             let by = match self.players.get(touch.by) {
                 _ if touch.by == at => String::new(),
                 Some(other) => format!(", by {}", other.name),
+                None if touch.way == Way::Products => ", by a product".into(),
                 None => ", by a copy of its pipe".into(),
             };
-            let asked = asking.and_then(|knows| knows.get(touch.by)).copied().unwrap_or(0);
-            let known = player.knows[touch.by].max(asked);
+            let known = knows[touch.by];
             match touch.over {
                 None if touch.way != Way::Products && !writes && touch.slot == slot => {
                     return Err(format!("{slot} is read before its copy was waited for{by}"));
@@ -412,8 +451,8 @@ impl<'a> Game<'a> {
                 Some(_) => {}
             }
             let fenced = touch.fenced.is_some_and(|fenced| fenced <= known);
-            let of_threads = matches!(touch.way, Way::Threads | Way::Copies);
-            if access.way == Way::Products && touch.writes && of_threads && !fenced {
+            let shared = slot.space == Space::Shared;
+            if access.way == Way::Products && shared && touch.writes && of_threads && !fenced {
                 return Err(format!("{slot} is read in place without a fence after it was written{by}"));
             }
             if by_boxes && of_threads && !fenced {
@@ -455,7 +494,16 @@ impl<'a> Game<'a> {
         if let Some(product) = self.touches.iter().find(|touch| touch.over.is_none() && touch.way == Way::Products) {
             return Err(Fault::Broken { op: product.op, message: "nothing waits for the product".into() });
         }
+        if let Some(product) = self.touches.iter().find(|touch| self.is_never_known(touch)) {
+            return Err(Fault::Broken { op: product.op, message: "nothing waits for the product".into() });
+        }
         self.left_open().map_or(Ok(()), |message| Err(Fault::Left { message }))
+    }
+
+    /// Whether a product in tensor memory may be under way when that is given back.
+    fn is_never_known(&self, touch: &Touch) -> bool {
+        let of_products = touch.by >= self.products_of(0);
+        of_products && touch.over.is_some_and(|over| self.players.iter().all(|player| player.first[touch.by] < over))
     }
 
     fn left_open(&self) -> Option<String> {
@@ -488,16 +536,11 @@ fn fills(info: &PipeInfo, way: Way) -> bool {
     way != Way::Boxes || info.fill == Fill::Boxes
 }
 
-/// Threads that free a slot together.
-fn consumers(attrs: &FunctionAttrs, info: &PipeInfo) -> u32 {
-    info.consumers.iter().filter_map(|agent| attrs.agent_threads(*agent)).sum()
-}
-
 /// The arrivals that the table of pipes states are those that there are.
 pub(super) fn arrivals(attrs: &FunctionAttrs) -> Rule {
     for (pipe, info) in attrs.pipes.iter() {
         let filling = attrs.filling_threads(info).unwrap_or(0);
-        for (stated, there, what) in [(info.full, filling, "fill"), (info.empty, consumers(attrs, info), "free")] {
+        for (stated, there, what) in [(info.full, filling, "fill"), (info.empty, attrs.draining_threads(info), "free")] {
             if stated != there {
                 return Err(format!("{there} threads {what} a slot of {pipe}, and its barrier counts {stated} arrivals"));
             }

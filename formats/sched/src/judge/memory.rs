@@ -8,26 +8,34 @@
 use crate::FunctionAttrs;
 use base::ir::Op as OpId;
 use std::collections::BTreeMap;
-use tileas::Buffer;
 use tileas::effects::{BufferAccess, Completes, Does, Way};
+use tileas::{Buffer, BufferInfo, Space};
 
-/// A slot of a buffer, and its bytes.
+/// A slot of a buffer, and its bytes, or its columns of tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) buffer: Buffer,
     pub(super) number: u32,
+    pub(super) space: Space,
     start: u64,
     end: u64,
 }
 
 impl Slot {
     pub(super) fn of(attrs: &FunctionAttrs, buffer: Buffer, number: u32) -> Slot {
-        let (place, bytes) = (attrs.placements[buffer], u64::from(attrs.program.buffers[buffer].bytes()));
-        let start = u64::from(place.offset) + bytes * u64::from(number);
-        Slot { buffer, number, start, end: start + bytes }
+        let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
+        let length = Slot::length(info);
+        let start = u64::from(place.offset) + length * u64::from(number);
+        Slot { buffer, number, space: info.space, start, end: start + length }
+    }
+    fn length(info: &BufferInfo) -> u64 {
+        u64::from(match info.space {
+            Space::Shared => info.bytes(),
+            Space::Tensor => info.columns(),
+        })
     }
     pub(super) fn meets(&self, other: &Slot) -> bool {
-        self.start < other.end && other.start < self.end
+        self.space == other.space && self.start < other.end && other.start < self.end
     }
 }
 
@@ -115,9 +123,9 @@ impl<'a> Memory<'a> {
     }
     /// All slots of a buffer as one.
     fn ring(&self, buffer: Buffer) -> Slot {
-        let (place, bytes) = (self.attrs.placements[buffer], u64::from(self.attrs.program.buffers[buffer].bytes()));
+        let (place, info) = (self.attrs.placements[buffer], &self.attrs.program.buffers[buffer]);
         let start = u64::from(place.offset);
-        Slot { buffer, number: 0, start, end: start + bytes * u64::from(place.depth) }
+        Slot { buffer, number: 0, space: info.space, start, end: start + Slot::length(info) * u64::from(place.depth) }
     }
 
     pub(super) fn select(&mut self, buffer: Buffer, slot: Option<u64>) -> Rule {
@@ -156,8 +164,11 @@ impl<'a> Memory<'a> {
         if completes == Completes::WithItsSlot && self.synchronised {
             return Err(format!("{slot} is of no pipe, so nothing says when its copy is there"));
         }
+        if completes == Completes::WithItsCommit && self.synchronised {
+            return Err("there is no pipe to which the product is committed, so nothing says when it is complete".into());
+        }
         let copied = writes && access.way == Way::Copies;
-        if access.does == Does::Writes {
+        if matches!(access.does, Does::Writes | Does::Fills) {
             let count = self.copied.entry(slot.buffer).or_default();
             let copy = copied.then_some(*count);
             *count += u64::from(copied);
@@ -214,7 +225,8 @@ impl<'a> Memory<'a> {
                 None => format!("{slot} is read before anything is written to it"),
             });
         };
-        if way == Way::Products && self.synchronised && !content.fenced {
+        let shared = slot.space == Space::Shared;
+        if way == Way::Products && shared && self.synchronised && !content.fenced {
             return Err(format!("{slot} is read in place without a fence before the barrier"));
         }
         let ring = self.in_order || self.attrs.placements[slot.buffer].depth > 1;

@@ -5,6 +5,7 @@ use base::Value;
 use numerics::Scalar;
 use std::collections::BTreeMap;
 use tileas::Type;
+use tileas::effects::Does;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
 
@@ -31,6 +32,16 @@ impl<'a> Scalars<'a> {
                 Some(known) => _ = self.known.insert(*value, known),
                 None => _ = self.known.remove(value),
             }
+        }
+    }
+
+    /// What an access does that depends on a scalar. If that is not known, what was there before need not matter.
+    pub(super) fn does(&self, does: Does) -> Does {
+        let Does::WritesIf(value) = does else { return does };
+        match self.get(&value) {
+            Some(0) => Does::Changes,
+            Some(_) => Does::Writes,
+            None => Does::Fills,
         }
     }
 

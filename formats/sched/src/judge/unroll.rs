@@ -150,7 +150,8 @@ impl Unroll<'_> {
                 None => {
                     let slots = effects.buffers.iter().map(|access| {
                         let depth = self.function.attrs.placements[access.buffer].depth;
-                        Ok((*access, self.number(&access.slot, depth, &access.buffer)?))
+                        let access = BufferAccess { does: self.scalars.does(access.does), ..*access };
+                        Ok((access, self.number(&access.slot, depth, &access.buffer)?))
                     });
                     Some(What::Accesses(slots.collect::<Result<_, String>>()?, effects.completes))
                 }

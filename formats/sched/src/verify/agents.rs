@@ -2,7 +2,7 @@
 
 use super::{BARRIERS, require};
 use crate::Op;
-use crate::module::{Agent, AgentInfo, Fill, Function, FunctionAttrs, Phase, PipeInfo};
+use crate::module::{Agent, AgentInfo, Drain, Fill, Function, FunctionAttrs, Phase, PipeInfo};
 use base::ir::Op as OpId;
 use base::{Loc, Target, Value};
 use numerics::Scalar;
@@ -94,15 +94,15 @@ pub(super) fn pipes(function: &Function) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
     if !attrs.pipes.is_empty() {
-        let places = attrs.placements.iter().map(|(buffer, place)| {
+        let places = attrs.placements.iter().filter_map(|(buffer, place)| {
             let bytes = u64::from(attrs.program.buffers[buffer].bytes()) * u64::from(place.depth);
-            (u64::from(place.offset), u64::from(place.offset) + bytes)
+            (bytes > 0).then(|| (u64::from(place.offset), u64::from(place.offset) + bytes))
         });
         taken.extend(places);
     }
     let mut piped = BTreeSet::new();
     for (pipe, info) in attrs.pipes.iter() {
-        let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill } = info;
+        let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain } = info;
         require(!buffers.is_empty() && *depth > 0, || format!("{pipe} has no slots"))?;
         let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
         let counted = *fill != Fill::Boxes || bytes.sum::<u64>() <= MOST_BYTES;
@@ -112,6 +112,8 @@ pub(super) fn pipes(function: &Function) -> Rule {
             require(place.depth == *depth, || format!("{pipe} has {depth} slots, and {buffer} has {}", place.depth))?;
             require(piped.insert(*buffer), || format!("{buffer} is in two pipes"))?;
         }
+        let one = *drain != Drain::Products || consumers.len() == 1;
+        require(one, || format!("{pipe}: products of one agent free its slots"))?;
         let known = |agent: &Agent| attrs.agent_threads(*agent).is_some();
         require(known(producer) && consumers.iter().all(known), || format!("{pipe}: an agent is not in the table"))?;
         let distinct = consumers.iter().collect::<BTreeSet<_>>().len() == consumers.len() && !consumers.is_empty();
@@ -173,13 +175,16 @@ pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, Strin
     Ok(())
 }
 
-/// Products of warp groups are made by whole groups.
+/// Products of warp groups, and accesses to tensor memory, are made by whole groups.
 pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, agent: Option<Agent>) -> Rule {
     let Some(agent) = agent else { return Ok(()) };
     let whole = attrs.agents[agent].first_warp.is_multiple_of(GROUP);
-    require(whole || !matches!(op, tileas::Op::Mma { atom: MmaAtom::Group(_), .. }), || {
-        format!("the warps of {agent} are no whole warp groups")
-    })
+    // Four warps together also reach all lanes of tensor memory.
+    let together = matches!(
+        op,
+        tileas::Op::Mma { atom: MmaAtom::Group(_), .. } | tileas::Op::TensorLoad { .. } | tileas::Op::TensorStore { .. }
+    );
+    require(whole || !together, || format!("the warps of {agent} are no whole warp groups"))
 }
 
 /// A step of a pipe: by an agent that has that side of it, naming a slot where there are several.

@@ -15,14 +15,14 @@
 
 mod agents;
 
-use crate::module::{Function, LoopSchedule, Module, Phase};
-use crate::{Agent, FunctionAttrs, Op};
+use crate::module::{Function, LoopSchedule, Module, Phase, TensorMemory};
+use crate::{Agent, FunctionAttrs, Op, PipeInfo};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::OpNode;
 use base::{Envelope, Loc, Target};
 use numerics::Scalar;
-use tileas::Type;
 use tileas::effects::{BufferAccess, Completes, Effects};
+use tileas::{Space, Type};
 use vocabulary::rules::{Rule, require};
 use vocabulary::tile::Elem;
 
@@ -30,6 +30,8 @@ use vocabulary::tile::Elem;
 const BARRIERS: u32 = 16;
 /// Groups of copies that a thread can have under way.
 const MOST_GROUPS: u32 = 1 << 16;
+/// Columns of tensor memory that a block takes at least.
+const FEWEST_COLUMNS: u32 = 32;
 /// Stages of a schedule: each takes a slot of a ring, and of shared memory.
 const MOST_STAGES: u32 = 64;
 
@@ -99,15 +101,44 @@ fn pieces(function: &Function, phase: Phase) -> std::result::Result<(), (Loc, St
     Ok(())
 }
 
+/// The columns that a function takes are a number that can be taken, and so many that as many blocks as are to run at a time have
+/// them.
+fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
+    let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
+    let most = tileas::budget::tensor_columns(target, attrs.program.occupancy.unwrap_or(1));
+    require(columns.is_power_of_two() && (FEWEST_COLUMNS..=most).contains(&columns), || {
+        format!("{columns} columns of tensor memory are none of a power of two from {FEWEST_COLUMNS} to {most}")
+    })?;
+    let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor::WORD));
+    let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor::WORD);
+    let meets = |from: u32, bytes: u64| start < u64::from(from) + bytes && u64::from(from) < end;
+    let buffers = attrs.placements.iter().map(|(buffer, place)| {
+        let info = &attrs.program.buffers[buffer];
+        (place.offset, u64::from(info.bytes()) * u64::from(place.depth))
+    });
+    let barriers = attrs.pipes.values().map(|info| (info.barriers, u64::from(2 * PipeInfo::BARRIER) * u64::from(info.depth)));
+    let apart = !buffers.chain(barriers).any(|(from, bytes)| meets(from, bytes));
+    require(inside && apart, || format!("the word at {address} is not the function's, or something else lies there"))
+}
+
 /// Every buffer lies inside the function's memory and is aligned.
 fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a place"))?;
     let most = tileas::budget::shared_memory(target);
     require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
+    tensor_memory(attrs, target)?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];
         require(place.depth > 0, || format!("{buffer} has no slot"))?;
+        if info.space == Space::Tensor {
+            let columns = attrs.tensor.map_or(0, |tensor| tensor.columns);
+            let end = u64::from(place.offset) + u64::from(info.columns()) * u64::from(place.depth);
+            require(end <= u64::from(columns) && place.offset.is_multiple_of(info.align), || {
+                format!("{buffer} at {} does not fit the function's {columns} columns or its alignment", place.offset)
+            })?;
+            continue;
+        }
         let end = u64::from(place.offset) + u64::from(info.bytes()) * u64::from(place.depth);
         require(end <= u64::from(attrs.shared_bytes) && place.offset.is_multiple_of(info.align), || {
             format!("{buffer} at {} does not fit the function's {} bytes or its alignment", place.offset, attrs.shared_bytes)

@@ -4,8 +4,8 @@
 //! first, and its 16-byte pieces change places by the number of their row as the map's swizzle says. What is longer along the
 //! contiguous dimension than a row can be goes on in further boxes behind all the rows, and what has more rows than a box does before.
 
-use crate::BufferInfo;
 use crate::layout::Strides;
+use crate::{BufferInfo, Space};
 use base::{Body, Value};
 use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
@@ -62,7 +62,7 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
         }
     }
     let repeats = swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN));
-    let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats };
+    let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats, space: Space::Shared };
     let whole_boxes = extent.iter().product::<u32>() * elem.bytes() >= ALIGN;
     (whole_boxes && info.bytes().is_multiple_of(repeats)).then_some(info)
 }

@@ -8,7 +8,7 @@
 use super::table::GROUP_ATOMS;
 use crate::layout::Strides;
 use crate::mma::Operand;
-use crate::{BufferInfo, Layout};
+use crate::{BufferInfo, Layout, Space};
 use base::Target;
 use hardware::Feature;
 use numerics::Scalar;
@@ -94,7 +94,7 @@ pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferI
     for bit in 0..(width / PIECE).ilog2() as usize {
         offsets[bits_of(LINE) + bit] ^= offsets[bits_of(PIECE) + bit];
     }
-    Some(BufferInfo { elem, shape: shape.into(), offsets, align: ALIGN })
+    Some(BufferInfo { elem, shape: shape.into(), offsets, align: ALIGN, space: Space::Shared })
 }
 
 /// How an operand lies in a buffer.
@@ -114,7 +114,8 @@ impl Matrix {
     pub fn of(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
         let rank = info.shape.len();
         let known = |inner: &usize| {
-            operand_buffer(info.elem, &info.shape, *inner).is_some_and(|good| good.offsets == info.offsets && info.align >= ALIGN)
+            let lies = |good: BufferInfo| good.offsets == info.offsets && good.space == info.space && info.align >= ALIGN;
+            operand_buffer(info.elem, &info.shape, *inner).is_some_and(lies)
         };
         let inner = (rank.checked_sub(2)?..rank).find(known)?;
         let depth_is_last = (operand == Operand::A) != transposed;
@@ -133,15 +134,29 @@ impl Matrix {
 
     /// The descriptor but for the start address.
     pub fn descriptor(&self) -> u64 {
-        // The leading offset is that of blocks; along the depth an instruction takes no more than one.
-        let leading = if self.along_depth { PIECE } else { self.block };
         let swizzle: u64 = match self.width {
             128 => 1,
             64 => 2,
             _ => 3,
         };
+        self.strides() | swizzle << 62
+    }
+
+    /// The same for `tcgen05`.
+    pub fn tensor_descriptor(&self) -> u64 {
+        let swizzle: u64 = match self.width {
+            128 => 2,
+            64 => 4,
+            _ => 6,
+        };
+        self.strides() | 1 << 46 | swizzle << 61
+    }
+
+    fn strides(&self) -> u64 {
+        // The leading offset is that of blocks; along the depth an instruction takes no more than one.
+        let leading = if self.along_depth { PIECE } else { self.block };
         let field = |bytes: u32| u64::from(bytes >> 4 & 0x3fff);
-        field(leading) << 16 | field(8 * self.width) << 32 | swizzle << 62
+        field(leading) << 16 | field(8 * self.width) << 32
     }
 }
 
@@ -178,8 +193,10 @@ mod tests {
             |shape: [u32; 2], inner, operand| Matrix::of(&operand_buffer(half, &shape, inner).unwrap(), operand, false).unwrap();
         let a = matrix([128, 64], 1, Operand::A);
         assert_eq!((a.along_depth, a.descriptor(), a.start(64, 16)), (true, 0x4000_0040_0001_0000, 8192 + 32));
+        assert_eq!(a.tensor_descriptor(), 0x4000_4040_0001_0000);
         let short = matrix([128, 32], 1, Operand::A);
         assert_eq!(short.descriptor(), 0x8000_0020_0001_0000);
+        assert_eq!(short.tensor_descriptor(), 0x8000_4020_0001_0000);
         let b = matrix([64, 128], 1, Operand::B);
         assert_eq!((b.along_depth, b.descriptor(), b.start(64, 16)), (false, 0x4000_0040_0200_0000, 8192 + 2048));
     }

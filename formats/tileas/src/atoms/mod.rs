@@ -5,6 +5,7 @@ mod fit;
 pub mod group;
 pub mod mma;
 mod table;
+pub mod tensor;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -16,6 +17,8 @@ pub enum MmaAtom {
     Sync(&'static table::SyncAtom),
     /// `wgmma`: by warp groups, from shared memory, the left operand also from registers.
     Group(&'static table::GroupAtom),
+    /// `tcgen05.mma`: by one thread, sums in tensor memory, the left operand there or both in shared memory.
+    Tensor(&'static table::TensorAtom),
     /// By each thread for its own accumulators, in the order of K, from shared memory.
     MultiplyAdd,
 }
@@ -27,13 +30,16 @@ impl MmaAtom {
         match self {
             MmaAtom::Sync(atom) => atom.name,
             MmaAtom::Group(atom) => atom.name,
+            MmaAtom::Tensor(atom) => atom.name,
             MmaAtom::MultiplyAdd => MULTIPLY_ADD,
         }
     }
 
     pub fn named(name: &str) -> Option<MmaAtom> {
         let threads = (name == MULTIPLY_ADD).then_some(MmaAtom::MultiplyAdd);
-        mma::named(name).map(MmaAtom::Sync).or_else(|| group::named(name).map(MmaAtom::Group)).or(threads)
+        let sync = mma::named(name).map(MmaAtom::Sync);
+        let group = || group::named(name).map(MmaAtom::Group);
+        sync.or_else(group).or_else(|| tensor::named(name).map(MmaAtom::Tensor)).or(threads)
     }
 }
 
@@ -68,7 +74,8 @@ mod tests {
 
     #[test]
     fn every_atom_has_a_name_of_its_own() {
-        let names = || table::SYNC_ATOMS.iter().map(|atom| atom.name).chain(table::GROUP_ATOMS.iter().map(|atom| atom.name));
+        let in_registers = || table::SYNC_ATOMS.iter().map(|atom| atom.name).chain(table::GROUP_ATOMS.iter().map(|atom| atom.name));
+        let names = || in_registers().chain(table::TENSOR_ATOMS.iter().map(|atom| atom.name));
         assert!(names().all(|name| MmaAtom::named(name).is_some_and(|atom| atom.name() == name)));
         assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), names().count());
         assert_eq!(MmaAtom::named("tcgen05"), None);

@@ -223,3 +223,114 @@ pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
     },
     GroupAtom { name: "wgmma.m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, transposes: false },
 ];
+
+/// A product whose sums are in tensor memory.
+pub struct TensorAtom {
+    /// What `.as` calls it.
+    pub name: &'static str,
+    /// What PTX calls the kind of the instruction.
+    pub kind: &'static str,
+    pub operands: &'static [Scalar],
+    pub acc: Scalar,
+    /// Depth of one instruction: 32 bytes.
+    pub k: u32,
+    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
+    pub transposes: bool,
+    /// What the target must have.
+    pub needs: Feature,
+}
+
+const HALVES: &[Scalar] = &[Scalar::F16, Scalar::BF16];
+const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
+
+/// The products of `tcgen05.mma`.
+pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
+    TensorAtom {
+        name: "tcgen05.k16.f32",
+        kind: "f16",
+        operands: HALVES,
+        acc: Scalar::F32,
+        k: 16,
+        transposes: true,
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k16.f16",
+        kind: "f16",
+        operands: &[Scalar::F16],
+        acc: Scalar::F16,
+        k: 16,
+        transposes: true,
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k8.f32",
+        kind: "tf32",
+        operands: &[Scalar::TF32],
+        acc: Scalar::F32,
+        k: 8,
+        transposes: false,
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k32.f32",
+        kind: "f8f6f4",
+        operands: BYTE_FLOATS,
+        acc: Scalar::F32,
+        k: 32,
+        transposes: true,
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k32.f16",
+        kind: "f8f6f4",
+        operands: BYTE_FLOATS,
+        acc: Scalar::F16,
+        k: 32,
+        transposes: true,
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k32.s32",
+        kind: "i8",
+        operands: &[Scalar::I8],
+        acc: Scalar::I32,
+        k: 32,
+        transposes: true,
+        needs: Feature::TensorProductsInt8,
+    },
+];
+
+/// Where a bit of a lane's or a register's number leads in tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    Lane(u32),
+    Column(u32),
+    /// A column that is as far away as the access says.
+    Apart,
+}
+
+/// An instruction by which a warp moves words between its registers and its lanes of tensor memory.
+pub struct LaneAtom {
+    /// What PTX and `.as` call it.
+    pub name: &'static str,
+    pub lane: [Cell; 5],
+    /// The lowest bits of the number of a register, a word each; the others are of the columns that follow.
+    pub register: &'static [Cell],
+}
+
+pub(super) const LANE_ATOMS: &[LaneAtom] = &[
+    LaneAtom { name: "32x32b", lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::Lane(4)], register: &[] },
+    LaneAtom { name: "16x32bx2", lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::Apart], register: &[] },
+    LaneAtom { name: "16x64b", lane: [Cell::Lane(3), Cell::Column(0), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)], register: &[] },
+    LaneAtom {
+        name: "16x128b",
+        lane: [Cell::Column(0), Cell::Column(1), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)],
+        register: &[Cell::Lane(3)],
+    },
+    LaneAtom {
+        name: "16x256b",
+        lane: [Cell::Column(1), Cell::Column(2), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)],
+        register: &[Cell::Column(0), Cell::Lane(3)],
+    },
+];

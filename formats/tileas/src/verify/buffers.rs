@@ -1,8 +1,8 @@
 //! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::effects::BufferAccess;
-use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op};
+use crate::effects::{BufferAccess, Does};
+use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op, Space};
 use base::{Body, Loc, Region};
 
 impl Check<'_> {
@@ -29,6 +29,7 @@ impl Check<'_> {
     /// A whole tile that goes to or comes from a buffer.
     fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
         let info = self.buffer(buffer)?;
+        require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let holds = uses.seen(tile) == Seen::Tile { elem: info.elem, shape: &info.shape } && !info.shape.is_empty();
         require(holds, || format!("{buffer} does not hold tiles like {tile}"))?;
         let layout = self.layout(uses, tile);
@@ -44,6 +45,7 @@ impl Check<'_> {
     /// Elements whose places are given by their numbers.
     fn indexed<O: Program>(&self, uses: &Uses<'_, O, Type>, buffer: Buffer, elements: Value, index: Value) -> Rule {
         let info = self.buffer(buffer)?;
+        require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let ((elem, shape), (number, other)) = (uses.tile(elements)?, uses.number(index)?);
         require(elem == info.elem && !shape.is_empty(), || format!("{buffer} does not hold elements like those of {elements}"))?;
         require(number.is_int() && shape == other, || format!("{index} does not number the elements of {elements}"))?;
@@ -62,7 +64,9 @@ pub(super) fn written_before_read<O: Program>(
         let node = &body.ops[op];
         let Some(kind) = node.kind.program() else { continue };
         for BufferAccess { buffer, does, .. } in kind.effects().buffers {
-            if does.needs_content() && !written[buffer.0 as usize] {
+            // Sums that may be fresh are so at first.
+            let needs = does.needs_content() && !matches!(does, Does::WritesIf(_));
+            if needs && !written[buffer.0 as usize] {
                 return Err((node.loc, format!("{buffer} is read before anything is written to it")));
             }
             written[buffer.0 as usize] |= does.writes();

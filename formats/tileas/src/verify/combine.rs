@@ -4,7 +4,7 @@ use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::group::{self, GroupAtom, Matrix};
 use crate::layout::{Layout, Strides};
 use crate::mma::{Cover, Operand, SyncAtom};
-use crate::{Buffer, MmaAtom, Op, Place};
+use crate::{Buffer, MmaAtom, Op, Place, Space};
 use numerics::Scalar;
 use vocabulary::rules::{is_ptr, multiplies};
 
@@ -65,12 +65,13 @@ impl Check<'_> {
 
     /// The operands are where the atom finds them, and the sums in the registers of its threads.
     fn product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let Op::Mma { in_flight, lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else {
+        let Op::Mma { in_flight, lhs, rhs, acc, fresh, lhs_scale, rhs_scale, atom, .. } = kind else {
             unreachable!("only products come here")
         };
         let scales = match (lhs_scale, rhs_scale) {
-            (Some(lhs), Some(rhs)) => Some([*lhs, *rhs]),
+            (Some(Place::Registers(lhs)), Some(Place::Registers(rhs))) => Some([*lhs, *rhs]),
             (None, None) => None,
+            (Some(_), Some(_)) => return Err("scales are in registers".into()),
             _ => return Err("one operand has scales and the other has none".into()),
         };
         let takes_scales = matches!(atom, MmaAtom::Sync(atom) if atom.scales > 0);
@@ -78,6 +79,11 @@ impl Check<'_> {
             format!("'{}' takes {} scales", atom.name(), if takes_scales { "two tiles of" } else { "no" })
         })?;
         require(!in_flight || matches!(atom, MmaAtom::Group(_)), || "only products of warp groups are in flight".into())?;
+        if let MmaAtom::Tensor(atom) = atom {
+            return self.tensor_product(uses, kind, atom);
+        }
+        let Place::Registers(acc) = acc else { return Err(format!("'{}' has its sums in registers", atom.name())) };
+        require(fresh.is_none(), || "sums in registers are not said to be fresh".into())?;
         self.together(uses, &[*acc, uses.result()?])?;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
@@ -93,6 +99,7 @@ impl Check<'_> {
                 Place::Memory { buffer: lhs, transposed: false, .. },
                 Place::Memory { buffer: rhs, transposed: false, .. },
             ) => self.shared_product(uses, [*lhs, *rhs], *acc),
+            (MmaAtom::Tensor(_), ..) => unreachable!("held above"),
             (MmaAtom::MultiplyAdd, ..) => Err("threads multiply what buffers hold as it is".into()),
         }
     }
@@ -189,6 +196,8 @@ impl Check<'_> {
 
     fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
+        let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
+        require(shared, || "threads multiply what is in shared memory".into())?;
         uses.product(&lhs.shape, &rhs.shape, acc)?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
         multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)

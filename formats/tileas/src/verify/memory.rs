@@ -2,7 +2,7 @@
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::{Buffer, CopyAtom, Op, boxes};
+use crate::{Buffer, CopyAtom, Op, Space, boxes};
 use base::Region;
 use hardware::Feature;
 use vocabulary::memory::{MemoryOrdering, Order, Padding};
@@ -143,7 +143,8 @@ impl Check<'_> {
         require(*stated == made, || format!("{map} is not the tensor map of {view}"))?;
         let filled = boxes::buffer(ty, &made.extent, made.swizzle).ok_or("its boxes are too small")?;
         let info = self.buffer(*buffer)?;
-        let fits = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
+        let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
+        let fits = same && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} is not as the boxes of {map} fill it"))
     }
 
@@ -152,6 +153,7 @@ impl Check<'_> {
     fn copied(&self, tile: Seen<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
         let CopyAtom::Async { bytes } = atom else { return Err("a copy is made by an asynchronous atom".into()) };
         let info = self.buffer(buffer)?;
+        require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let holds = tile == Seen::Tile { elem: info.elem, shape: &info.shape };
         require(holds, || format!("{buffer} does not hold what is copied"))?;
         layout.covers(info.offsets.len() as u32)?;

@@ -7,7 +7,7 @@
 //! | AS003 | a block has a power of two of warps, as many as there can be, and an occupancy that exists |
 //! | AS004 | layouts are in the table, which has each once, for five lane bits and all warps |
 //! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
-//! | AS006 | buffers give every element one offset |
+//! | AS006 | buffers give every element one offset, and are in memory that the target has |
 //! | AS007 | operands and results of every op have types and layouts that fit it and its atom |
 //! | AS008 | ids are in program order and nothing is unreachable |
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
@@ -21,6 +21,7 @@ mod combine;
 mod memory;
 mod relations;
 mod tables;
+mod tensor;
 
 use crate::effects::{Completes, Effects};
 use crate::layout::{Layout, LayoutId};
@@ -154,7 +155,7 @@ impl Check<'_> {
         let params = function.params();
         let scalars = params.iter().all(|param| matches!(body.ty(*param), Type::Scalar(_)));
         require(scalars, || "a kernel's parameters are scalars".into()).map_err(breach("AS005", here))?;
-        tables::buffers(self.attrs).map_err(breach("AS006", here))?;
+        tables::buffers(self.attrs).and_then(|()| self.has_tensor_memory()).map_err(breach("AS006", here))?;
         tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
         for (id, op) in body.ops.iter() {
@@ -214,6 +215,7 @@ impl Check<'_> {
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
                 self.shared(uses, kind)
             }
+            Op::TensorLoad { .. } | Op::TensorStore { .. } => self.tensor_access(uses, kind),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } | Op::Mma { .. } => self.combination(uses, kind),
         }
     }

@@ -1,7 +1,7 @@
 //! The tables of a module and its functions: layouts, the block, buffers, tensor maps.
 
-use crate::FunctionAttrs;
 use crate::layout::{LANE_BITS, Layout, LayoutId, rank};
+use crate::{BufferInfo, FunctionAttrs, Space};
 use base::Arena;
 use std::collections::{BTreeSet, HashSet};
 use vocabulary::rules::{self, Rule, require};
@@ -24,6 +24,15 @@ pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     Ok(())
 }
 
+/// Columns of tensor memory.
+const MOST_COLUMNS: u32 = 512;
+
+/// Whether the offsets of a buffer in tensor memory have the bits of a place in a word and of a lane at least.
+fn has_lanes(info: &BufferInfo) -> bool {
+    let parts = (crate::tensor::WORD / info.elem.bytes()).ilog2();
+    info.offsets.len() >= (parts + crate::tensor::LANES.ilog2()) as usize
+}
+
 /// A block whose warps are divided may have any number of them.
 pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
@@ -38,9 +47,18 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         rules::extents(&info.shape).map_err(|message| format!("{buffer}: {message}"))?;
         let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
         let inside = info.offsets.iter().all(|element| u64::from(*element) >> bits == 0);
-        let once = info.offsets.len() == bits as usize && rank(info.offsets.iter().copied()) == bits;
+        let given = match info.space {
+            Space::Shared => info.offsets.len(),
+            Space::Tensor => {
+                let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MOST_COLUMNS && has_lanes(info);
+                require(lies, || format!("{buffer} does not lie in the lanes and columns of tensor memory"))?;
+                info.offsets.iter().filter(|basis| **basis != 0).count()
+            }
+        };
+        let once = given == bits as usize && rank(info.offsets.iter().copied()) == bits;
         require(inside && once, || format!("{buffer} does not give every element one offset"))?;
-        let aligned = info.align.is_power_of_two() && (info.elem.bytes()..=MOST_ALIGNED).contains(&info.align);
+        let least = if info.space == Space::Shared { info.elem.bytes() } else { 1 };
+        let aligned = info.align.is_power_of_two() && (least..=MOST_ALIGNED).contains(&info.align);
         require(aligned, || {
             format!("{buffer}: the alignment is a power of two from the element's size to {MOST_ALIGNED}, not {}", info.align)
         })?;

@@ -30,8 +30,8 @@ impl Rewriter<'_> {
             Product::Sync { atom, a, b, scales: layouts, .. } => {
                 let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
                 if let (Some([of_lhs, of_rhs]), Some(layouts)) = (scales, layouts) {
-                    lhs_scale = Some(self.tile(of_lhs, &layouts[0])?);
-                    rhs_scale = Some(self.tile(of_rhs, &layouts[1])?);
+                    lhs_scale = Some(Place::Registers(self.tile(of_lhs, &layouts[0])?));
+                    rhs_scale = Some(Place::Registers(self.tile(of_rhs, &layouts[1])?));
                 }
                 (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs))
             }
@@ -48,8 +48,9 @@ impl Rewriter<'_> {
                 (MmaAtom::MultiplyAdd, lhs, rhs)
             }
         };
-        let new = Op::Mma { in_flight: false, lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
         let ty = self.to.ty(acc).clone();
+        let acc = Place::Registers(acc);
+        let new = Op::Mma { in_flight: false, lhs, rhs, acc, fresh: None, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
         Ok(())

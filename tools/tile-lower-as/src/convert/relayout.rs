@@ -8,7 +8,7 @@ use base::{Loc, Value};
 use numerics::Scalar;
 use tileas::budget;
 use tileas::layout::Strides;
-use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Type};
+use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem, Shape};
 
@@ -94,7 +94,7 @@ impl Rewriter<'_> {
     pub(super) fn exchange_buffer(&mut self, elem: Elem, shape: &Shape) -> Buffer {
         let bits: u32 = shape.iter().map(|extent| extent.trailing_zeros()).sum();
         let offsets = (0..bits).map(|bit| 1 << bit).collect();
-        self.attrs.buffers.push(BufferInfo { elem, shape: shape.clone(), offsets, align: 128 })
+        self.attrs.buffers.push(BufferInfo { elem, shape: shape.clone(), offsets, align: 128, space: Space::Shared })
     }
 
     pub(super) fn shared_store(&mut self, value: Value, layout: &Layout, buffer: Buffer, loc: Loc) {

@@ -7,7 +7,7 @@ use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use sched::{Agent, Fill, Op, Pipe, PipeInfo};
-use tileas::Buffer;
+use tileas::{Buffer, MmaAtom};
 use vocabulary::core_ops::Effect;
 
 /// What an arrival or wait is about: that a slot is filled, or that it is free.
@@ -22,7 +22,7 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn agent(&mut self, agent: Agent, body: Region) -> Result<()> {
         let ir = self.ir;
         if agent == Agent(0) {
-            self.start_pipes();
+            self.start();
         }
         let info = &self.function.attrs.agents[agent];
         let whole = (self.thread, self.warps, self.agent);
@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
             let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
             ir.branch(self.first_thread(), alone, others);
             ir.builder.position_at_end(others);
-            ir.builder.build_return(None).expect("the builder is in a block");
+            self.end_thread();
             ir.builder.position_at_end(alone);
             self.thread = ir.const32(0);
         }
@@ -58,24 +58,27 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Whether nothing in an agent's body is for more than its first thread: it asks for boxes, and for nothing else.
+    /// Whether nothing in an agent's body is for more than its first thread: it asks for boxes, or makes products in tensor memory,
+    /// and does nothing else.
     fn is_of_first_thread(&self, body: Region) -> bool {
-        let by_boxes = |pipe: &Pipe| self.function.attrs.pipes[*pipe].fill == Fill::Boxes;
+        let pipes = &self.function.attrs.pipes;
         let of_first = |kind: &Op| match kind {
-            Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } => by_boxes(pipe),
-            Op::Core(tileas::Op::CopyBoxes { .. }) => true,
+            Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } => pipes[*pipe].fills_alone(),
+            Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => pipes[*pipe].drains_alone(),
+            Op::Core(tileas::Op::CopyBoxes { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }) => true,
             _ => kind.is_pure() || matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
         };
         let all = self.function.body.walk(body);
         all.into_iter().all(|op| of_first(&self.function.body.ops[op].kind))
     }
 
-    /// Makes the barriers of all pipes, before any thread uses them.
-    pub(super) fn start_pipes(&mut self) {
-        if self.function.attrs.pipes.is_empty() {
+    /// Makes the barriers of all pipes and takes tensor memory, before any thread uses them.
+    pub(super) fn start(&mut self) {
+        let function = self.function;
+        if function.attrs.pipes.is_empty() && function.attrs.tensor.is_none() {
             return;
         }
-        let function = self.function;
+        self.take_tensor_memory();
         self.guarded(Some(self.first_thread()), &[], |e| {
             for info in function.attrs.pipes.values() {
                 let full = (0..info.depth).map(|slot| (info.full_barrier(slot), info.full));
@@ -90,7 +93,10 @@ impl<'c> Emitter<'c, '_> {
         if self.target.has(Feature::Clusters) {
             self.instruction_alone("fence.mbarrier_init.release.cluster;");
         }
+        self.tensor_fence(true);
         self.block_barrier();
+        self.tensor_fence(false);
+        self.find_tensor_memory();
     }
 
     fn shared_address(&self) -> IntValue<'c> {
@@ -112,10 +118,12 @@ impl<'c> Emitter<'c, '_> {
     /// Waits until the slot's phase is over. A slot that was never filled counts as free.
     pub(super) fn pipe_wait(&self, pipe: Pipe, slot: Option<Value>, phase: Value, side: Side) {
         let info = &self.function.attrs.pipes[pipe];
-        // Who asks for boxes is alone in waiting for where they go.
-        let alone = (info.fill == Fill::Boxes && side == Side::Empty).then(|| self.first_thread());
+        // Who asks for boxes is alone in waiting for where they go; so is who makes products in tensor memory.
+        let alone = if side == Side::Empty { info.fills_alone() } else { info.drains_alone() };
+        let alone = alone.then(|| self.first_thread());
         self.guarded(alone, &[], |e| {
             e.wait_for_phase(info, slot, phase, side);
+            e.tensor_fence(false);
             Vec::new()
         });
     }
@@ -141,18 +149,25 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn pipe_arrive(&mut self, pipe: Pipe, slot: Option<Value>, side: Side) {
         let info = &self.function.attrs.pipes[pipe];
         let (address, offset) = self.pipe_barrier(info, slot, side);
-        let by_boxes = side == Side::Full && info.fill == Fill::Boxes;
+        let alone = if side == Side::Full { info.fills_alone() } else { info.drains_alone() };
+        // The thread that made the products says so as soon as they are complete.
+        let commit = format!("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0+{offset}];");
         let text = match (side, info.fill) {
             (Side::Full, Fill::Boxes) => {
                 let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
                 format!("{{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [$0+{offset}], {bytes}; }}")
             }
             (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
+            (Side::Full, Fill::Products) => commit,
+            (Side::Empty, _) if info.drains_alone() => commit,
             (Side::Full, Fill::Threads) | (Side::Empty, _) => {
                 format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
             }
         };
-        self.guarded(by_boxes.then(|| self.first_thread()), &[], |e| {
+        self.guarded(alone.then(|| self.first_thread()), &[], |e| {
+            if !alone {
+                e.tensor_fence(true);
+            }
             e.ir.asm(None, &text, "r", &[address.into()], true);
             Vec::new()
         });

@@ -172,9 +172,7 @@ impl<'c> Emitter<'c, '_> {
         let inside = if matches!(core, Core::Return {}) { 0 } else { self.left_open(core) + 1 };
         self.give_back(inside);
         match core {
-            Core::Return {} => {
-                ir.builder.build_return(None).expect("the builder is in a block");
-            }
+            Core::Return {} => self.end_thread(),
             Core::Yield { values } => {
                 let values = self.registers(values);
                 let frame = self.frames.last().expect("a yield is in a construct");

@@ -29,7 +29,7 @@ struct InPlace<'c> {
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, atom: &GroupAtom, result: Value) -> Result<()> {
-        let tileas::Op::Mma { in_flight, lhs, rhs, acc, signed_lhs, signed_rhs, .. } = program else {
+        let tileas::Op::Mma { in_flight, lhs, rhs, acc: Place::Registers(acc), signed_lhs, signed_rhs, .. } = program else {
             unreachable!("called for products only")
         };
         let Place::Memory { buffer: right, transposed: right_transposed, .. } = rhs else { return Err(self.unsupported(op)) };

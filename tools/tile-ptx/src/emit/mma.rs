@@ -29,14 +29,20 @@ pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
 const STEPS_TOGETHER: u32 = 4;
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+    pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom, .. } = program else {
             unreachable!("called for products only")
         };
         let signed = [*signed_lhs, *signed_rhs];
+        if let MmaAtom::Tensor(atom) = atom {
+            return self.tensor_product(op, program, atom);
+        }
+        let (Place::Registers(acc), [result]) = (acc, results) else { return Err(self.unsupported(op)) };
+        let result = *result;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
-                let scales = lhs_scale.zip(*rhs_scale).map(|(lhs, rhs)| [lhs, rhs]);
+                let registers = |scale: &Option<Place>| scale.and_then(|place| place.registers());
+                let scales = registers(lhs_scale).zip(registers(rhs_scale)).map(|(lhs, rhs)| [lhs, rhs]);
                 let instruction = match scales {
                     Some([scale, _]) => self.scaled_name(atom, [*lhs, *rhs], scale),
                     None => self.instruction_name(atom, [*lhs, *rhs, *acc], signed),

@@ -25,6 +25,7 @@ mod shared;
 mod size;
 mod small_float;
 mod system;
+mod tensor;
 mod view;
 
 use crate::ir::{Ir, Val};
@@ -36,6 +37,7 @@ use base::{Block, Envelope, Value};
 use control::Frame;
 use fragments::MatrixRead;
 use hardware::Feature;
+use inkwell::basic_block::BasicBlock;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
 use packed::Packing;
 use sched::Op;
@@ -87,6 +89,9 @@ pub(crate) struct Emitter<'c, 'a> {
     heap: Vec<(usize, PointerValue<'c>)>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
+    /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
+    tensor_base: Option<IntValue<'c>>,
+    end: Option<BasicBlock<'c>>,
     /// The slots that the op being emitted means, of buffers that are rings.
     slots: BTreeMap<Buffer, IntValue<'c>>,
     /// Tiles that are read when products get to them.
@@ -127,6 +132,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             frames: Vec::new(),
             heap: Vec::new(),
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
+            tensor_base: None,
+            end: None,
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),
             uses: function.body.use_counts(function.region),
@@ -143,9 +150,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
             self.set(param, vec![value]);
         }
         if self.function.attrs.agents.is_empty() {
-            self.start_pipes();
+            self.start();
         }
-        self.block(self.function.entry())
+        self.block(self.function.entry())?;
+        self.give_back_tensor_memory();
+        Ok(())
     }
 
     fn block(&mut self, block: Block) -> Result<()> {
@@ -168,7 +177,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::Core(tileas::Op::Core(core)) => self.core(op, core, results),
             Op::Core(program) => self.program_op(op, program, results),
             Op::Barrier { id, threads } => {
+                self.tensor_fence(true);
                 self.barrier(*id, *threads);
+                self.tensor_fence(false);
                 Ok(())
             }
             Op::CopyCommit {} => {
@@ -278,7 +289,15 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::CopyBoxes { .. } => self.copy_boxes(op, program, results[0]),
             Op::Copy { .. } => self.copy_pointers(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
-            Op::Mma { .. } => self.product(op, program, results[0]),
+            Op::Mma { .. } => self.product(op, program, results),
+            Op::TensorLoad { buffer, from, atom, .. } => {
+                self.tensor_load(*buffer, *from, atom.0, results[0]);
+                Ok(())
+            }
+            Op::TensorStore { x, buffer, from, atom, .. } => {
+                self.tensor_store(*x, *buffer, *from, atom.0);
+                Ok(())
+            }
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
             Op::Scan { operands, dim, reverse, body } => self.scan(op, operands, *dim, *reverse, *body, results),
             Op::SharedGather { buffer, index, .. } => {

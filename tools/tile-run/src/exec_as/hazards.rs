@@ -22,6 +22,8 @@ pub(crate) struct Touch {
 
 /// In place of a warp: several of an agent, the first of them.
 const SEVERAL: u16 = u16::MAX - 64;
+/// In place of a warp: the products of an agent that nobody knows to be complete before a commit was waited for.
+const PRODUCTS: u16 = SEVERAL - 64;
 const PAGE: usize = 4096;
 /// More pages than this are given back at the next barrier.
 const KEPT_PAGES: usize = 256;
@@ -72,8 +74,11 @@ pub(crate) enum Fault {
 pub(crate) struct Clock {
     now: Touch,
     agent: usize,
-    /// Of each agent up to which event of each it knows that all warps are past it. An agent that is missing knows nothing.
+    /// Of each agent up to which event of each it knows that all warps are past it, and then up to which the products of each are
+    /// complete. An agent that is missing knows nothing.
     known: Vec<Known>,
+    /// Whether what happens is a product that is complete when it is committed.
+    product: bool,
     /// Of each warp the agent.
     agents: Vec<usize>,
 }
@@ -90,7 +95,7 @@ impl Clock {
             warps.resize(warps.len().max(warp + 1), 0);
             warps[warp] = number;
         }
-        Clock { known: vec![vec![0; count]; count], agents: warps, ..Clock::default() }
+        Clock { known: vec![vec![0; 2 * count]; count], agents: warps, ..Clock::default() }
     }
 
     pub(super) fn agent(&self) -> usize {
@@ -98,10 +103,16 @@ impl Clock {
     }
 
     fn agent_of(&self, touch: Touch) -> usize {
-        match touch.warp.checked_sub(SEVERAL) {
-            Some(agent) => agent.into(),
-            None => self.agents.get(usize::from(touch.warp)).copied().unwrap_or(0),
+        match touch.warp {
+            SEVERAL.. => usize::from(touch.warp - SEVERAL),
+            PRODUCTS.. => self.products_of(usize::from(touch.warp - PRODUCTS)),
+            warp => self.agents.get(usize::from(warp)).copied().unwrap_or(0),
         }
+    }
+
+    /// The place of an agent's products in what is known.
+    fn products_of(&self, agent: usize) -> usize {
+        self.known.len() + agent
     }
 
     /// Whether other warps may still be at it.
@@ -111,14 +122,15 @@ impl Clock {
 
     /// Compares an access with what is known of a byte, and notes it there.
     pub(crate) fn visit(&self, mark: &mut Mark, warp: usize, writes: bool) -> Result<(), Fault> {
-        let now = Touch { warp: warp as u16, ..self.now };
+        let now = Touch { warp: if self.product { PRODUCTS + self.agent as u16 } else { warp as u16 }, ..self.now };
+        let own_place = self.agent_of(now);
         let races = |other: Touch| self.is_recent(other) && other.event != now.event && other.warp != now.warp;
         let fault = |other: Touch, writes: bool| Err(Fault::Race { op: OpId(other.op), writes });
         if races(mark.writer) {
             return fault(mark.writer, true);
         }
         if !writes {
-            let own = |reader: &Touch| self.agent_of(*reader) == self.agent || !self.is_recent(*reader);
+            let own = |reader: &Touch| self.agent_of(*reader) == own_place || !self.is_recent(*reader);
             let place = mark.readers.iter().position(own).unwrap_or(1);
             let reader = &mut mark.readers[place];
             let mixed = self.is_recent(*reader) && reader.warp != now.warp;
@@ -180,6 +192,7 @@ impl Hazards {
     /// What follows belongs to one execution of an op.
     pub(crate) fn begin(&mut self, op: OpId, declared: Vec<BufferAccess>, completes: Completes) {
         (self.declared, self.completes) = (declared, completes);
+        self.clock.product = self.races && completes == Completes::WithItsCommit;
         if self.stays_in_flight() {
             self.under_way.product();
         }
@@ -199,7 +212,7 @@ impl Hazards {
         self.under_way.arrived(start, out.len())?;
         let warp = self.warp(warp);
         self.shared.read(buffer, byte, out, warp, &self.clock)?;
-        if self.races && self.reaches(buffer, Way::Products) {
+        if self.races && self.reaches(buffer, Way::Products) && self.shared.needs_fences(buffer) {
             self.shared.is_fenced(start, out.len())?;
         }
         if self.stays_in_flight() {
@@ -234,6 +247,7 @@ impl Hazards {
     fn land(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
             self.clock.now = Touch { event: self.clock.now.event + 1, op: piece.op, warp: 0 };
+            self.clock.product = false;
             self.shared.arrive(&piece, &self.clock);
         }
     }
@@ -246,7 +260,9 @@ impl Hazards {
     /// All threads of an agent arrive at a slot of a pipe, with the copies that they have under way where those fill it.
     pub(super) fn arrive_at_pipe(&mut self, pipe: usize, slot: usize, side: Side, threads: u32) {
         let mut known = self.clock.known[self.clock.agent].clone();
-        known[self.clock.agent] = self.clock.now.event;
+        // When products are complete, those are; what other threads did is told by who arrives himself.
+        let place = if self.pipes.by_products(pipe, side) { self.clock.products_of(self.clock.agent) } else { self.clock.agent };
+        known[place] = self.clock.now.event;
         let by_copies = side == Side::Full && self.pipes.by_copies(pipe);
         let copies = if by_copies { self.under_way.hand_over(self.pipes.by_boxes(pipe)) } else { Vec::new() };
         self.pipes.arrive(pipe, slot, side, threads, &known, copies);
@@ -272,6 +288,7 @@ impl Hazards {
     pub(super) fn wait_for_products(&mut self, pending: usize) {
         for Read { start, length, warp, op } in self.under_way.products_done(pending) {
             self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
+            self.clock.product = false;
             // That nothing wrote there meanwhile is known.
             let _ = self.shared.visit(start, length, warp, false, &self.clock);
         }
@@ -323,12 +340,12 @@ impl Hazards {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tileas::Buffer;
     use tileas::effects::Way;
+    use tileas::{Buffer, Space};
 
     /// Two buffers at the same place, as lifetimes that do not meet allow.
     fn hazards() -> Hazards {
-        let place = Place { base: 0, bytes: 8, depth: 1 };
+        let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared };
         Hazards::new(&[place, place], true, &[], &[])
     }
 
@@ -447,8 +464,8 @@ mod tests {
     #[test]
     fn who_waits_for_boxes_does_not_wait_for_groups_nor_the_other_way_round() {
         let agents = [Agent { name: "main".into(), first_warp: 0, warps: 1 }];
-        let pipe = Ring { depth: 1, counts: [1, 32], copies: true, boxes: true };
-        let place = Place { base: 0, bytes: 8, depth: 1 };
+        let pipe = Ring { depth: 1, counts: [1, 32], copies: true, boxes: true, alone: [true, false], products: [false; 2] };
+        let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared };
         let mut hazards = Hazards::new(&[place, Place { base: 8, ..place }], true, &agents, &[pipe]);
         hazards.turn(0);
         for (buffer, way) in [(0, Way::Copies), (1, Way::Boxes)] {

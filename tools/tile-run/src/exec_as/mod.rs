@@ -20,7 +20,7 @@ mod under_way;
 
 pub(crate) use hazards::Hazards;
 pub(crate) use pipes::{Ring, Side};
-pub(crate) use shared::{Place, apart};
+pub(crate) use shared::{COLUMN, Place, apart, slot_bytes};
 
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core;
@@ -335,9 +335,12 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
             Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),
             Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast(op, kind, env),
-            Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
-                self.shared_access(op, kind, env)
-            }
+            Op::SharedStore { .. }
+            | Op::SharedLoad { .. }
+            | Op::SharedGather { .. }
+            | Op::SharedScatter { .. }
+            | Op::TensorLoad { .. }
+            | Op::TensorStore { .. } => self.shared_access(op, kind, env),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.reduce(op, kind, env),
             Op::Mma { .. } => self.product(op, kind, env),
         }

@@ -7,6 +7,7 @@ use super::under_way::Piece;
 pub(super) type Known = Vec<u32>;
 
 /// A pipe of a program.
+#[derive(Clone)]
 pub(crate) struct Ring {
     pub(crate) depth: usize,
     /// Arrivals that complete a phase: of filled slots and of free ones.
@@ -14,6 +15,9 @@ pub(crate) struct Ring {
     /// Whether what fills a slot are copies, and whether boxes, for which one thread asks.
     pub(crate) copies: bool,
     pub(crate) boxes: bool,
+    /// Of either side whether one thread arrives, and whether it does so when its products are complete.
+    pub(crate) alone: [bool; 2],
+    pub(crate) products: [bool; 2],
 }
 
 /// Which of a slot's barriers.
@@ -37,7 +41,7 @@ struct Barrier {
 }
 
 pub(super) struct Pipes {
-    rings: Vec<(u32, u32, bool, bool)>,
+    rings: Vec<Ring>,
     /// By pipe, slot and side.
     barriers: Vec<Vec<[Barrier; 2]>>,
 }
@@ -45,20 +49,20 @@ pub(super) struct Pipes {
 impl Pipes {
     pub(super) fn new(rings: &[Ring]) -> Pipes {
         let slots = |ring: &Ring| (0..ring.depth).map(|_| Default::default()).collect();
-        Pipes {
-            rings: rings.iter().map(|ring| (ring.counts[0], ring.counts[1], ring.copies, ring.boxes)).collect(),
-            barriers: rings.iter().map(slots).collect(),
-        }
+        Pipes { rings: rings.to_vec(), barriers: rings.iter().map(slots).collect() }
     }
 
     pub(super) fn depth(&self, pipe: usize) -> usize {
         self.barriers[pipe].len()
     }
     pub(super) fn by_copies(&self, pipe: usize) -> bool {
-        self.rings[pipe].2
+        self.rings[pipe].copies
     }
     pub(super) fn by_boxes(&self, pipe: usize) -> bool {
-        self.rings[pipe].3
+        self.rings[pipe].boxes
+    }
+    pub(super) fn by_products(&self, pipe: usize, side: Side) -> bool {
+        self.rings[pipe].products[side as usize]
     }
 
     fn barrier(&mut self, pipe: usize, slot: usize, side: Side) -> &mut Barrier {
@@ -72,11 +76,9 @@ impl Pipes {
 
     /// Threads arrive that know so much, with the copies that they have under way.
     pub(super) fn arrive(&mut self, pipe: usize, slot: usize, side: Side, threads: u32, known: &Known, copies: Vec<Piece>) {
-        let count = match side {
-            Side::Full => self.rings[pipe].0,
-            Side::Empty => self.rings[pipe].1,
-        };
-        let threads = if side == Side::Full && self.by_boxes(pipe) { 1 } else { threads };
+        let ring = &self.rings[pipe];
+        let count = ring.counts[side as usize];
+        let threads = if ring.alone[side as usize] { 1 } else { threads };
         let barrier = self.barrier(pipe, slot, side);
         join(&mut barrier.pending, known);
         barrier.expected.extend(copies);
@@ -114,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_phase_is_over_when_all_have_arrived() {
-        let mut pipes = Pipes::new(&[Ring { depth: 2, counts: [64, 32], copies: false, boxes: false }]);
+        let by_threads = Ring { depth: 2, counts: [64, 32], copies: false, boxes: false, alone: [false; 2], products: [false; 2] };
+        let mut pipes = Pipes::new(&[by_threads]);
         // A fresh barrier: as if a phase of parity 1 were over.
         assert!(pipes.is_over(0, 1, Side::Empty, 1) && !pipes.is_over(0, 1, Side::Empty, 0));
         pipes.arrive(0, 1, Side::Full, 32, &vec![3, 0], Vec::new());

@@ -1,7 +1,7 @@
 //! Matrix products. What a product is, is defined on whole tiles; what this checks is that its operands are where the atom finds
 //! them.
 
-use super::shared::{buffer_lanes, bytes};
+use super::shared::{buffer_bytes, buffer_lanes, bytes};
 use super::{SpreadProgram, Step};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, product};
@@ -85,8 +85,13 @@ impl<O: Step> SpreadProgram<'_, O> {
     /// The operands are where the atom finds them.
     pub(super) fn check_product(&self, kind: &Op) -> Result<(), String> {
         let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else { unreachable!("called for products only") };
-        let extents = self.extents(lhs, rhs, *acc)?;
-        let scales = lhs_scale.zip(*rhs_scale).map(|(lhs, rhs)| [lhs, rhs]);
+        let extents = self.extents(lhs, rhs, acc)?;
+        let Place::Registers(acc) = acc else {
+            let in_memory = matches!(atom, MmaAtom::Tensor(_)) && lhs.buffer().is_some() && rhs.buffer().is_some();
+            return if in_memory { Ok(()) } else { Err(format!("leaves its sums in memory by {}", atom.name())) };
+        };
+        let scale = |place: &Option<Place>| place.and_then(|place| place.registers());
+        let scales = scale(lhs_scale).zip(scale(rhs_scale)).map(|(lhs, rhs)| [lhs, rhs]);
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
                 self.check_fragments([*lhs, *rhs, *acc], scales, atom, &extents)
@@ -96,8 +101,13 @@ impl<O: Step> SpreadProgram<'_, O> {
         }
     }
 
-    fn extents(&self, lhs: &Place, rhs: &Place, acc: Id) -> Result<Extents, String> {
-        let sums = self.shape(acc);
+    fn extents(&self, lhs: &Place, rhs: &Place, acc: &Place) -> Result<Extents, String> {
+        let sums = match acc {
+            Place::Registers(value) => self.shape(*value),
+            Place::Memory { buffer, .. } => {
+                self.source.attrs.buffers.get(*buffer).ok_or("has its sums in no buffer")?.shape.clone()
+            }
+        };
         let shape = |place: &Place| match place {
             Place::Registers(value) => Ok(self.shape(*value)),
             Place::Memory { buffer, transposed, .. } => self.in_buffer(*buffer, *transposed, &sums),
@@ -213,7 +223,8 @@ impl<O: Step> SpreadProgram<'_, O> {
         let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("called for products only")
         };
-        let extents = self.extents(lhs, rhs, *acc).map_err(|message| self.refuse(op, message))?;
+        let extents = self.extents(lhs, rhs, acc).map_err(|message| self.refuse(op, message))?;
+        let Place::Registers(acc) = acc else { return self.product_in_memory(op, kind, &extents, env) };
         let in_memory = [lhs, rhs].map(|place| match place {
             Place::Memory { buffer, transposed, .. } => Some((*buffer, *transposed)),
             Place::Registers(_) => None,
@@ -250,12 +261,41 @@ impl<O: Step> SpreadProgram<'_, O> {
         let (a, b) = (operand(lhs, &extents.0[0], left)?, operand(rhs, &extents.0[1], right)?);
         let c = self.whole(*acc, env)?;
         let whole = match (lhs_scale, rhs_scale) {
-            (Some(of_lhs), Some(of_rhs)) => {
+            (Some(Place::Registers(of_lhs)), Some(Place::Registers(of_rhs))) => {
                 product::scaled_product(&a, &b, &c, &self.whole(*of_lhs, env)?, &self.whole(*of_rhs, env)?)
             }
             _ => multiply(&a, &b, &c, *signed_lhs, *signed_rhs),
         };
         self.one(op, self.distribute(self.result(op), &whole))
+    }
+
+    /// One thread has the whole product made, on operands and sums in memory.
+    fn product_in_memory(&self, op: OpId, kind: &Op, extents: &Extents, env: &mut Env<'_>) -> Result<Results> {
+        let Op::Mma { lhs, rhs, acc, fresh, signed_lhs, signed_rhs, .. } = kind else { unreachable!("called for products only") };
+        self.begin(op, env)?;
+        let read = |place: &Place, side: usize, env: &mut Env<'_>| -> Result<Tile> {
+            let Place::Memory { buffer, transposed, .. } = place else { unreachable!("checked at the start") };
+            let (elem, [rows, columns]) = (self.info(*buffer).elem, extents.last(side));
+            let there = |element: u32| if *transposed { element % columns * rows + element / columns } else { element };
+            let count = rows * columns;
+            let mut data = vec![0; count as usize * bytes(elem)];
+            self.read_elements(op, *buffer, (0..count).map(|element| (there(element), element)), 0, &mut data, env)?;
+            Ok(Tile::new(extents.0[side].clone(), elem, buffer_lanes(elem, data)))
+        };
+        let (a, b) = (read(lhs, 0, env)?, read(rhs, 1, env)?);
+        let Place::Memory { buffer, .. } = acc else { unreachable!("sums in registers are made elsewhere") };
+        let elem = self.info(*buffer).elem;
+        let c = match fresh.is_some_and(|fresh| env.tile(fresh).first() & 1 == 1) {
+            true => Tile::splat(extents.0[2].clone(), elem, 0),
+            false => read(acc, 2, env)?,
+        };
+        let sums = buffer_bytes(&multiply(&a, &b, &c, *signed_lhs, *signed_rhs));
+        let (size, offsets) = (bytes(elem), &self.offsets[buffer.0 as usize]);
+        for (element, data) in sums.chunks_exact(size).enumerate() {
+            let written = self.hazards(env).write(buffer.0 as usize, offsets[element] as usize * size, data, 0);
+            written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
+        }
+        Ok(Results::new())
     }
 
     /// Reads elements of a buffer, each to its place among the data.

@@ -10,8 +10,9 @@ use crate::tile::shape::{from_bytes, to_bytes};
 use base::diag::{Diagnostic, Result};
 use base::{Op as OpId, Value as Id};
 use numerics::arith::Lanes;
-use tileas::layout::solve;
-use tileas::{Buffer, BufferInfo, CopyAtom, Op};
+use tileas::layout::{LANE_BITS, solve};
+use tileas::tensor::{self, Part};
+use tileas::{Buffer, BufferInfo, CopyAtom, Op, Space};
 use vocabulary::tile::Elem;
 
 /// Where a buffer lies in the block's memory.
@@ -21,6 +22,7 @@ pub(crate) struct Place {
     /// Of one slot of the ring.
     pub(crate) bytes: usize,
     pub(crate) depth: usize,
+    pub(crate) space: Space,
 }
 
 impl Place {
@@ -38,23 +40,43 @@ pub(super) fn bytes(elem: Elem) -> usize {
 pub(crate) fn apart<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<Place> {
     let mut base = 0;
     let place = |info: &BufferInfo| {
-        let place = Place { base, bytes: vocabulary::tile::element_count(&info.shape) * bytes(info.elem), depth: 1 };
+        let place = Place { base, bytes: slot_bytes(info), depth: 1, space: info.space };
         base = place.end().next_multiple_of(1024);
         place
     };
     buffers.map(place).collect()
 }
 
+/// Bytes of a slot of a buffer. Tensor memory counts as such, column by column.
+pub(crate) fn slot_bytes(info: &BufferInfo) -> usize {
+    match info.space {
+        Space::Shared => info.bytes() as usize,
+        Space::Tensor => info.columns() as usize * COLUMN,
+    }
+}
+
+/// Bytes of a column of tensor memory.
+pub(crate) const COLUMN: usize = (tensor::LANES * tensor::WORD) as usize;
+
+/// Warps that reach all lanes of tensor memory.
+const WARPS_OF_LANES: usize = 4;
 /// Elements of one buffer.
 const MOST_ELEMENTS: u32 = 24;
 
 /// The offset of each element, in elements.
 pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
-    let bits = info.offsets.len() as u32;
+    let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
     if bits > MOST_ELEMENTS {
         return Err(Diagnostic::unsupported("RUN075", format!("a buffer of more than {} elements", 1 << MOST_ELEMENTS)));
     }
-    let units: Option<Vec<u32>> = (0..bits).map(|bit| solve(&info.offsets, 1 << bit).map(|offset| offset as u32)).collect();
+    let unit = |element: u32| match info.space {
+        Space::Shared => solve(&info.offsets, element).map(|offset| offset as u32),
+        Space::Tensor => info.spot(element).map(|spot| {
+            let word = spot.column * tensor::LANES + spot.lane;
+            word * tensor::WORD / info.elem.bytes() + spot.part
+        }),
+    };
+    let units: Option<Vec<u32>> = (0..bits).map(|bit| unit(1 << bit)).collect();
     let units = units.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not give every element one offset"))?;
     Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&units, element)).collect())
 }
@@ -97,6 +119,11 @@ impl SharedMemory {
             return Err(Fault::Outside { byte, bytes: place.bytes });
         }
         Ok(place.base + self.slots[buffer] * place.bytes + byte)
+    }
+
+    /// Whether products read a buffer by another way than threads write it.
+    pub(super) fn needs_fences(&self, buffer: usize) -> bool {
+        self.places[buffer].space == Space::Shared
     }
 
     pub(super) fn visit(&mut self, start: usize, length: usize, warp: usize, writes: bool, clock: &Clock) -> Result<(), Fault> {
@@ -174,7 +201,7 @@ struct Exchange<'a> {
 }
 
 /// The elements as a buffer has them, where four-bit ones take a byte each.
-fn buffer_bytes(slots: &Tile) -> Vec<u8> {
+pub(super) fn buffer_bytes(slots: &Tile) -> Vec<u8> {
     if let Lanes::W8(words) = slots.lanes() { words.clone() } else { to_bytes(slots) }
 }
 
@@ -209,8 +236,36 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let index = self.slots(*index, env);
                 self.load(&self.exchange(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
             }
+            Op::TensorLoad { buffer, from, .. } => {
+                let result = self.result(op);
+                let elements = self.of_lanes(op, result, *buffer, *from, env)?;
+                self.load(&self.exchange(op, result, *buffer, elements, 1)?, env)
+            }
+            Op::TensorStore { x, buffer, from, .. } => {
+                let elements = self.of_lanes(op, *x, *buffer, *from, env)?;
+                self.store(&self.exchange(op, *x, *buffer, elements, 1)?, &self.slots(*x, env), env)
+            }
             _ => unreachable!("called for accesses to buffers only"),
         }
+    }
+
+    /// The elements of a buffer in tensor memory that the slots of a tile are; each is in a lane that its warp reaches.
+    fn of_lanes(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
+        let missing = || self.refuse(op, format!("finds no such part of {buffer}"));
+        let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
+        let part = Part::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
+        let first = self.source.agents.get(env.state.agent).map_or(0, |agent| agent.first_warp);
+        let spread = self.spread(tile);
+        let element = |slot: usize| {
+            let element = part.element(spread.elements[slot]);
+            let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
+            let reached = (spread.warp(slot) + first) % WARPS_OF_LANES;
+            match lane >> LANE_BITS == reached {
+                true => Ok(u64::from(element)),
+                false => Err(self.refuse(op, format!("has a warp reach lane {lane} of tensor memory that is another one's"))),
+            }
+        };
+        Ok((0..spread.slots()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
     }
 
     /// Registers that one instruction moves.

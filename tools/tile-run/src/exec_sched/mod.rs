@@ -3,9 +3,10 @@
 //! Before the last phase there are no barriers, and the threads run the program in step. Before phase `alloc` there are no
 //! addresses either, and each buffer has memory of its own.
 
-use crate::exec_as::{Agent, Place, Ring, Side, Source, Step, StepKind, apart};
+use crate::exec_as::{Agent, COLUMN, Place, Ring, Side, Source, Step, StepKind, apart, slot_bytes};
 use base::{DebugInfo, Value};
 use sched::{Fill, Function, Module, Op, Phase, Pipe};
+use tileas::Space;
 
 impl Step for Op {
     fn step(&self) -> StepKind<'_> {
@@ -35,11 +36,19 @@ fn arrive<'a>(pipe: Pipe, slot: Option<Value>, side: Side) -> StepKind<'a> {
 pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phase, debug: &'a DebugInfo) -> Source<'a, Op> {
     let attrs = &function.attrs;
     let buffers = attrs.program.buffers.values();
+    // Tensor memory is as if it lay behind shared memory.
+    let behind = (attrs.shared_bytes as usize).next_multiple_of(COLUMN);
     let places = match phase {
         Phase::Analysis => apart(buffers),
         Phase::Alloc | Phase::Materialize => buffers
             .zip(attrs.placements.values())
-            .map(|(info, place)| Place { base: place.offset as usize, bytes: info.bytes() as usize, depth: place.depth as usize })
+            .map(|(info, place)| {
+                let base = match info.space {
+                    Space::Shared => place.offset as usize,
+                    Space::Tensor => behind + place.offset as usize * COLUMN,
+                };
+                Place { base, bytes: slot_bytes(info), depth: place.depth as usize, space: info.space }
+            })
             .collect(),
     };
     Source {
@@ -61,8 +70,10 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
             .map(|info| Ring {
                 depth: info.depth as usize,
                 counts: [info.full, info.empty],
-                copies: info.fill != Fill::Threads,
+                copies: matches!(info.fill, Fill::Copies | Fill::Boxes),
                 boxes: info.fill == Fill::Boxes,
+                alone: [info.fills_alone(), info.drains_alone()],
+                products: [info.fill == Fill::Products, info.drains_alone()],
             })
             .collect(),
     }

@@ -593,7 +593,7 @@ fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
     let of_product = |op: OpId| match &body.ops[op].kind {
-        Op::Core(tileas::Op::Mma { lhs: Place::Registers(lhs), acc, atom: MmaAtom::Sync(atom), .. }) => {
+        Op::Core(tileas::Op::Mma { lhs: Place::Registers(lhs), acc: Place::Registers(acc), atom: MmaAtom::Sync(atom), .. }) => {
             let depth = body.ty(*lhs).shape().last().copied().unwrap_or(1);
             let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps;
             Some(if atom.widened { 2 * atoms } else { atoms })

@@ -1,0 +1,106 @@
+//! Tensor memory: products that have their sums there, and what warps load and store.
+
+use super::{Check, Program, Rule, Type, Uses, Value, require};
+use crate::group::Matrix;
+use crate::mma::Operand;
+use crate::tensor::{self, LaneAtom, Part, TensorAtom};
+use crate::{Buffer, BufferInfo, Op, Place, Space};
+use hardware::Feature;
+use numerics::Scalar;
+use vocabulary::rules::multiplies;
+use vocabulary::tile::Elem;
+
+impl Check<'_> {
+    pub(super) fn tensor_access<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        match kind {
+            Op::TensorLoad { buffer, from, atom, .. } => self.by_lanes(uses, uses.result()?, *buffer, *from, atom.0),
+            Op::TensorStore { x, buffer, from, atom, .. } => {
+                uses.results(&[])?;
+                self.by_lanes(uses, *x, *buffer, *from, atom.0)?;
+                let alone = self.layout(uses, *x).warp.iter().all(|basis| *basis != 0);
+                require(alone, || format!("several warps store the same elements of {x}"))
+            }
+            _ => unreachable!("only accesses to tensor memory come here"),
+        }
+    }
+
+    /// Part of a buffer that goes to or comes from the registers of the warps that reach it.
+    fn by_lanes<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, from: u32, atom: &LaneAtom) -> Rule {
+        let (info, (elem, shape)) = (self.buffer(buffer)?, uses.tile(tile)?);
+        require(info.space == Space::Tensor, || format!("{buffer} is not in tensor memory"))?;
+        let part = Part::of(&info.shape, shape, from).filter(|_| elem == info.elem);
+        let part = part.ok_or_else(|| format!("{buffer} has no part like {tile} from {from} on"))?;
+        let fits = atom.fits(info, &part, &self.layout(uses, tile));
+        require(fits, || format!("'{}' does not fit the layouts of {tile} and {buffer}", atom.name))
+    }
+
+    /// Sums in tensor memory, the left operand there or in shared memory, the right one in shared memory.
+    pub(super) fn tensor_product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op, atom: &'static TensorAtom) -> Rule {
+        let Op::Mma { lhs, rhs, acc, fresh, .. } = kind else { unreachable!("only products come here") };
+        let name = atom.name;
+        uses.results(&[])?;
+        let is_truth = |value: &Value| *uses.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I1));
+        require(fresh.as_ref().is_none_or(is_truth), || "whether the sums are fresh is a scalar truth".into())?;
+        let Place::Memory { buffer: sums, transposed: false, .. } = acc else {
+            return Err(format!("'{name}' has its sums in tensor memory, as they are"));
+        };
+        let out = self.buffer(*sums)?;
+        let lies = tensor::accumulators(out.elem, &out.shape).is_some_and(|good| tensor::lies_as(out, &good));
+        require(lies, || format!("{sums} does not lie as sums do"))?;
+        let Place::Memory { buffer: right, transposed, .. } = rhs else {
+            return Err(format!("'{name}' has its right operand in shared memory"));
+        };
+        let (b, [depth, n]) = self.in_shared(*right, Operand::B, *transposed, atom)?;
+        let (a, [m, k]) = match lhs {
+            Place::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
+            Place::Memory { buffer, transposed, .. } if self.buffer(*buffer)?.space == Space::Tensor => {
+                let info = self.buffer(*buffer)?;
+                let lies = tensor::left(info.elem, &info.shape).is_some_and(|good| tensor::lies_as(info, &good));
+                require(lies && !transposed, || format!("{buffer} does not lie as a left operand does"))?;
+                (info.elem.carrier(), last(info)?)
+            }
+            Place::Memory { buffer, transposed, .. } => self.in_shared(*buffer, Operand::A, *transposed, atom)?,
+        };
+        require([m, n] == last(out)? && k == depth, || "the shapes do not make a product".into())?;
+        let sum = out.elem.carrier();
+        multiplies(a, b, sum)?;
+        require(atom.operands.contains(&a) && atom.acc == sum, || format!("'{name}' does not multiply {a} into {sum}"))?;
+        let divides = tensor::tensor_atom(self.target, a, sum, [m, n, k]).is_some();
+        require(divides, || format!("the product does not divide into '{name}' on {}", self.target))
+    }
+
+    /// The type and extents of an operand in shared memory.
+    fn in_shared(
+        &self,
+        buffer: Buffer,
+        operand: Operand,
+        transposed: bool,
+        atom: &TensorAtom,
+    ) -> Result<(Scalar, [u32; 2]), String> {
+        let info = self.buffer(buffer)?;
+        let mut extents = last(info)?;
+        let matrix = Matrix::of(info, operand, transposed);
+        let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
+        require(matrix.along_depth || atom.transposes, || {
+            format!("'{}' takes operands that are contiguous along the depth", atom.name)
+        })?;
+        if transposed {
+            extents.reverse();
+        }
+        Ok((info.elem.carrier(), extents))
+    }
+
+    /// Buffers in tensor memory are for targets that have any.
+    pub(super) fn has_tensor_memory(&self) -> Rule {
+        let some = self.attrs.buffers.iter().find(|(_, info)| info.space == Space::Tensor);
+        match some.filter(|_| !self.target.has(Feature::TensorMemory)) {
+            Some((buffer, _)) => Err(format!("{} has no tensor memory for {buffer}", self.target)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The two last extents.
+fn last(info: &BufferInfo) -> Result<[u32; 2], String> {
+    info.shape.last_chunk::<2>().copied().ok_or_else(|| "an operand is a matrix".into())
+}

@@ -1,0 +1,330 @@
+//! Tensor memory (`tcgen05`): it is taken and given back by the first warp of the block, products are issued by the first thread of
+//! their agent, and warps load and store the lanes that they reach.
+//!
+//! Loads and stores are waited for at once. What threads tell each other by barriers and pipes is told of tensor memory too, for which
+//! a fence stands before and another one behind.
+
+use super::Emitter;
+use crate::ir::Val;
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use tileas::group::Matrix;
+use tileas::layout::apply;
+use tileas::mma::Operand;
+use tileas::tensor::{Cell, LaneAtom, MOST_COLUMNS, MOST_ROWS, Part, TensorAtom, WARP_BITS};
+use tileas::{Buffer, BufferInfo, Layout, Place, Space};
+
+/// A lane's number in an address.
+const LANE: u32 = 1 << 16;
+/// Descriptors count in units of so many bytes, and have so many bits for them.
+const UNIT_BITS: u32 = 4;
+const ADDRESS_BITS: u32 = 0x3fff;
+/// Registers that one instruction moves at most.
+const MOST_REGISTERS: u32 = 128;
+
+/// An operand of a product: what it begins with, and how far a part of it is away.
+struct Operands<'c> {
+    start: IntValue<'c>,
+    place: Found,
+    /// Whether it is contiguous along its rows or columns.
+    across: bool,
+}
+
+enum Found {
+    Shared(Matrix),
+    Tensor(BufferInfo),
+}
+
+/// One execution of an instruction that moves words between lanes and registers: where it begins, and the words of its registers.
+struct Move {
+    at: u32,
+    words: Vec<u32>,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// Takes the function's columns, which is known behind the next barrier of the block.
+    pub(super) fn take_tensor_memory(&self) {
+        let Some(tensor) = self.function.attrs.tensor else { return };
+        let base = self.shared_base.expect("the word that says where it begins is in shared memory");
+        self.guarded(Some(self.first_warp()), &[], |e| {
+            let text = format!(
+                "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0+{}], {};\n\ttcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+                tensor.address, tensor.columns
+            );
+            e.ir.asm(None, &text, "r", &[base.into()], true);
+            Vec::new()
+        });
+    }
+
+    /// Reads where they begin.
+    pub(super) fn find_tensor_memory(&mut self) {
+        let Some(tensor) = self.function.attrs.tensor else { return };
+        let ir = self.ir;
+        let base = self.shared_base.expect("the word that says where it begins is in shared memory");
+        let text = format!("ld.shared.b32 $0, [$1+{}];", tensor.address);
+        let start = ir.asm(Some(ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
+        self.tensor_base = Some(start.into_int_value());
+        self.end = Some(ir.block(self.kernel, "end"));
+    }
+
+    /// The end of the kernel, to which all its ways lead: all threads are done when the columns are given back.
+    pub(super) fn give_back_tensor_memory(&self) {
+        let (Some(tensor), Some(start), Some(end)) = (self.function.attrs.tensor, self.tensor_base, self.end) else { return };
+        let ir = self.ir;
+        ir.builder.position_at_end(end);
+        self.tensor_fence(true);
+        // Threads of a warp may come from different agents' ends.
+        ir.intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]);
+        self.tensor_fence(false);
+        self.guarded(Some(self.first_warp()), &[], |e| {
+            e.instruction_alone("bar.warp.sync 0xffffffff;");
+            let text = format!("tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {};", tensor.columns);
+            e.ir.asm(None, &text, "r", &[start.into()], true);
+            Vec::new()
+        });
+        ir.builder.build_return(None).expect("the builder is in a block");
+    }
+
+    /// A thread is done.
+    pub(super) fn end_thread(&self) {
+        match self.end {
+            Some(end) => self.ir.go(end),
+            None => _ = self.ir.builder.build_return(None).expect("the builder is in a block"),
+        }
+    }
+
+    fn first_warp(&self) -> IntValue<'c> {
+        self.ir.icmp(IntPredicate::ULT, self.thread, self.ir.const32(32))
+    }
+
+    /// What this thread did to tensor memory comes before what others do that it tells, or what it was told behind what others did.
+    pub(super) fn tensor_fence(&self, before: bool) {
+        if self.function.attrs.tensor.is_some() {
+            self.instruction_alone(match before {
+                true => "tcgen05.fence::before_thread_sync;",
+                false => "tcgen05.fence::after_thread_sync;",
+            });
+        }
+    }
+
+    /// The address of the slot of a buffer that the op being emitted means.
+    fn tensor_address(&self, buffer: Buffer) -> IntValue<'c> {
+        let ir = self.ir;
+        let base = self.tensor_base.expect("a function with such buffers has tensor memory");
+        let first = ir.add(base, ir.const32(self.function.attrs.placements[buffer].offset));
+        let columns = self.function.attrs.program.buffers[buffer].columns();
+        self.slots.get(&buffer).map_or(first, |slot| ir.add(first, ir.mul(*slot, ir.const32(columns))))
+    }
+
+    // Products.
+
+    pub(super) fn tensor_product(&mut self, op: OpId, program: &tileas::Op, atom: &TensorAtom) -> Result<()> {
+        let tileas::Op::Mma { lhs, rhs, acc, fresh, signed_lhs, signed_rhs, .. } = program else {
+            unreachable!("called for products only")
+        };
+        let Place::Memory { buffer: sums, .. } = acc else { return Err(self.unsupported(op)) };
+        let (Some(left), Some(right)) = (lhs.buffer(), rhs.buffer()) else { return Err(self.unsupported(op)) };
+        let ir = self.ir;
+        let buffers = &self.function.attrs.program.buffers;
+        let out = &buffers[*sums];
+        let [m, n] = *out.shape.last_chunk::<2>().expect("sums are a matrix");
+        let depth = {
+            let shape = buffers[right].shape.last_chunk::<2>().expect("an operand is a matrix");
+            shape[usize::from(matches!(rhs, Place::Memory { transposed: true, .. }))]
+        };
+        let accumulates = match fresh {
+            Some(fresh) => ir.resize(ir.not(self.scalar(*fresh).into_int_value()), ir.i32(), false),
+            None => ir.const32(1),
+        };
+        let (rows, columns) = (m.min(MOST_ROWS), n.min(MOST_COLUMNS));
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
+            let elems = [(left, *signed_lhs), (right, *signed_rhs)].map(|(buffer, signed)| (buffers[buffer].elem.carrier(), signed));
+            let form = atom.descriptor(elems, [a.across, b.across], [rows, columns]);
+            let (register, operand) = match a.place {
+                Found::Shared(_) => ("b64", "a"),
+                Found::Tensor(_) => ("b32", "[a]"),
+            };
+            let mut text = format!(
+                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form;\n\t.reg .pred first, more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 first, $3, 0;\n\tsetp.ne.b32 more, 1, 0;\n\t"
+            );
+            for step in (0..depth).step_by(atom.k as usize) {
+                let adds = if step == 0 { "first" } else { "more" };
+                for row in (0..m).step_by(rows as usize) {
+                    for column in (0..n).step_by(columns as usize) {
+                        let d = column_of(out, row * n + column);
+                        let (at_a, at_b) = (a.offset(row, step, depth), b.offset(column, step, depth));
+                        let _ = write!(
+                            text,
+                            "add.s32 d, $0, {d};\n\tadd.s{} a, $1, {at_a};\n\tadd.s64 b, $2, {at_b};\n\ttcgen05.mma.cta_group::1.kind::{} [d], {operand}, b, form, {adds};\n\t",
+                            &register[1..],
+                            atom.kind
+                        );
+                    }
+                }
+            }
+            text += "}";
+            let letters = if matches!(a.place, Found::Shared(_)) { "r,l,l,r" } else { "r,r,l,r" };
+            let args = [e.tensor_address(*sums).into(), a.start.into(), b.start.into(), accumulates.into()];
+            ir.asm(None, &text, letters, &args, true);
+            Vec::new()
+        });
+        Ok(())
+    }
+
+    fn operand(&self, place: &Place, buffer: Buffer, operand: Operand) -> Operands<'c> {
+        let ir = self.ir;
+        let info = &self.function.attrs.program.buffers[buffer];
+        let transposed = matches!(place, Place::Memory { transposed: true, .. });
+        if info.space == Space::Tensor {
+            return Operands { start: self.tensor_address(buffer), place: Found::Tensor(info.clone()), across: false };
+        }
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can tell where it lies");
+        let start = ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset));
+        let units = ir.and(ir.shr(start, ir.const32(UNIT_BITS), false), ir.const32(ADDRESS_BITS));
+        let start = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.tensor_descriptor()));
+        Operands { start, place: Found::Shared(matrix), across: !matrix.along_depth }
+    }
+
+    // Loads and stores.
+
+    pub(super) fn tensor_load(&mut self, buffer: Buffer, from: u32, atom: &LaneAtom, result: Value) {
+        let ir = self.ir;
+        let (elem, layout) = (self.elem(result), self.layout(result));
+        let info = &self.function.attrs.program.buffers[buffer];
+        let part = Part::of(&info.shape, self.ty(result).shape(), from).expect("the verifier holds that there is this part");
+        let address = self.lanes_address(buffer, &part, &layout);
+        let moves = moves(info, &part, atom, &layout);
+        let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
+        for Move { at, words: own } in &moves {
+            let registers = (0..own.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+            let text = format!(
+                "tcgen05.ld.sync.aligned.{} {{{registers}}}, [${}+{at}]{};\n\ttcgen05.wait::ld.sync.aligned;",
+                form(atom, own.len()),
+                own.len(),
+                split(info, &part, atom, &layout)
+            );
+            let letters = vec!["=r"; own.len()].join(",") + ",r";
+            let types = vec![ir.i32().into(); own.len()];
+            words.extend(own.iter().copied().zip(ir.asm_many(&types, &text, &letters, &[address.into()], true)));
+        }
+        let registers = (0..layout.registers() as u32)
+            .map(|register| {
+                let (word, place) = word_of(info, &part, &layout, register);
+                let elements = if elem.bytes() == 4 { vec![words[&word]] } else { self.unpack_word(words[&word], elem) };
+                let ty = ir.elem(elem);
+                if elem.bytes() == 4 { ir.bitcast(elements[0], ty) } else { self.register_form(elem, elements[place as usize]) }
+            })
+            .collect();
+        self.set(result, registers);
+    }
+
+    pub(super) fn tensor_store(&mut self, x: Value, buffer: Buffer, from: u32, atom: &LaneAtom) {
+        let ir = self.ir;
+        let (elem, layout) = (self.elem(x), self.layout(x));
+        let info = &self.function.attrs.program.buffers[buffer];
+        let part = Part::of(&info.shape, self.ty(x).shape(), from).expect("the verifier holds that there is this part");
+        let address = self.lanes_address(buffer, &part, &layout);
+        let mut parts: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
+        for (register, value) in self.get(x).iter().enumerate() {
+            let (word, place) = word_of(info, &part, &layout, register as u32);
+            parts.entry(word).or_default().insert(place, self.memory_form(elem, *value));
+        }
+        let word = |word: &u32| -> Val<'c> {
+            let values: Vec<Val<'c>> = parts[word].values().copied().collect();
+            if values.len() as u32 * elem.bytes() == 4 {
+                return ir.bitcast(ir.pack(&values), ir.i32());
+            }
+            // Short elements with a word each.
+            let bits = ir.bitcast(values[0], ir.int(elem.bytes() * 8));
+            ir.resize(bits.into_int_value(), ir.i32(), false).into()
+        };
+        for Move { at, words } in &moves(info, &part, atom, &layout) {
+            let registers = (1..=words.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+            let text = format!(
+                "tcgen05.st.sync.aligned.{} [$0+{at}]{}, {{{registers}}};",
+                form(atom, words.len()),
+                split(info, &part, atom, &layout)
+            );
+            let letters = "r".to_string() + &",r".repeat(words.len());
+            let args: Vec<Val<'c>> = std::iter::once(address.into()).chain(words.iter().map(word)).collect();
+            ir.asm(None, &text, &letters, &args, true);
+        }
+        self.instruction_alone("tcgen05.wait::st.sync.aligned;");
+    }
+
+    /// Where the lanes of this warp begin, with the columns that further warps have for themselves.
+    fn lanes_address(&self, buffer: Buffer, part: &Part, layout: &Layout) -> IntValue<'c> {
+        let info = &self.function.attrs.program.buffers[buffer];
+        let further = layout.warp[WARP_BITS..].iter().map(|basis| column_of(info, part.widened(*basis)));
+        let bases: Vec<u32> = [0; 5].into_iter().chain([32 * LANE, 64 * LANE]).chain(further).collect();
+        self.ir.add(self.tensor_address(buffer), self.linear(self.thread, &bases))
+    }
+}
+
+impl Operands<'_> {
+    /// How far the part of an operand is away that begins at a row or column and at a step along the depth.
+    fn offset(&self, line: u32, step: u32, depth: u32) -> u32 {
+        match &self.place {
+            Found::Shared(matrix) => matrix.start(line, step) >> UNIT_BITS,
+            Found::Tensor(info) => column_of(info, line * depth + step),
+        }
+    }
+}
+
+fn column_of(info: &BufferInfo, element: u32) -> u32 {
+    info.spot(element).expect("the verifier holds that every element has a place").column
+}
+
+/// The word that a register of a warp's first thread is in, as an address, and the element's place in it.
+fn word_of(info: &BufferInfo, part: &Part, layout: &Layout, register: u32) -> (u32, u32) {
+    let element = part.element(apply(&layout.register, register));
+    let spot = info.spot(element).expect("the verifier holds that every element has a place");
+    (spot.lane * LANE + spot.column, spot.part)
+}
+
+/// The instruction's shape and count.
+fn form(atom: &LaneAtom, words: usize) -> String {
+    format!("{}.x{}.b32", atom.name, words >> atom.register.len())
+}
+
+/// How far the columns of the upper lanes are away, where the instruction is told so.
+fn split(info: &BufferInfo, part: &Part, atom: &LaneAtom, layout: &Layout) -> String {
+    let apart = atom.lane.iter().position(|cell| *cell == Cell::Apart);
+    apart.map_or(String::new(), |bit| format!(", {}", column_of(info, part.widened(layout.lane[bit]))))
+}
+
+/// The instructions that move all words of a tile: as many of them at once as follow each other.
+fn moves(info: &BufferInfo, part: &Part, atom: &LaneAtom, layout: &Layout) -> Vec<Move> {
+    let mut words: Vec<u32> = (0..layout.registers() as u32).map(|register| word_of(info, part, layout, register).0).collect();
+    words.sort_unstable();
+    words.dedup();
+    let own: Vec<u32> = (0..1u32 << atom.register.len())
+        .map(|number| {
+            let bits = atom.register.iter().enumerate().filter(|(bit, _)| number >> bit & 1 == 1);
+            bits.map(|(_, cell)| match cell {
+                Cell::Lane(bit) => LANE << bit,
+                Cell::Column(bit) => 1 << bit,
+                Cell::Apart => 0,
+            })
+            .sum()
+        })
+        .collect();
+    let next = 1 << atom.column_bits();
+    let mut moves = Vec::new();
+    let mut left: std::collections::BTreeSet<u32> = words.into_iter().collect();
+    while let Some(at) = left.first().copied() {
+        let most = MOST_REGISTERS / own.len() as u32;
+        let there = |count: u32| (0..count).all(|i| left.contains(&(at + i * next)));
+        let count = (0..=most.ilog2()).rev().map(|bits| 1 << bits).find(|count| there(*count)).unwrap_or(1);
+        let words: Vec<u32> = (0..count).flat_map(|i| own.iter().map(move |own| at + i * next + own)).collect();
+        words.iter().for_each(|word| _ = left.remove(word));
+        moves.push(Move { at, words });
+    }
+    moves
+}
