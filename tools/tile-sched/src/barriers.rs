@@ -56,6 +56,22 @@ impl Pass<'_> {
         touches(kind).into_iter().map(|touch| Access { touch, iteration }).collect()
     }
 
+    /// The accesses before which a barrier would stand in front of an op. What a loop does before the first barrier of a round it
+    /// does in every round, so one barrier in front of it is for all of them.
+    fn met(&self, op: OpId) -> Vec<Access> {
+        let body = &self.function.body;
+        let is_ring = |access: &Access| self.function.attrs.placements[access.touch.buffer()].depth > 1;
+        let mut met = self.accesses(op);
+        if let Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) = body.ops[op].kind.core() {
+            let ops = &body.blocks[body.block_of(*region)].ops;
+            for &op in ops.iter().take_while(|op| !matches!(body.ops[**op].kind, Op::Barrier { .. })) {
+                let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+                met.extend(inner.chain([op]).flat_map(|op| self.accesses(op)).filter(|access| !is_ring(access)));
+            }
+        }
+        met
+    }
+
     /// What other warps may do until the next barrier, because of an op: its accesses, and the reads of products it has waited for.
     fn left_by(&self, op: OpId) -> Vec<Access> {
         let iteration = self.marks.iterations.get(&op).copied();
@@ -73,7 +89,7 @@ impl Pass<'_> {
                 pending.clear();
                 self.ordering.barrier();
             }
-            let now = self.accesses(op);
+            let now = self.met(op);
             let conflict = |now: &Access| pending.iter().any(|before| self.conflict(*before, *now));
             if now.iter().any(conflict) || self.ordering.needs_barrier(&self.function.body, op) {
                 self.barrier(&mut out, &pending, self.function.body.ops[op].loc);
