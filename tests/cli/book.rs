@@ -75,3 +75,26 @@ fn what_the_pages_tell_to_do_works() {
         }
     }
 }
+
+#[test]
+fn the_demo_shows_what_it_promises() {
+    need_stages();
+    for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-view"] {
+        tool(name);
+    }
+    let folder = temporary();
+    let line = format!(
+        "unset REFERENCE; PYTHONDONTWRITEBYTECODE=1 TILEWORKS_TOOLS='{}' '{}' '{}' out sm_90",
+        tools_folder().display(),
+        root().join(".toolkit/python/bin/python").display(),
+        root().join("examples/demo/demo.py").display()
+    );
+    let ran = shell(folder.path(), &line);
+    let text = ran.text();
+    assert_eq!(ran.code, Some(0), "{text}{}", ran.stderr);
+    for shown in ["mmaf ", "wgmma.mma_async", "HGMMA", "error[SC120]", "predicted time on h100", "reduce_lanes"] {
+        // SASS is there where nvdisasm is.
+        assert!(text.contains(shown) || shown == "HGMMA" && !text.contains("SASS:"), "{shown} is not shown:\n{text}");
+    }
+    assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
+}

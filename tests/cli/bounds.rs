@@ -83,7 +83,11 @@ fn check(text: &str, inside: &[i32], outside: &[i32], message: &str) {
         for (file, ran) in execute(folder.path(), *off) {
             let said = ran.text() + &ran.stderr;
             assert_eq!(ran.code, Some(1), "{file} with {off}: {said}");
-            assert!(said.contains("kernel.py:11: tile block: [0, 0, 0]") && said.contains(message), "{file} with {off}: {said}");
+            assert!(said.contains("kernel.py:11: tile block: [0, 0, 0]: ") && said.contains(message), "{file} with {off}: {said}");
+            // One report of one fault, with an index that is outside and the extent.
+            let indices: Vec<i64> =
+                said.split("index ").skip(1).filter_map(|rest| rest.split_once(", extent 256")?.0.parse().ok()).collect();
+            assert!(matches!(indices[..], [index] if !(0..256).contains(&index)), "{file} with {off}: {said}");
         }
     }
 }
@@ -98,6 +102,19 @@ fn pointers_are_checked_against_the_array_that_the_kernels_name_tells_of() {
 fn pointers_are_checked_against_views_of_the_same_parameter() {
     let text = POINTERS.replace("NAME", "k").replace("VIEW", VIEW_OF_A);
     check(&text, &[0, 192], &[193, -64], "load outside the array of parameter 0");
+}
+
+#[test]
+fn elements_that_a_mask_leaves_out_are_not_checked() {
+    let load = "  %tile, %loaded = load_ptr_tko weak %source token=%token : tile<64xptr<f32>> -> tile<64xf32>, token loc(#loc)\n";
+    let masked = "  %end = constant <i32: 300> : tile<64xi32> loc(#loc)
+  %mask = cmpi less_than %index, %end, signed : tile<64xi32> -> tile<64xi1> loc(#loc)
+  %zero = constant <f32: 0.0> : tile<64xf32> loc(#loc)
+  %tile, %loaded = load_ptr_tko weak %source, %mask, %zero token=%token : tile<64xptr<f32>>, tile<64xi1>, tile<64xf32> -> tile<64xf32>, token loc(#loc)\n";
+    assert!(POINTERS.contains(load));
+    let text = POINTERS.replace(load, masked).replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
+    // From 300 on nothing is loaded; before, what is beyond 256 is outside.
+    check(&text, &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
 }
 
 #[test]

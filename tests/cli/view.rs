@@ -162,7 +162,7 @@ fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     let found = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|path| path.is_file());
-    let complaint = "no Chromium on PATH: scripts/setup --clients brings one, or set TILEWORKS_WITHOUT_BROWSER to leave this out";
+    let complaint = "no Chromium on PATH: scripts/setup --browser brings one, or set TILEWORKS_WITHOUT_BROWSER to leave this out";
     Some(found.expect(complaint))
 }
 

@@ -112,6 +112,10 @@ base::ops! {
         Continue "continue" terminator { values: Vec<Value> } = Effect::Leaves,
         Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
         Return "return" terminator {} = Effect::Leaves,
+
+        /// Stops the kernel where an element of `index` is neither at least 0 and below `extent` nor the smallest number, which stands
+        /// for no access. One such element is told, with the message and the extent. Both are i64.
+        CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
     }
 }
 

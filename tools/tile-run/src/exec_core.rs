@@ -102,6 +102,9 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         Core::AliasFence { token } => Ok(smallvec![Value::Token(env.token(Some(*token)))]),
         Core::GridWait { token } | Core::GridLaunch { token } => Ok(smallvec![Value::Token(env.token(*token))]),
         Core::Assert { cond, message } => effects::assert(env.tile(*cond), message, context.debug, context.loc, env),
+        Core::CheckIndex { index, extent, message } => {
+            effects::check_index(env.tile(*index), env.tile(*extent), message, context.debug, context.loc, env)
+        }
         Core::Print { format, args, token } => effects::print(format, &env.tiles(args), *token, env),
         Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
             Ok(view_op(op, context, env))

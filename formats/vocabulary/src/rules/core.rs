@@ -47,6 +47,11 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 require(self.number(*cond)?.0 == Scalar::I1, || "the condition holds i1".into())?;
                 self.results(&[])
             }
+            Core::CheckIndex { index, extent, .. } => {
+                require(self.number(*index)?.0 == Scalar::I64, || "the index holds i64".into())?;
+                self.same(&[*extent], Seen::scalar(Scalar::I64))?;
+                self.results(&[])
+            }
             Core::Print { args, token, .. } => {
                 args.iter().try_for_each(|arg| self.tile(*arg).map(drop))?;
                 self.tokens(*token)?;

@@ -199,7 +199,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("RUN030", "The program takes the address of a global that it does not declare."),
     ("RUN031", "tile-run has no meaning for this op."),
     ("RUN032", "A slice begins or ends outside the tile that it is taken from."),
-    ("RUN040", "An `assert` of the program does not hold. With --check-bounds, assertions stand before accesses, and the message names array and index."),
+    ("RUN040", "An `assert` of the program does not hold, or an access that --check-bounds looks at is outside its array: the message has the array, the index and the extent."),
     ("RUN041", "The format string of a print has a conversion that C does not have."),
     ("RUN042", "The format string of a print has more conversions than the print has values."),
     ("RUN060", "The file has no kernel of this name; those it has are listed."),

@@ -1,4 +1,4 @@
-//! `--check-bounds`: before every access that could leave the array it is meant for, an assertion that it does not.
+//! `--check-bounds`: before every access that could leave the array it is meant for, a check that it does not.
 //!
 //! An access through a view cannot leave it, since elements outside are masked; it is checked only along dimensions where the
 //! program promised to stay inside. An access through pointers is checked against the array that its pointers were derived
@@ -78,24 +78,19 @@ impl Checker<'_> {
             let one = at.bytes(&extent.sizes, &extent.strides, extent.element);
             bytes = Some(bytes.map_or(one, |other| at.binary(Binary::MaxI { signedness: Signedness::Signed }, other, one)));
         }
-        let bytes = bytes.expect("there is an extent");
-        let last = at.constant(-i64::from(pointee.bits().div_ceil(8)));
-        let last = at.add(bytes, last);
+        // In elements of what is accessed; masked ones are nowhere.
+        let size = i64::from(pointee.bits().div_ceil(8).trailing_zeros());
+        let extent = at.shifted(bytes.expect("there is an extent"), size, &Shape::new());
         let addresses = at.addresses(ptr, &shape);
         let base = at.addresses(root, &Shape::new());
         let base = at.broadcast(base, &shape);
         let offset = at.binary(Binary::SubI { overflow: Overflow::None }, addresses, base);
-        let last = at.broadcast(last, &shape);
-        let inside = at.between(offset, last, &shape);
-        let inside = match mask {
-            Some(mask) => {
-                let all = at.splat(Scalar::I1, 1, &shape);
-                let off = at.binary(Binary::Xor, mask, all);
-                at.binary(Binary::Or, inside, off)
-            }
-            None => inside,
-        };
-        at.assert(inside, format!("{what} outside the array of parameter {parameter}"));
+        let mut index = at.shifted(offset, size, &shape);
+        if let Some(mask) = mask {
+            let nowhere = at.splat(Scalar::I64, i64::MIN as u64, &shape);
+            index = at.select(mask, index, nowhere, &shape);
+        }
+        at.check(index, extent, format!("{what} outside the array of parameter {parameter}"));
         self.log(op, Outcome::Passed, format!("{what} is checked against the array of parameter {parameter}"));
     }
 
@@ -116,14 +111,15 @@ impl Checker<'_> {
             let index = at.widen(index[t], &shape);
             let step = at.splat(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
             let origin = at.binary(Binary::MulI { overflow: Overflow::None }, index, step);
-            let (size, covered) = (at.number(*size), at.constant(-covered));
-            let last = at.add(size, covered);
-            let last = at.broadcast(last, &shape);
-            let inside = at.between(origin, last, &shape);
-            at.assert(
-                inside,
-                format!("{what} outside the array along dimension {}, where it was promised to stay inside", dim_map[t]),
-            );
+            let size = at.number(*size);
+            // What the tile reaches: its first element, where that is before the array, or its last.
+            let covered = at.splat(Scalar::I64, (covered - 1) as u64, &shape);
+            let last = at.add(origin, covered);
+            let zero = at.splat(Scalar::I64, 0, &shape);
+            let before = at.compare(Predicate::LessThan, origin, zero, &shape);
+            let reached = at.select(before, origin, last, &shape);
+            let message = format!("{what} outside the array along dimension {}, where it was promised to stay inside", dim_map[t]);
+            at.check(reached, size, message);
             self.log(op, Outcome::Passed, format!("{what} is checked along dimension {t}"));
         }
     }
@@ -196,12 +192,13 @@ impl At<'_, '_> {
         let kind = Compare::Int { predicate, signedness: Signedness::Signed };
         self.edit.insert(self.op, Core::Compare { kind, lhs, rhs }, tile(Scalar::I1, shape))
     }
-    /// `0 <= x <= last`.
-    fn between(&mut self, x: Value, last: Value, shape: &Shape) -> Value {
-        let zero = self.splat(Scalar::I64, 0, shape);
-        let above = self.compare(Predicate::GreaterThanOrEqual, x, zero, shape);
-        let below = self.compare(Predicate::LessThanOrEqual, x, last, shape);
-        self.binary(Binary::And, above, below)
+    fn select(&mut self, cond: Value, yes: Value, no: Value, shape: &Shape) -> Value {
+        self.edit.insert(self.op, Core::Select { cond, yes, no }, tile(Scalar::I64, shape))
+    }
+    /// A number divided by a power of two, rounded down.
+    fn shifted(&mut self, x: Value, bits: i64, shape: &Shape) -> Value {
+        let bits = self.splat(Scalar::I64, bits as u64, shape);
+        self.binary(Binary::ShR { signedness: Signedness::Signed }, x, bits)
     }
     /// How many bytes a strided array spans: none when an extent is zero, else up to its last element.
     fn bytes(&mut self, sizes: &[Number], strides: &[Number], element: u64) -> Value {
@@ -218,9 +215,9 @@ impl At<'_, '_> {
         let element = self.constant(element as i64);
         let bytes = self.binary(Binary::MulI { overflow: Overflow::None }, span, element);
         let empty = self.compare(Predicate::LessThanOrEqual, smallest, zero, &Shape::new());
-        self.edit.insert(self.op, Core::Select { cond: empty, yes: zero, no: bytes }, tile(Scalar::I64, &Shape::new()))
+        self.select(empty, zero, bytes, &Shape::new())
     }
-    fn assert(&mut self, cond: Value, message: String) {
-        self.edit.insert_effect(self.op, Core::Assert { cond, message });
+    fn check(&mut self, index: Value, extent: Value, message: String) {
+        self.edit.insert_effect(self.op, Core::CheckIndex { index, extent, message });
     }
 }

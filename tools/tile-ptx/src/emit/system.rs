@@ -150,6 +150,41 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Each thread that has an index outside stops the kernel; the first of the grid says so.
+    pub(super) fn check_index(&mut self, op: OpId, index: Value, extent: Value, message: &str) {
+        let ir = self.ir;
+        let loc = self.function.body.ops[op].loc;
+        let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
+        let quoted = |text: &str| text.replace('%', "%%");
+        let format = format!("{}:{line}: tile block: [%d, %d, %d]: {}: index %lld, extent %lld\n", quoted(file), quoted(message));
+        let extent = self.scalar(extent).into_int_value();
+        let nowhere = ir.const64(i64::MIN as u64);
+        let mut first = nowhere;
+        for at in self.get(index).iter().rev().map(|at| at.into_int_value()) {
+            let negative = ir.icmp(IntPredicate::SLT, at, ir.const64(0));
+            let outside = ir.or(negative, ir.icmp(IntPredicate::SGE, at, extent));
+            let accessed = ir.icmp(IntPredicate::NE, at, nowhere);
+            first = ir.select(ir.and(outside, accessed), at.into(), first.into()).into_int_value();
+        }
+        let failed = ir.icmp(IntPredicate::NE, first, nowhere);
+        let speaks = self.speaks(&self.layout(index));
+        self.guarded(self.both(Some(failed), speaks), &[], |e| {
+            let (exchange, word) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
+            let relaxed = Order { semantics: MemoryOrdering::Relaxed, scope: Some(MemoryScope::Device) };
+            let told = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_told"), &[ir.const32(1).into()]);
+            let tells = ir.icmp(IntPredicate::EQ, told.into_int_value(), ir.const32(0));
+            e.guarded(Some(tells), &[], |e| {
+                let mut values: Vec<Val<'c>> = (0..3).map(|axis| e.block_number(axis)).collect();
+                values.extend([Val::from(first), extent.into()]);
+                e.print_text(&format, &values);
+                Vec::new()
+            });
+            e.wait(NANOSECONDS_TO_PRINT);
+            e.instruction_alone("trap;");
+            Vec::new()
+        });
+    }
+
     fn wait(&self, nanoseconds: u64) {
         let ir = self.ir;
         let now = || ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.globaltimer", &[], &[]).into_int_value();
@@ -311,13 +346,17 @@ impl<'c> Emitter<'c, '_> {
 
     /// The lock of all prints of the module.
     fn mutex(&self) -> PointerValue<'c> {
-        const NAME: &str = "tile_print_lock";
-        let lock = self.ir.module.get_global(NAME).unwrap_or_else(|| {
-            let lock = self.ir.module.add_global(self.ir.i32(), Some(AddressSpace::from(GLOBAL)), NAME);
-            lock.set_initializer(&self.ir.i32().const_zero());
-            lock
+        self.word("tile_print_lock")
+    }
+
+    /// A word of global memory, zero at first, which all kernels of the module share.
+    fn word(&self, name: &str) -> PointerValue<'c> {
+        let word = self.ir.module.get_global(name).unwrap_or_else(|| {
+            let word = self.ir.module.add_global(self.ir.i32(), Some(AddressSpace::from(GLOBAL)), name);
+            word.set_initializer(&self.ir.i32().const_zero());
+            word
         });
-        lock.as_pointer_value()
+        word.as_pointer_value()
     }
 
     fn block_number(&self, axis: u32) -> Val<'c> {

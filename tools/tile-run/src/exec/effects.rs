@@ -28,6 +28,27 @@ pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Lo
     Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
 }
 
+/// The message with the block, the first index that is outside, and the extent; then the kernel stops.
+pub(crate) fn check_index(
+    index: &Tile,
+    extent: &Tile,
+    message: &str,
+    debug: &DebugInfo,
+    loc: Loc,
+    env: &Env<'_>,
+) -> Result<Results> {
+    let extent = extent.lanes().get(0) as i64;
+    let lanes = index.lanes();
+    let mut outside = lanes.iter().map(|bits| bits as i64).filter(|index| *index != i64::MIN && !(0..extent).contains(index));
+    let Some(first) = outside.next() else { return Ok(Results::new()) };
+    let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
+    let block = env.state.place.index;
+    let message = format!("{position}: tile block: {block:?}: {message}: index {first}, extent {extent}");
+    let error = Diagnostic::invalid("RUN040", message);
+    let others = outside.count();
+    Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
+}
+
 /// The value itself; whether the fact holds matters to the checker only.
 pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     let passed = env.value(value).clone();

@@ -106,6 +106,10 @@ impl<O: Step> SpreadProgram<'_, O> {
                 Ok(smallvec![env.value(*value).clone()])
             }
             Core::Assert { cond, message } => effects::assert(&self.whole(*cond, env)?, message, self.source.debug, node.loc, env),
+            Core::CheckIndex { index, extent, message } => {
+                let (index, extent) = (self.whole(*index, env)?, self.whole(*extent, env)?);
+                effects::check_index(&index, &extent, message, self.source.debug, node.loc, env)
+            }
             Core::Print { format, args, token } => {
                 let tiles = args.iter().map(|id| self.whole(*id, env)).collect::<Result<Vec<_>>>()?;
                 effects::print(format, &tiles, *token, env)
