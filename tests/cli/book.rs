@@ -98,3 +98,16 @@ fn the_demo_shows_what_it_promises() {
     }
     assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
 }
+
+#[test]
+fn the_book_is_made_of_all_pages_and_every_link_leads_somewhere() {
+    let folder = temporary();
+    let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+    let first = text(&folder.path().join("book/start.html"));
+    assert!(first.contains("formats/ops.html") && first.contains("view.html"), "every page is in the list of contents");
+    // It is read without network: nothing is fetched from elsewhere.
+    for word in ["src=\"http", "rel=\"stylesheet\" href=\"http", "src=\"//"] {
+        assert!(!first.contains(word), "{word}");
+    }
+}

@@ -59,6 +59,28 @@ fn make_builds_what_changed() {
     check("make");
 }
 
+/// cmake configures for a generator that knows depfiles; cmake itself comes with scripts/setup --clients.
+#[test]
+fn cmake_builds_what_changed() {
+    let cmake = root().join(".toolkit/python/bin/cmake");
+    assert!(cmake.exists(), "cmake is not there; scripts/setup --clients brings it");
+    let folder = copy_of_examples();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&cmake);
+        command.args(words).current_dir(folder.path()).env("PATH", path_with_tools());
+        let ran = finish(command, b"");
+        assert_eq!(ran.code, Some(0), "{words:?}: {}{}", ran.text(), ran.stderr);
+        ran
+    };
+    run(&["-B", "out", "-G", "Ninja", "-DTARGETS=sm_80;sm_90"]);
+    assert_eq!(rebuilt(&run(&["--build", "out"])), 6, "three kernels for two targets");
+    assert_eq!(rebuilt(&run(&["--build", "out"])), 0, "a second run does nothing");
+    touch(&folder.path().join("vadd.tileirbc"));
+    let ran = run(&["--build", "out"]);
+    assert!(rebuilt(&ran) == 2 && ran.text().contains("vadd.sm_80.cubin"), "{}", ran.text());
+    assert!(folder.path().join("out/clamp.sm_90.cubin").is_file());
+}
+
 #[test]
 fn ninja_builds_what_changed() {
     check("ninja");

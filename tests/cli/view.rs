@@ -77,7 +77,7 @@ fn what_is_drawn_is_what_the_schedule_says() {
     // Buffers that are in use at the same time lie apart.
     let number = |value: &Value| value.as_u64().unwrap();
     let span = |buffer: &Value| {
-        (number(&buffer["offset"]), number(&buffer["offset"]) + number(&buffer["bytes"]) * number(&buffer["depth"]))
+        (number(&buffer["offset"]), number(&buffer["offset"]) + number(&buffer["size"]) * number(&buffer["depth"]))
     };
     let life = |buffer: &Value| (number(&buffer["life"][0]), number(&buffer["life"][1]));
     for (index, one) in buffers.iter().enumerate() {

@@ -58,10 +58,17 @@ fn of(groups: &[&[u32]], width: u32) -> Passes {
 mod tests {
     use super::*;
     use base::text::TypeText;
+    use tileas::Space;
     use vocabulary::tile::Elem;
 
     fn buffer(elem: &str, shape: &[u32], offsets: Vec<u32>) -> BufferInfo {
-        BufferInfo { elem: Elem::parse(elem).unwrap(), shape: shape.iter().copied().collect(), offsets, align: 128 }
+        BufferInfo {
+            elem: Elem::parse(elem).unwrap(),
+            shape: shape.iter().copied().collect(),
+            offsets,
+            align: 128,
+            space: Space::Shared,
+        }
     }
 
     #[test]

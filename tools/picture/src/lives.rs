@@ -38,7 +38,8 @@ pub fn lives(function: &Function) -> BTreeMap<Buffer, Life> {
                 access.buffer == *buffer && (first..=last).contains(number)
             };
             let ring = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
-            if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || access.does != Does::Writes) {
+            if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || !matches!(access.does, Does::Writes | Does::Fills))
+            {
                 *life = Life { first: life.first.min(first), last: life.last.max(last) };
             }
         }

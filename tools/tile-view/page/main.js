@@ -1,6 +1,6 @@
 // Puts the page together, and the keys.
 const TABS = [
-  ["layouts", "Layouts", layoutDrawing], ["memory", "Shared memory", memoryDrawing], ["schedule", "Schedule", scheduleDrawing],
+  ["layouts", "Layouts", layoutDrawing], ["memory", "Memory", memoryDrawing], ["schedule", "Schedule", scheduleDrawing],
   ["agents", "Agents and pipes", agentsDrawing], ["time", "Predicted time", timeDrawing], ["decisions", "Decisions", decisionsDrawing],
 ];
 const drawer = document.getElementById("drawer"), drawing = document.getElementById("drawing"), field = document.getElementById("search");

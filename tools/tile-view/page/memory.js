@@ -1,12 +1,14 @@
-// Shared memory: which buffer lies where, from which op to which; the banks of a buffer; what accesses cost.
+// Shared and tensor memory: which buffer lies where, from which op to which; the banks of a buffer; what accesses cost.
 class MemoryDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
   show(into) {
-    const buffers = model.functions[this.function]?.buffers ?? [];
+    const of = model.functions[this.function], buffers = of?.buffers ?? [];
     if (!buffers.length) return into.append(model.functions.length ? "The kernel uses no shared memory." : "There are no buffers before .as.");
     this.says = element("div", { class: "says", id: "memory-says" });
-    into.append(functionChooser(this), this.map(), this.says, this.details(buffers[this.chosen]));
+    into.append(functionChooser(this), this.map("shared", of.shared_bytes, "bytes of shared memory"));
+    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tensor_columns, "columns of tensor memory"));
+    into.append(this.says, this.details(buffers[this.chosen]));
   }
 
   choose(index) {
@@ -15,26 +17,26 @@ class MemoryDrawing {
   }
 
   /** Time from left to right, addresses downwards. */
-  map() {
+  map(space, size, unit) {
     const of = model.functions[this.function];
     const [left, width, height] = [70, Math.max(400, window.innerWidth - 140), 150];
-    const bytes = Math.max(of.shared_bytes, ...of.buffers.map((buffer) => buffer.offset + buffer.bytes * buffer.depth), 1);
-    const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => 4 + (at / bytes) * (height - 22);
-    const boxes = of.buffers.flatMap((buffer, index) => !buffer.life ? [] : Array.from({ length: buffer.depth }, (_, slot) => {
-      const [from, to] = [x(buffer.life[0]), x(buffer.life[1] + 1)];
-      const at = buffer.offset + slot * buffer.bytes;
-      const says = `${buffer.name}${buffer.depth > 1 ? `, slot ${slot} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, bytes ${at} to ${at + buffer.bytes}`;
+    const all = Math.max(1, size, ...of.buffers.filter((buffer) => buffer.space === space).map((buffer) => buffer.offset + buffer.size * buffer.depth));
+    const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => 4 + (at / all) * (height - 22);
+    const slots = (buffer, index) => Array.from({ length: buffer.depth }, (_, slot) => {
+      const [from, to] = [x(buffer.life[0]), x(buffer.life[1] + 1)], at = buffer.offset + slot * buffer.size;
+      const [top, tall] = [y(at), Math.max(2, y(at + buffer.size) - y(at))];
+      const says = `${buffer.name}${buffer.depth > 1 ? `, slot ${slot} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
       const box = element("rect", {
-        class: index === this.chosen ? "box chosen" : "box", x: from, y: y(at), width: Math.max(3, to - from), height: Math.max(2, y(at + buffer.bytes) - y(at)),
-        fill: colour(index), "data-buffer": index, mouseenter: () => { this.says.textContent = says; },
-        click: () => { goToOp(of, buffer.life[0]); this.choose(index); },
+        class: index === this.chosen ? "box chosen" : "box", x: from, y: top, width: Math.max(3, to - from), height: tall, fill: colour(index),
+        mouseenter: () => { this.says.textContent = says; }, click: () => { goToOp(of, buffer.life[0]); this.choose(index); },
       }, element("title", {}, says));
-      const room = y(at + buffer.bytes) - y(at) > 12 && to - from > 60;
-      return element("g", {}, box, room ? element("text", { x: from + 4, y: y(at) + 11, style: "fill: #111; pointer-events: none" }, slot ? `slot ${slot}` : buffer.name) : undefined);
-    }));
-    const labels = [0, bytes].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : 12, "text-anchor": "end" }, `${at} B`));
-    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}; ${of.shared_bytes} bytes of shared memory`);
-    return element("svg", { id: "memory-map", width, height }, boxes, labels, axis);
+      const label = element("text", { x: from + 4, y: top + 11, style: "fill: #111; pointer-events: none" }, slot ? `slot ${slot}` : buffer.name);
+      return element("g", {}, box, tall > 12 && to - from > 60 ? label : undefined);
+    });
+    const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space && buffer.life ? slots(buffer, index) : []));
+    const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : 12, "text-anchor": "end" }, String(at)));
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}; ${size} ${unit}`);
+    return element("svg", { id: `${space}-map`, width, height }, boxes, labels, axis);
   }
 
   details(buffer) {
@@ -46,8 +48,38 @@ class MemoryDrawing {
       return { cells: [line ?? "", access.mnemonic, access.does, access.way, access.atom, cost], go: () => goToOp(of, access.op) };
     });
     const accesses = table(["line", "op", "", "by", "atom", "an instruction of a warp"], rows);
-    const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.bytes} bytes${buffer.depth > 1 ? `, a ring of ${buffer.depth} slots` : ""}, at ${buffer.offset}`;
-    return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), this.banks(buffer));
+    const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.size} ${buffer.space === "tensor" ? "columns" : "bytes"}${buffer.depth > 1 ? `, a ring of ${buffer.depth} slots` : ""}, at ${buffer.offset}`;
+    return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), buffer.space === "tensor" ? this.lanes(buffer) : this.banks(buffer));
+  }
+
+  /** What lies in each lane and column of tensor memory, coloured by row of the tile. */
+  lanes(buffer) {
+    const parts = Math.log2(Math.max(1, 4 / Math.max(1, buffer.elem_bytes))), columns = Math.log2(buffer.size);
+    const size = Math.max(2, Math.min(8, Math.floor(640 / buffer.size)));
+    const at = (lane, column) => {
+      const offset = (lane << (parts + columns)) | (column << parts);
+      // A basis of 0 leads where nothing of the buffer is.
+      const nothing = buffer.offsets.some((basis, bit) => basis === 0 && (offset >> bit) & 1);
+      return nothing ? undefined : coordinates(apply(buffer.offsets, offset), buffer.shape);
+    };
+    const says = element("div", { class: "says" }, "lanes downwards, columns to the right, coloured by row");
+    const canvas = element("canvas", {
+      id: "lane-canvas", width: buffer.size * size, height: 128 * size,
+      mousemove: (event) => {
+        const box = canvas.getBoundingClientRect();
+        const [column, lane] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor(at / size));
+        const found = at(lane, column);
+        says.textContent = `lane ${lane}, column ${column}: ${found ? `(${found.join(", ")})${parts ? ` and ${2 ** parts - 1} more` : ""}` : "nothing"}`;
+      },
+    });
+    const context = canvas.getContext("2d");
+    for (let lane = 0; lane < 128; lane++) for (let column = 0; column < buffer.size; column++) {
+      const found = at(lane, column);
+      if (!found) continue;
+      context.fillStyle = colour(found.at(-2) ?? 0, 50 + (found.at(-1) % 32));
+      context.fillRect(column * size, lane * size, size, size);
+    }
+    return element("div", {}, says, canvas);
   }
 
   /** The bank in which each element begins. */

@@ -12,7 +12,7 @@ use picture::{banks, lives};
 use sched::{Function, LoopSchedule, Module};
 use tileas::effects::{BufferAccess, Does, Way};
 use tileas::verify::Program;
-use tileas::{CopyAtom, Layout, Place};
+use tileas::{CopyAtom, Layout, Space};
 
 pub(crate) fn layouts(module: &Module) -> Vec<LayoutView> {
     let mut uses = Uses::default();
@@ -41,7 +41,8 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
             elem_bytes: info.elem.bytes(),
             shape: info.shape.to_vec(),
             offsets: info.offsets.clone(),
-            bytes: info.bytes(),
+            space: if info.space == Space::Tensor { "tensor" } else { "shared" },
+            size: if info.space == Space::Tensor { info.columns() } else { info.bytes() },
             offset: placement.map_or(0, |placement| placement.offset),
             depth: placement.map_or(1, |placement| placement.depth),
             life: lives.get(&buffer).map(|life| [life.first, life.last]),
@@ -68,6 +69,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
         name: function.name.clone(),
         warps: attrs.program.warps,
         shared_bytes: attrs.shared_bytes,
+        tensor_columns: attrs.tensor.map_or(0, |tensor| tensor.columns),
         ops: function.body.walk(function.region).len(),
         rows,
         buffers: buffers.collect(),
@@ -87,7 +89,9 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
         does: match access.does {
             Does::Reads => "reads",
             Does::Writes => "writes",
-            Does::Fills | Does::Changes | Does::WritesIf(_) => "changes",
+            Does::Fills => "writes a part",
+            Does::Changes => "changes",
+            Does::WritesIf(_) => "writes or changes",
         },
         way: match access.way {
             Way::Threads => "threads",
@@ -114,12 +118,11 @@ fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Optio
     }
 }
 
-/// The atom of a product that reads a buffer.
+/// The atom of an op that reaches a buffer otherwise.
 fn product(op: &tileas::Op) -> Option<String> {
     match op {
-        tileas::Op::Mma { atom, lhs: Place::Memory { .. }, .. } | tileas::Op::Mma { atom, rhs: Place::Memory { .. }, .. } => {
-            Some(atom.name().into())
-        }
+        tileas::Op::Mma { atom, .. } => Some(atom.name().into()),
+        tileas::Op::TensorLoad { atom, .. } | tileas::Op::TensorStore { atom, .. } => Some(to_text(atom)),
         _ => None,
     }
 }

@@ -64,6 +64,7 @@ pub(crate) struct FunctionView {
     pub(crate) name: String,
     pub(crate) warps: u32,
     pub(crate) shared_bytes: u32,
+    pub(crate) tensor_columns: u32,
     /// Ops, in program order; the times of lives are numbers of ops.
     pub(crate) ops: usize,
     /// The row of the `.sched` pane in which each op stands.
@@ -82,8 +83,11 @@ pub(crate) struct BufferView {
     pub(crate) shape: Vec<u32>,
     /// Bases of the offset's bits, in elements.
     pub(crate) offsets: Vec<u32>,
-    pub(crate) bytes: u32,
-    /// Where it lies in shared memory, and how many slots it has there.
+    /// `shared` or `tensor`: bytes are counted in the one, columns in the other.
+    pub(crate) space: &'static str,
+    /// Of a slot.
+    pub(crate) size: u32,
+    /// Where it lies in its memory, and how many slots it has there.
     pub(crate) offset: u32,
     pub(crate) depth: u32,
     /// The first and last op that needs it.
