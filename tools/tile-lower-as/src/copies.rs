@@ -72,8 +72,9 @@ pub(crate) struct Reads {
 }
 
 impl Copies {
-    /// Those of which the loops' buffers take at most the target's memory; by boxes where that is asked for and can be.
-    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, with_boxes: bool) -> Copies {
+    /// Those of which the loops' buffers take at most the target's memory; by boxes where that can be and is asked for, or where
+    /// nothing is said and products in tensor memory read them.
+    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, with_boxes: Option<bool>) -> Copies {
         let Plan { accesses, products, warp_bits, .. } = plan;
         let body = &function.body;
         let order = body.walk(function.region);
@@ -96,8 +97,9 @@ impl Copies {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
             let block = body.block_of(*inner);
             for &load in &body.blocks[block].ops {
-                if with_boxes && matches!(body.ops[load].kind, Op::LoadView { .. }) && planner.reaches_product(body.result(load), 0)
-                {
+                let wanted = || with_boxes.unwrap_or_else(|| planner.reaches_tensor_memory(body.result(load)));
+                let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
+                if is_view && planner.reaches_product(body.result(load), 0) && wanted() {
                     match planner.boxes(load, op) {
                         Ok(copy) => {
                             found.copies.insert(load, copy);
@@ -308,7 +310,7 @@ impl Planner<'_> {
                         let reads = sides.into_iter().filter(|(side, _)| *side == value);
                         fragments.extend(reads.map(|(_, dim)| products::shared_reads(c, shape(*acc), operand, dim)));
                     }
-                    Some(Product::Group { lhs: a, rhs: b, .. }) if *acc != value => {
+                    Some(Product::Group { lhs: a, rhs: b, .. } | Product::Tensor { lhs: a, rhs: b, .. }) if *acc != value => {
                         for (_, place) in [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value) {
                             fragments.extend(place.layout().cloned());
                             found.groups |= place.layout().is_none();
@@ -344,6 +346,11 @@ impl Planner<'_> {
         users.any(|user| {
             self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.reaches_product(next, between + 1))
         })
+    }
+
+    /// Whether it is one of a product in tensor memory.
+    fn reaches_tensor_memory(&self, value: Value) -> bool {
+        self.users_behind(value).into_iter().any(|user| matches!(self.products.get(user), Some(Product::Tensor { .. })))
     }
 
     /// The products that a value is an operand of, perhaps through a few ops, and what else uses it.

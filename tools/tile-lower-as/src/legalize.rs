@@ -8,19 +8,23 @@ use base::ir::Op as OpId;
 use base::{Loc, Target, Value};
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Rounding};
+use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 use tileas::mma::scaled_atom;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Elem, Shape};
 
-pub(crate) fn run(function: &Function, target: Target) -> Function {
+/// Those in `kept` are made as they are.
+pub(crate) fn run(function: &Function, target: Target, kept: &BTreeSet<OpId>) -> Function {
     let mut function = function.clone();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
         let mut out = Vec::with_capacity(ops.len());
         for op in ops {
             let mut pass = Legalizer { loc: function.body.ops[op].loc, function: &mut function, out: &mut out };
-            pass.product(op, target);
+            if !kept.contains(&op) {
+                pass.product(op, target);
+            }
             out.push(op);
         }
         function.body.blocks[block].ops = out;

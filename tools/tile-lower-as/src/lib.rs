@@ -3,7 +3,7 @@
 //!
 //! | pass | establishes |
 //! |---|---|
-//! | `legalise` | every product is one that the target has, or one for multiply-adds |
+//! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero |
 //! | `split` | operands of products are tiles that pass through shared memory |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
 //! | `products` | the atom of every product, and the layouts of its operands |
@@ -16,8 +16,10 @@
 mod access;
 mod banks;
 mod boxes;
+mod chains;
 mod convert;
 mod copies;
+mod detach;
 mod homes;
 mod kernel_spec;
 mod legalize;
@@ -26,13 +28,15 @@ mod products;
 mod remarks;
 mod slices;
 mod split;
+mod tensor;
 mod widths;
 
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, File, Target};
 use common::{Pass, Show};
 use hardware::Feature;
-use plan::Plan;
+use plan::{Choices, Plan};
+use std::collections::BTreeSet;
 use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
@@ -70,7 +74,19 @@ impl Lowering {
 
     fn legalise(&mut self) -> Result<()> {
         self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
-        self.rewrite(legalize::run)
+        let (options, target) = (Choices::of(&self.lowered.envelope), self.lowered.envelope.target()?);
+        for function in &mut self.program.payload.functions {
+            let mut kept = BTreeSet::new();
+            if target.has(Feature::TensorMemory) {
+                let detached = detach::run(function, &chains::of(function).1.keys().copied().collect());
+                kept = Plan::rehearsed(&detached, target, options, &self.lowered.envelope);
+                let alone = chains::of(function).1.into_keys().filter(|op| kept.contains(op)).collect();
+                *function = detach::run(function, &alone);
+            }
+            *function = legalize::run(function, target, &kept);
+            function.attrs.facts.clear();
+        }
+        Ok(())
     }
 
     fn rewrite(&mut self, pass: fn(&Function, Target) -> Function) -> Result<()> {
@@ -95,20 +111,17 @@ impl Lowering {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            plan.products = products::Products::of(function, &plan.accesses, target, plan.warp_bits);
-            remarks::log(function, &plan.accesses, &plan.products, &mut lowered.envelope);
+            plan.choose_products(function, target, &Default::default());
         }
         Ok(())
     }
 
     fn copies(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
-        if lowered.envelope.options.opt_level() < 2 {
-            return Ok(());
-        }
-        let (target, with_boxes) = (lowered.envelope.target()?, lowered.envelope.options.get("tma") == Some("on"));
+        let (target, options) = (lowered.envelope.target()?, Choices::of(&lowered.envelope));
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            plan.copies = copies::Copies::of(function, plan, target, with_boxes);
+            plan.choose_copies(function, target, options);
+            remarks::log(function, &plan.accesses, &plan.products, &mut lowered.envelope);
             remarks::log_copies(function, &plan.copies, &mut lowered.envelope);
         }
         Ok(())

@@ -5,13 +5,15 @@ use crate::copies::{Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
 use crate::products::{Place, Product, Products};
+use crate::tensor;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
 use base::text::to_text;
 use base::{Envelope, Target};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use tileaa::Function;
-use tileas::FunctionAttrs;
+use tileas::{FunctionAttrs, Layout, budget};
 use vocabulary::tile::element_count;
 
 pub(crate) struct Plan {
@@ -23,7 +25,29 @@ pub(crate) struct Plan {
     pub(crate) homes: Homes,
 }
 
+/// What options say of the choices.
+#[derive(Clone, Copy)]
+pub(crate) struct Choices {
+    level: u32,
+    /// Whether loads are copied by boxes; none where that is not said.
+    with_boxes: Option<bool>,
+}
+
+impl Choices {
+    pub(crate) fn of(envelope: &Envelope) -> Choices {
+        Choices { level: envelope.options.opt_level(), with_boxes: envelope.options.get("tma").map(|tma| tma == "on") }
+    }
+}
+
 impl Plan {
+    /// The products that would be made in tensor memory if the function was so.
+    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> BTreeSet<Op> {
+        let mut plan = Plan::new(function, target, &mut envelope.clone());
+        plan.choose_products(function, target, &BTreeMap::new());
+        plan.choose_copies(function, target, options);
+        plan.products.in_tensor_memory().collect()
+    }
+
     /// Only warps and accesses are decided.
     pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Plan {
         let attrs = kernel_spec::resolve(function, target, envelope);
@@ -31,6 +55,28 @@ impl Plan {
         let accesses = Accesses::of(function, warp_bits);
         let homes = Homes::none(function, warp_bits);
         Plan { attrs, warp_bits, accesses, products: Products::default(), copies: Copies::default(), homes }
+    }
+
+    /// How products are made; none of those in `refused` in tensor memory, for the reason there.
+    pub(crate) fn choose_products(&mut self, function: &Function, target: Target, refused: &BTreeMap<Op, &'static str>) {
+        let columns = budget::tensor_columns(target, self.attrs.occupancy.unwrap_or(1));
+        self.products = Products::of(function, &self.accesses, target, (self.warp_bits, columns), refused);
+    }
+
+    /// Which loads are copied, and how. Products of which the operands then are not where they must be are made in another way.
+    pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
+        let mut refused = BTreeMap::new();
+        loop {
+            if options.level >= 2 {
+                self.copies = Copies::of(function, self, target, options.with_boxes);
+            }
+            let news = tensor::without_boxes(function, &self.products, &self.copies);
+            if news.is_empty() {
+                return;
+            }
+            refused.extend(news);
+            self.choose_products(function, target, &refused);
+        }
     }
 
     /// A line for each op and each tile about which something is decided.
@@ -58,19 +104,12 @@ impl Plan {
             said.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
         }
         said.extend(self.products.get(op).map(|product| match product {
-            Product::Sync { atom, a, b, c, not_by_groups, .. } => {
-                let why = not_by_groups.map_or(String::new(), |reason| format!("; {reason}"));
+            Product::Sync { atom, a, b, c, why, .. } => {
+                let why = why.map_or(String::new(), |reason| format!("; {reason}"));
                 format!("{}, a {}, b {}, sums {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
             }
-            Product::Group { atom, c, lhs, rhs } => {
-                let place = |place: &Place| match place {
-                    Place::Memory => "in a buffer".into(),
-                    Place::Transposed(layout) => format!("transposed by {}", to_text(layout)),
-                    Place::Registers(layout) => to_text(layout),
-                };
-                let right = if matches!(rhs, Place::Memory) { String::new() } else { format!(", b {}", place(rhs)) };
-                format!("{}, a {}{right}, sums {}", atom.name, place(lhs), to_text(c))
-            }
+            Product::Group { atom, c, lhs, rhs } => from_buffers(atom.name, c, lhs, rhs),
+            Product::Tensor { atom, c, lhs, rhs } => from_buffers(atom.name, c, lhs, rhs),
             Product::Shared { c } => format!("multiply-adds from buffers, sums {}", to_text(c)),
         }));
         said.extend(self.copies.get(op).map(|copy| {
@@ -96,4 +135,16 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// What is said of a product that finds its operands in buffers or registers.
+fn from_buffers(name: &str, c: &Layout, lhs: &Place, rhs: &Place) -> String {
+    let place = |place: &Place| match place {
+        Place::Memory => "in a buffer".into(),
+        Place::Transposed(layout) => format!("transposed by {}", to_text(layout)),
+        Place::Registers(layout) => to_text(layout),
+        Place::Tensor(layout) => format!("to tensor memory from {}", to_text(layout)),
+    };
+    let right = if matches!(rhs, Place::Memory) { String::new() } else { format!(", b {}", place(rhs)) };
+    format!("{name}, a {}{right}, sums {}", place(lhs), to_text(c))
 }

@@ -1,6 +1,7 @@
 //! Chooses the atom of every matrix product, how the warps divide it, and the layouts of its operands.
 
 use crate::access::Accesses;
+use crate::chains::Chain;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
 use hardware::Rates;
@@ -10,28 +11,25 @@ use tileaa::{Function, Op};
 use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
 use tileas::mma::{Cover, Operand, SyncAtom, scaled_atom, sync_atom};
+use tileas::tensor::TensorAtom;
 use tileas::{Layout, budget};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Shape;
 
 #[derive(Clone)]
 pub(crate) enum Product {
-    /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B; why not by warp groups, where they could.
-    Sync {
-        atom: &'static SyncAtom,
-        a: Layout,
-        b: Layout,
-        c: Layout,
-        scales: Option<Box<[Layout; 2]>>,
-        not_by_groups: Option<&'static str>,
-    },
+    /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B; why not by warp groups or in tensor memory,
+    /// where the target has such products.
+    Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>>, why: Option<&'static str> },
     /// By warp groups; layout of the accumulator, and where the operands are.
     Group { atom: &'static GroupAtom, c: Layout, lhs: Place, rhs: Place },
+    /// In tensor memory; the layout in which threads take up the sums, and where the operands are.
+    Tensor { atom: &'static TensorAtom, c: Layout, lhs: Place, rhs: Place },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
 }
 
-/// Where warp groups find an operand.
+/// Where warp groups, or products in tensor memory, find an operand.
 #[derive(Clone)]
 pub(crate) enum Place {
     /// In shared memory as it was copied there, or else stored.
@@ -39,6 +37,8 @@ pub(crate) enum Place {
     /// In shared memory, to which it is stored from this layout because memory has it the other way round.
     Transposed(Layout),
     Registers(Layout),
+    /// In tensor memory, to which it is stored from this layout.
+    Tensor(Layout),
 }
 
 impl Place {
@@ -46,7 +46,7 @@ impl Place {
     pub(crate) fn layout(&self) -> Option<&Layout> {
         match self {
             Place::Memory => None,
-            Place::Transposed(layout) | Place::Registers(layout) => Some(layout),
+            Place::Transposed(layout) | Place::Registers(layout) | Place::Tensor(layout) => Some(layout),
         }
     }
 }
@@ -54,28 +54,64 @@ impl Place {
 impl Product {
     pub(crate) fn accumulator(&self) -> &Layout {
         match self {
-            Product::Sync { c, .. } | Product::Group { c, .. } | Product::Shared { c } => c,
+            Product::Sync { c, .. } | Product::Group { c, .. } | Product::Tensor { c, .. } | Product::Shared { c } => c,
         }
     }
 }
 
-/// The products of a function, by op.
+/// The products of a function, by op, and those that add up in tensor memory.
 #[derive(Default)]
-pub(crate) struct Products(BTreeMap<OpId, Product>);
+pub(crate) struct Products {
+    products: BTreeMap<OpId, Product>,
+    chains: Vec<Chain>,
+}
 
 impl Products {
-    pub(crate) fn of(function: &Function, accesses: &Accesses, target: Target, warp_bits: usize) -> Products {
+    /// Sums take at most so many columns of tensor memory, and none of the products in `refused` is there, for the given reason.
+    pub(crate) fn of(
+        function: &Function,
+        accesses: &Accesses,
+        target: Target,
+        (warp_bits, columns): (usize, u32),
+        refused: &BTreeMap<OpId, &'static str>,
+    ) -> Products {
         let chained = chained(function);
         let planner = Planner { function, accesses, target, warp_bits: warp_bits as u32 };
+        let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
-            Op::Mma { lhs, rhs, acc, .. } => Some((op, planner.plan([*lhs, *rhs, *acc], None, chained.contains(&op)))),
-            Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => Some((op, planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false))),
+            Op::Mma { lhs, rhs, acc, .. } => {
+                let why = match in_tensor_memory.get(&op) {
+                    Some(Ok(product)) => return Some((op, product.clone())),
+                    Some(Err(why)) => Some(*why),
+                    None => None,
+                };
+                Some((op, planner.plan([*lhs, *rhs, *acc], None, chained.contains(&op), why)))
+            }
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
+                Some((op, planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false, None)))
+            }
             _ => None,
         };
-        Products(function.body.walk(function.region).into_iter().filter_map(plan).collect())
+        let products = function.body.walk(function.region).into_iter().filter_map(plan).collect();
+        Products { products, chains }
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&Product> {
-        self.0.get(&op)
+        self.products.get(&op)
+    }
+    /// The chain in tensor memory that a product belongs to.
+    pub(crate) fn chain_of(&self, product: OpId) -> Option<&Chain> {
+        self.chains.iter().find(|chain| chain.products.contains(&product))
+    }
+    /// The chain of which a value is the sums in the end.
+    pub(crate) fn chain_to(&self, result: Value) -> Option<&Chain> {
+        self.chains.iter().find(|chain| chain.result == result)
+    }
+    /// Whether a value is sums in tensor memory, on their way.
+    pub(crate) fn is_sums(&self, value: Value) -> bool {
+        self.chains.iter().any(|chain| chain.values.contains(&value))
+    }
+    pub(crate) fn in_tensor_memory(&self) -> impl Iterator<Item = OpId> {
+        self.chains.iter().flat_map(|chain| chain.products.iter().copied())
     }
 }
 
@@ -85,15 +121,15 @@ pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
 }
 
-struct Planner<'a> {
-    function: &'a Function,
+pub(crate) struct Planner<'a> {
+    pub(crate) function: &'a Function,
     accesses: &'a Accesses,
-    target: Target,
-    warp_bits: u32,
+    pub(crate) target: Target,
+    pub(crate) warp_bits: u32,
 }
 
 impl Planner<'_> {
-    fn plan(&self, [lhs, rhs, acc]: [Value; 3], lhs_scale: Option<Value>, rows: bool) -> Product {
+    fn plan(&self, [lhs, rhs, acc]: [Value; 3], lhs_scale: Option<Value>, rows: bool, why: Option<&'static str>) -> Product {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
         let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
@@ -107,9 +143,9 @@ impl Planner<'_> {
             None => self.by_groups([lhs, rhs], [a.carrier(), sum.carrier()], [batch, m, n, k], atom),
             Some(_) => Err(None),
         };
-        let not_by_groups = match by_groups {
+        let why = match by_groups {
             Ok(product) => return product,
-            Err(reason) => reason,
+            Err(reason) => why.or(reason),
         };
         let Some(atom) = atom else { return Product::Shared { c: shared_layout(batch, m, n, warp_bits) } };
         let cover = atom.cover(batch, m, n, warp_bits, rows);
@@ -120,7 +156,7 @@ impl Planner<'_> {
             Box::new([(Operand::A, m), (Operand::B, n)].map(layout))
         });
         let [a, b, c] = [layout(Operand::A, m, k), layout(Operand::B, k, n), layout(Operand::C, m, n)];
-        Product::Sync { atom, a, b, c, scales, not_by_groups }
+        Product::Sync { atom, a, b, c, scales, why }
     }
 
     /// By warp groups, where there are any and an atom of theirs fits; or else why not, if they multiply such elements at all.
@@ -195,7 +231,7 @@ impl Planner<'_> {
     }
 
     /// Whether an operand lies, in memory or where it is computed, along that of its two last dimensions which is not K.
-    fn lies_across(&self, operand: Value, side: Operand) -> bool {
+    pub(crate) fn lies_across(&self, operand: Value, side: Operand) -> bool {
         let shape = self.function.body.ty(operand).tile().expect("products are of tiles").1;
         let basis = self.neighbours(operand, MOST_BETWEEN).unwrap_or(1);
         let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
@@ -203,7 +239,7 @@ impl Planner<'_> {
     }
 
     /// Whether a tile is what memory has, perhaps rearranged.
-    fn is_loaded(&self, value: Value) -> bool {
+    pub(crate) fn is_loaded(&self, value: Value) -> bool {
         let body = &self.function.body;
         match body.defining_op(value).map(|op| &body.ops[op].kind) {
             Some(Op::LoadView { .. } | Op::Load { .. }) => true,

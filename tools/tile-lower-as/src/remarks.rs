@@ -70,7 +70,7 @@ fn access(function: &Function, what: &str, value: Value, vector_bits: u32) -> Sa
 
 fn product(product: &Product) -> Said {
     let (outcome, name, message) = match product {
-        Product::Sync { not_by_groups: Some(reason), .. } => {
+        Product::Sync { why: Some(reason), .. } => {
             let message = format!("product by tensor cores, with mma.sync: {reason}");
             return (Outcome::Passed, "TensorCore".into(), Category::TensorCore, message);
         }
@@ -79,6 +79,7 @@ fn product(product: &Product) -> Said {
             (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma; an operand is transposed in shared memory for it")
         }
         Product::Group { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma"),
+        Product::Tensor { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with tcgen05 into tensor memory"),
         Product::Shared { .. } => (
             Outcome::Declined,
             "NoTensorCore",

@@ -4,8 +4,7 @@
 
 use crate::boxes;
 use crate::hazards::{Touch, touches};
-use crate::in_flight;
-use crate::partition;
+use crate::{columns, in_flight, partition, tensor};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region};
@@ -23,6 +22,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let rings = if deepen { deepest(function, rings, budget::shared_memory(target)) } else { rings };
         function.attrs.placements = place(function, &rings);
         function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
+        // The last word is for the address of its columns.
+        function.attrs.tensor =
+            columns::taken(&function.attrs.program, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
         if function.attrs.shared_bytes > budget::shared_memory(target) {
             // ptxas words it so, and tuners look for these words.
             let (used, most) = (function.attrs.shared_bytes, budget::shared_memory(target));
@@ -57,12 +59,14 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
 }
 
-/// The memory of the buffers, and behind them of the barriers of pipes that there will be.
+/// The memory of the buffers, and behind them of the barriers of pipes that there will be, and of the address of tensor memory.
 fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
-    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) {
+    let pipes = tensor::pipes(function);
+    let word = if columns::place(&function.attrs.program).1 > 0 { PipeInfo::BARRIER } else { 0 };
+    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + pipes * 2 * PipeInfo::BARRIER + word {
         0 => end,
-        barriers => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + barriers,
+        more => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + more,
     }
 }
 
@@ -82,7 +86,8 @@ fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let ops = &function.body.blocks[block].ops;
-        let kept = if schedule.in_flight { in_flight::read(function, block) } else { BTreeSet::new() };
+        let mut kept = if schedule.in_flight { in_flight::read(function, block) } else { BTreeSet::new() };
+        kept.extend(tensor::operands(function, block));
         for slot in &schedule.slots {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
@@ -168,7 +173,9 @@ fn place(function: &Function, rings: &[Option<Ring>]) -> Arena<Buffer, Placement
         placed.push((buffer, at));
     }
     placed.sort_unstable();
-    placed.into_iter().map(|(buffer, offset)| Placement { offset, depth: depth(buffer) }).collect()
+    let (columns, _) = columns::place(&function.attrs.program);
+    let offset = |buffer, bytes| columns.get(&buffer).copied().unwrap_or(bytes);
+    placed.into_iter().map(|(buffer, bytes)| Placement { offset: offset(buffer, bytes), depth: depth(buffer) }).collect()
 }
 
 impl Life {

@@ -9,6 +9,7 @@ use crate::hazards::touches;
 use crate::in_flight;
 use crate::machine::Machine;
 use crate::modulo::{self, Rows};
+use crate::tensor;
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
@@ -17,6 +18,8 @@ use sched::{Function, LoopSchedule, Module, Slot};
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
 const FURTHEST: i64 = 3;
+/// The same where products into tensor memory read what is copied: they are short, and nothing else keeps their threads busy.
+const FURTHEST_FOR_TENSOR_MEMORY: i64 = 7;
 /// Ops of a loop's body that are scheduled at most.
 const MOST_OPS: usize = 4096;
 
@@ -79,11 +82,13 @@ fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Ma
 ///
 /// A product of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
 fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &mut Envelope) -> Vec<LoopSchedule> {
-    for Planned { graph, plan, .. } in &mut planned {
+    for Planned { graph, plan, number, .. } in &mut planned {
+        let block = sched::loop_body(function, *number).expect("the loop was planned");
+        let furthest = if tensor::operands(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
         let interval = i64::from(plan.interval);
         for (node, start) in graph.nodes.iter().zip(&mut plan.starts) {
             if node.ahead {
-                *start += (ahead(*start, interval) - FURTHEST).max(0) * interval;
+                *start += (ahead(*start, interval) - furthest).max(0) * interval;
             }
         }
     }

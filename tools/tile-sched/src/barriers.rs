@@ -10,10 +10,11 @@ use crate::boxes;
 use crate::hazards::{Touch, touches};
 use crate::materialize::{Marks, Part};
 use crate::ordering::Ordering;
+use crate::tensor;
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region};
 use sched::{Function, Op};
-use tileas::{Layout, LayoutId};
+use tileas::{Layout, LayoutId, Space};
 use vocabulary::core_ops::Core;
 
 pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
@@ -53,7 +54,13 @@ impl Pass<'_> {
             // The steps of its pipe order it: all threads wait for it before they go on.
             return Vec::new();
         }
-        touches(kind).into_iter().map(|touch| Access { touch, iteration }).collect()
+        // What products in tensor memory touch, and what threads do there, pipes order.
+        if tensor::is_product(kind) {
+            return Vec::new();
+        }
+        let buffers = &self.function.attrs.program.buffers;
+        let ordered = touches(kind).into_iter().filter(|touch| buffers[touch.buffer()].space == Space::Shared);
+        ordered.map(|touch| Access { touch, iteration }).collect()
     }
 
     /// The accesses before which a barrier would stand in front of an op. What a loop does before the first barrier of a round it

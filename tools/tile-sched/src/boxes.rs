@@ -8,6 +8,7 @@ use crate::alloc;
 use crate::graph::loops;
 use base::ir::Op as OpId;
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
+use std::collections::BTreeSet;
 use tileas::Buffer;
 use tileas::effects::Way;
 
@@ -57,18 +58,21 @@ pub(crate) struct Group {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) ahead: u32,
     pub(crate) depth: u32,
+    pub(crate) drain: Drain,
     pub(crate) pipe: Pipe,
 }
 
-/// The pipes of a loop, which are added to the function's.
-pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[(OpId, Buffer, u32)]) -> Vec<Group> {
+/// The pipes of a loop, which are added to the function's. Those of the buffers in `by_products` are drained by products into tensor
+/// memory.
+pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[(OpId, Buffer, u32)], by_products: &BTreeSet<Buffer>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for &(op, buffer, ahead) in copies {
         let depth = attrs.placements[buffer].depth;
-        match groups.iter_mut().find(|group| (group.ahead, group.depth) == (ahead, depth)) {
+        let drain = if by_products.contains(&buffer) { Drain::Products } else { Drain::Threads };
+        match groups.iter_mut().find(|group| (group.ahead, group.depth, group.drain) == (ahead, depth, drain)) {
             Some(group) => group.copies.push((op, buffer)),
             // The pipe is known when all its buffers are.
-            None => groups.push(Group { copies: vec![(op, buffer)], ahead, depth, pipe: Pipe(0) }),
+            None => groups.push(Group { copies: vec![(op, buffer)], ahead, depth, drain, pipe: Pipe(0) }),
         }
     }
     for group in &mut groups {
@@ -78,14 +82,15 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[(OpId, Buffer, u32)]) 
             buffers: group.copies.iter().map(|(_, buffer)| *buffer).collect(),
             depth: group.depth,
             fill: Fill::Boxes,
-            drain: Drain::Threads,
+            drain: group.drain,
             producer: agent,
             consumers: vec![agent],
             full: 0,
-            empty: attrs.agent_threads(agent).unwrap_or(0),
+            empty: 0,
             barriers: taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER)),
         };
         info.full = attrs.filling_threads(&info).unwrap_or(0);
+        info.empty = attrs.draining_threads(&info);
         group.pipe = attrs.pipes.push(info);
     }
     groups

@@ -6,6 +6,7 @@ mod analysis;
 mod barriers;
 mod boxes;
 mod check;
+mod columns;
 mod fences;
 mod fragments;
 mod graph;
@@ -16,6 +17,7 @@ mod materialize;
 mod modulo;
 mod ordering;
 mod partition;
+mod tensor;
 mod trace;
 
 use base::diag::Result;
@@ -68,6 +70,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
 /// Writes the scheduled loops, and places what else synchronises.
 fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>) {
     let marks = materialize::run(function, schedules);
+    tensor::run(function);
     barriers::run(function, &marks, layouts);
     fences::run(function);
     fragments::run(function);

@@ -33,6 +33,7 @@ impl Rewriter<'_> {
         };
         let values = self.emit(new, types, loc);
         self.remember_results(op, &values);
+        results.iter().for_each(|result| self.take_up(*result));
         Ok(())
     }
 
@@ -43,6 +44,9 @@ impl Rewriter<'_> {
 
     /// A value in the home layout of another of the same type.
     fn value_like(&mut self, value: Value, like: Value) -> Result<Value> {
+        if self.products.is_sums(like) {
+            return Ok(self.is_fresh(value));
+        }
         if !self.is_tile(value) {
             return self.plain(value);
         }

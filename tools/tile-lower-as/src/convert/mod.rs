@@ -11,6 +11,7 @@ mod product;
 mod reduce;
 mod relayout;
 mod shape;
+mod tensor;
 
 use crate::access::Accesses;
 use crate::copies::Copies;
@@ -47,6 +48,7 @@ pub(crate) fn convert(
         block,
         scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
+        sums: BTreeMap::new(),
         envelope,
     };
     for &param in function.params() {
@@ -93,6 +95,8 @@ struct Rewriter<'a> {
     scopes: Vec<Scope>,
     /// Tiles that are in buffers, from where each use reads them.
     buffered: BTreeMap<Value, Buffer>,
+    /// The buffers of sums in tensor memory, by the first product that adds to them.
+    sums: BTreeMap<OpId, Buffer>,
     envelope: &'a Envelope,
 }
 
@@ -169,6 +173,9 @@ impl Rewriter<'_> {
     }
     /// The type of a value at its home.
     fn home_type(&mut self, value: Value) -> Result<Type> {
+        if self.products.is_sums(value) {
+            return Ok(tensor::TRUTH);
+        }
         if !self.is_tile(value) {
             return self.scalar_type(value);
         }

@@ -6,7 +6,7 @@ use crate::products::{Place as Planned, Product, shared_reads};
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
-use tileas::group::{self, GroupAtom, Matrix};
+use tileas::group::{self, Matrix};
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op, Place};
 use vocabulary::core_ops::Core;
@@ -19,6 +19,9 @@ impl Rewriter<'_> {
         };
         let (loc, result) = (self.from.body.ops[op].loc, self.from.body.result(op));
         let plan = self.products.get(op).expect("every product was planned").clone();
+        if matches!(plan, Product::Tensor { .. }) {
+            return self.tensor_product(op, kind);
+        }
         let acc = self.tile(acc, plan.accumulator())?;
         let (signed_lhs, signed_rhs, scales) = match kind {
             tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
@@ -36,9 +39,11 @@ impl Rewriter<'_> {
                 (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs))
             }
             Product::Group { atom, lhs: a, rhs: b, .. } => {
-                let [lhs, rhs] = [self.group_operand(lhs, Operand::A, a, atom)?, self.group_operand(rhs, Operand::B, b, atom)?];
+                let lhs = self.operand_place(lhs, Operand::A, a, atom.transposes)?;
+                let rhs = self.operand_place(rhs, Operand::B, b, atom.transposes)?;
                 (MmaAtom::Group(atom), lhs, rhs)
             }
+            Product::Tensor { .. } => unreachable!("made elsewhere"),
             Product::Shared { .. } => {
                 let dims = self.elem_shape(lhs).1.len();
                 // Neighbours along the extent that a thread walks across lie side by side.
@@ -56,11 +61,14 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    fn group_operand(&mut self, value: Value, operand: Operand, planned: &Planned, atom: &GroupAtom) -> Result<Place> {
-        if let Planned::Registers(layout) = planned {
-            return Ok(Place::Registers(self.tile(value, layout)?));
+    /// Where an operand is that warp groups read, or products in tensor memory.
+    pub(super) fn operand_place(&mut self, value: Value, operand: Operand, planned: &Planned, transposes: bool) -> Result<Place> {
+        match planned {
+            Planned::Registers(layout) => return Ok(Place::Registers(self.tile(value, layout)?)),
+            Planned::Tensor(layout) => return self.left_in_tensor_memory(value, layout),
+            Planned::Memory | Planned::Transposed(_) => {}
         }
-        let (buffer, transposed) = self.matrix(value, operand, planned, atom.transposes)?;
+        let (buffer, transposed) = self.matrix(value, operand, planned, transposes)?;
         Ok(Place::Memory { buffer, slot: None, transposed })
     }
 

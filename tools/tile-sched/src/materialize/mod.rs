@@ -15,7 +15,7 @@
 use crate::boxes::{self, Group};
 use crate::graph::{address_slice, loops, region_of};
 use crate::hazards::{Touch, touches};
-use crate::in_flight;
+use crate::{in_flight, tensor};
 use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use numerics::Scalar;
@@ -130,7 +130,8 @@ impl Plan {
         // One thread tests whether there is something to ask for; that costs less than the code twice.
         let once = !boxes.is_empty() || matrix_instructions(function, for_op) > MOST_REPEATED;
         let filled: Vec<(OpId, Buffer, u32)> = boxes.iter().map(|copy| (copy.op, copy.buffer, copy.ahead)).collect();
-        let groups = boxes::groups(&mut function.attrs, &filled);
+        let by_products = tensor::operands(function, block);
+        let groups = boxes::groups(&mut function.attrs, &filled, &by_products);
         Plan { copies, boxes, groups, order, once, in_flight }
     }
 

@@ -1,0 +1,119 @@
+//! Products in tensor memory: their sums are in a buffer until threads take them up. What stands for them until then is whether they
+//! are fresh, which is that no product has added to them.
+
+use super::Rewriter;
+use crate::chains::Chain;
+use crate::products::Product;
+use crate::tensor;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::{Loc, Value};
+use numerics::Scalar;
+use tileas::mma::Operand;
+use tileas::tensor::{LaneMove, Part};
+use tileas::{Buffer, Layout, MmaAtom, Op, Place, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem};
+
+/// The type of what stands for sums.
+pub(super) const TRUTH: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
+
+impl Rewriter<'_> {
+    pub(super) fn tensor_product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let tileaa::Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, .. } = kind else { return Err(self.unsupported(op)) };
+        let Some(Product::Tensor { atom, lhs: a, rhs: b, .. }) = self.products.get(op).cloned() else {
+            unreachable!("planned as a product in tensor memory")
+        };
+        let chain = self.products.chain_of(op).expect("such products are in a chain").clone();
+        let lhs = self.operand_place(*lhs, Operand::A, &a, atom.transposes)?;
+        let rhs = self.operand_place(*rhs, Operand::B, &b, atom.transposes)?;
+        let loc = self.from.body.ops[op].loc;
+        let buffer = self.sums_of(&chain);
+        let fresh = self.is_fresh(*acc);
+        let new = Op::Mma {
+            in_flight: false,
+            lhs,
+            rhs,
+            acc: Place::Memory { buffer, slot: None, transposed: false },
+            fresh: Some(fresh),
+            lhs_scale: None,
+            rhs_scale: None,
+            signed_lhs: *signed_lhs,
+            signed_rhs: *signed_rhs,
+            atom: MmaAtom::Tensor(atom),
+        };
+        self.emit(new, [], loc);
+        let result = self.from.body.result(op);
+        let added = self.truth(false, loc);
+        self.remember(result, None, added);
+        self.take_up(result);
+        Ok(())
+    }
+
+    /// A left operand that threads store to tensor memory.
+    pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<Place> {
+        let (elem, shape) = self.elem_shape(value);
+        let info = tileas::tensor::left(elem, &shape).expect("the product was planned for such operands");
+        let whole = Part::of(&shape, &shape, 0).expect("the buffer is of the operand");
+        let atom = LaneMove(tensor::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
+        let x = self.tile(value, layout)?;
+        let buffer = self.attrs.buffers.push(info);
+        self.emit(Op::TensorStore { x, buffer, slot: None, from: 0, atom }, [], self.loc_of(value));
+        Ok(Place::Memory { buffer, slot: None, transposed: false })
+    }
+
+    /// The buffer of a chain's sums.
+    fn sums_of(&mut self, chain: &Chain) -> Buffer {
+        if let Some(buffer) = self.sums.get(&chain.products[0]) {
+            return *buffer;
+        }
+        let info = tensor::sums(self.from, chain).expect("the chain was planned for tensor memory");
+        let buffer = self.attrs.buffers.push(info);
+        self.sums.insert(chain.products[0], buffer);
+        buffer
+    }
+
+    /// Whether sums are fresh; those that are no chain's are zero.
+    pub(super) fn is_fresh(&mut self, sums: Value) -> Value {
+        match self.products.is_sums(sums).then(|| self.recall(sums, None)).flatten() {
+            Some(fresh) => fresh,
+            None => self.truth(true, self.loc_of(sums)),
+        }
+    }
+
+    fn truth(&mut self, value: bool, loc: Loc) -> Value {
+        self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, TRUTH, loc)
+    }
+
+    /// Loads the sums of a chain to registers, if the value is what they are in the end; where nothing was added up they are zero.
+    pub(super) fn take_up(&mut self, result: Value) {
+        let Some(chain) = self.products.chain_to(result) else { return };
+        let fresh = if chain.runs { None } else { Some(self.is_fresh(result)) };
+        let buffer = self.sums_of(chain);
+        let loc = self.loc_of(chain.result);
+        let (elem, shape) = self.elem_shape(chain.result);
+        let home = self.homes.or_default(self.from, chain.result);
+        let id = self.module.layout_id(home.clone());
+        let ty = self.tile_type(elem, &shape, home.clone());
+        let info = &self.attrs.buffers[buffer];
+        let whole = Part::of(&info.shape, &shape, 0).expect("the buffer is of the sums");
+        let atom = tensor::lane_atom(info, &whole, &home).expect("the home of sums is one that threads can take up");
+        let load = Op::TensorLoad { buffer, slot: None, from: 0, atom: LaneMove(atom) };
+        let value = match fresh {
+            None => self.emit_one(load, ty, loc),
+            Some(cond) => {
+                let zero = Op::Core(Core::Constant { value: Dense::Splat(0) });
+                let [then, otherwise] = [zero, load].map(|op| {
+                    let region = self.to.new_region();
+                    let block = self.to.new_block(region);
+                    let made = self.to.append(block, op, [ty.clone()], loc);
+                    let values = vec![self.to.result(made)];
+                    self.to.append(block, Op::Core(Core::Yield { values }), [], loc);
+                    region
+                });
+                self.emit_one(Core::If { cond, then, otherwise }, ty, loc)
+            }
+        };
+        self.remember(chain.result, Some(id), value);
+    }
+}

@@ -1,0 +1,150 @@
+//! Decides which products are made in tensor memory (`tcgen05`); for the others of a target that has it, says why not.
+//!
+//! One thread asks for such a product, which reads its operands where the copy engine put them, and adds up in columns of tensor memory,
+//! which nothing but products touches until threads take the sums up into registers.
+
+use crate::chains::{self, Chain};
+use crate::copies::{By, Copies};
+use crate::products::{Place, Planner, Product, Products, extents};
+use base::ir::Op as OpId;
+use base::{Block, Value};
+use hardware::Feature;
+use std::collections::BTreeMap;
+use tileaa::{Function, Op};
+use tileas::mma::Operand;
+use tileas::tensor::{self, LaneAtom, Part};
+use tileas::{BufferInfo, Layout};
+use vocabulary::core_ops::Core;
+
+/// For each product either how it is made in tensor memory, or why it is not.
+pub(crate) type Decided = BTreeMap<OpId, Result<Product, &'static str>>;
+
+/// By which of the atoms that fit threads take sums up: rows to threads first.
+const LOADS: [&str; 3] = ["32x32b", "16x32bx2", "16x256b"];
+
+impl Planner<'_> {
+    /// The products that add up in tensor memory; none of those in `refused`, for the reason there.
+    pub(crate) fn in_tensor_memory(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Decided) {
+        if !self.target.has(Feature::TensorMemory) {
+            return Default::default();
+        }
+        let (all, reasons) = chains::of(self.function);
+        let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
+        let (mut chains, mut taken) = (Vec::new(), 0);
+        for chain in all {
+            let plan = |op: &OpId| match refused.get(op) {
+                Some(reason) => Err(*reason),
+                None => self.tensor_product(*op),
+            };
+            let products: Result<Vec<Product>, &'static str> = chain.products.iter().map(plan).collect();
+            let wanted = self.columns(&chain);
+            let fits = (taken + wanted).next_power_of_two() <= columns;
+            let products =
+                products.and_then(|products| if fits { Ok(products) } else { Err("tensor memory has no room for its sums") });
+            match products {
+                Ok(products) => {
+                    taken += wanted;
+                    decided.extend(chain.products.iter().copied().zip(products.into_iter().map(Ok)));
+                    chains.push(chain);
+                }
+                Err(reason) => decided.extend(chain.products.iter().map(|op| (*op, Err(reason)))),
+            }
+        }
+        (chains, decided)
+    }
+
+    fn tensor_product(&self, op: OpId) -> Result<Product, &'static str> {
+        let Op::Mma { lhs, rhs, acc, .. } = self.function.body.ops[op].kind else { unreachable!("chains are of products") };
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
+        let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
+        let [batch, m, n, k] = extents(left, right);
+        if batch > 1 {
+            return Err("tcgen05 has no batches");
+        }
+        let atom = tensor::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+        let atom = atom.ok_or("tcgen05 has 64 rows or more, 16 columns, and not all types of elements and sums")?;
+        let across = |operand, side| self.lies_across(operand, side);
+        if !atom.transposes && (across(lhs, Operand::A) || across(rhs, Operand::B)) {
+            return Err("tcgen05 takes such elements along K, and memory has them the other way round");
+        }
+        let info = tensor::accumulators(sum, shape).ok_or("its sums do not lie in lanes of tensor memory")?;
+        let c = taken_up(&info, self.warp_bits as usize).ok_or("its warps do not reach all lanes of tensor memory")?;
+        let lhs = match self.is_loaded(lhs) {
+            true => Place::Memory,
+            // What is computed goes from the registers of threads to those of tensor memory.
+            false => {
+                let info =
+                    tensor::left(elem, left).filter(|_| elem.bits() >= 8).ok_or("its left operand does not fit tensor memory")?;
+                Place::Tensor(taken_up(&info, self.warp_bits as usize).ok_or("its warps do not reach all lanes of tensor memory")?)
+            }
+        };
+        if !self.is_loaded(rhs) {
+            return Err("its right operand is computed");
+        }
+        Ok(Product::Tensor { atom, c, lhs, rhs: Place::Memory })
+    }
+
+    /// Columns that the sums of a chain take, and its left operands.
+    fn columns(&self, chain: &Chain) -> u32 {
+        let body = &self.function.body;
+        let left = |op: &OpId| match body.ops[*op].kind {
+            Op::Mma { lhs, .. } if !self.is_loaded(lhs) => {
+                let (elem, shape) = body.ty(lhs).tile().expect("products are of tiles");
+                tensor::left(elem, shape).map_or(0, |info| info.columns())
+            }
+            _ => 0,
+        };
+        sums(self.function, chain).map_or(0, |info| info.columns()) + chain.products.iter().map(left).sum::<u32>()
+    }
+}
+
+/// The place of a chain's sums.
+pub(crate) fn sums(function: &Function, chain: &Chain) -> Option<BufferInfo> {
+    let (elem, shape) = function.body.ty(chain.result).tile()?;
+    tensor::accumulators(elem, shape)
+}
+
+/// The layout in which threads take up all of a buffer, or store it.
+fn taken_up(info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
+    let whole = Part::of(&info.shape, &info.shape, 0)?;
+    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(|atom| atom.layout(info, &whole, warp_bits))
+}
+
+/// The atom by which threads take up part of a buffer in a layout, or store it.
+pub(crate) fn lane_atom(info: &BufferInfo, part: &Part, layout: &Layout) -> Option<&'static LaneAtom> {
+    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
+}
+
+/// The products in tensor memory whose operands are not where they must be, and why not.
+pub(crate) fn without_boxes(function: &Function, products: &Products, copies: &Copies) -> BTreeMap<OpId, &'static str> {
+    let blocks = function.body.op_blocks();
+    let why = |op: OpId| {
+        let Op::Mma { lhs, rhs, .. } = function.body.ops[op].kind else { unreachable!("chains are of products") };
+        let Some(Product::Tensor { lhs: left, .. }) = products.get(op) else { unreachable!("chains are of such products") };
+        let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, Place::Tensor(_))));
+        let wanting = |operand| not_by_boxes(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
+        in_shared.filter_map(wanting).next().map(|why| (op, why))
+    };
+    products.in_tensor_memory().filter_map(why).collect()
+}
+
+/// An operand that changes from iteration to iteration is copied by boxes; what is loaded once is stored by threads.
+fn not_by_boxes(
+    function: &Function,
+    copies: &Copies,
+    operand: Value,
+    once: bool,
+    blocks: &[Option<Block>],
+) -> Option<&'static str> {
+    let body = &function.body;
+    let Some(op) = body.defining_op(operand) else { return Some("an operand comes from the iteration before") };
+    match &body.ops[op].kind {
+        Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) => not_by_boxes(function, copies, *x, once, blocks),
+        Op::LoadView { .. } | Op::Load { .. } => match copies.get(op).map(|copy| &copy.by) {
+            Some(By::Boxes(_)) => None,
+            None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
+            _ => Some("an operand is not copied by boxes of a tensor map"),
+        },
+        _ => Some("an operand is computed"),
+    }
+}

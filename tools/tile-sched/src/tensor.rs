@@ -1,0 +1,262 @@
+//! The pipes between threads and products in tensor memory: products fill those of their sums, which threads drain, and drain
+//! those of operands that threads store.
+//!
+//! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Sums are waited
+//! for at once, so that everything their products have read is free from there on; operands before the first op that reads them.
+//! Behind the last op that drains a buffer it is released. Where that happens again and again the phase goes round with the loops, and
+//! where it happens under a condition, out of both branches.
+//!
+//! Requires: loops as they will be. Establishes: the steps of these pipes, so that what products in tensor memory touch needs no
+//! barriers.
+
+use crate::{alloc, boxes};
+use base::ir::{Def, Op as OpId, Operation, ValueNode};
+use base::{Block, Body, Region, Value};
+use numerics::Scalar;
+use numerics::arith::Binary;
+use sched::{Agent, Drain, Fill, Function, Op, Pipe, PipeInfo};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::effects::BufferAccess;
+use tileas::{Buffer, MmaAtom, Space, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem};
+
+pub(crate) fn run(function: &mut Function) {
+    let buffers = piped(function);
+    if buffers.is_empty() {
+        return;
+    }
+    let pipes = buffers.into_iter().map(|(buffer, kind)| (buffer, (pipe(function, buffer, kind), kind))).collect();
+    let region = function.region;
+    let mut pass = Pass { body: &mut function.body, pipes, frames: Vec::new() };
+    let entry = pass.body.block_of(region);
+    let zero = pass.number(0);
+    let first = pass.body.defining_op(zero).expect("a constant is made by an op");
+    pass.body.blocks[entry].ops.insert(0, first);
+    let mut phases: Phases = pass.pipes.keys().map(|buffer| (*buffer, zero)).collect();
+    let all: Vec<Buffer> = phases.keys().copied().collect();
+    pass.region(region, &all, &mut phases);
+}
+
+/// What goes through a pipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sums,
+    /// An operand, and whether it is in shared memory.
+    Operand {
+        shared: bool,
+    },
+}
+
+/// How many buffers have such pipes.
+pub(crate) fn pipes(function: &Function) -> u32 {
+    piped(function).len() as u32
+}
+
+/// The buffers that products in tensor memory touch, but for those that the copy engine fills.
+fn piped(function: &Function) -> BTreeMap<Buffer, Kind> {
+    let (body, attrs) = (&function.body, &function.attrs);
+    let ops = body.walk(function.region);
+    let by_boxes: BTreeSet<Buffer> = ops.iter().filter_map(|op| boxes::filled(&body.ops[*op].kind)).collect();
+    let of_product = |op: OpId| if is_product(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
+    let kind = |access: BufferAccess| match access.does.writes() {
+        true => Kind::Sums,
+        false => Kind::Operand { shared: attrs.program.buffers[access.buffer].space == Space::Shared },
+    };
+    let touched = ops.into_iter().flat_map(of_product).filter(|access| !by_boxes.contains(&access.buffer));
+    touched.map(|access| (access.buffer, kind(access))).collect()
+}
+
+/// Whether an op is a product in tensor memory.
+pub(crate) fn is_product(op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
+}
+
+/// The buffers of shared memory that products in tensor memory read in a block of ops. They do so after the op, too.
+pub(crate) fn operands(function: &Function, block: Block) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let read = |op: &OpId| match &body.ops[*op].kind {
+        Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => vec![lhs.buffer(), rhs.buffer()],
+        _ => Vec::new(),
+    };
+    let read = body.blocks[block].ops.iter().flat_map(read).flatten();
+    read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
+}
+
+fn pipe(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipe {
+    let attrs = &mut function.attrs;
+    let agent = Agent(0);
+    let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
+    let mut info = PipeInfo {
+        buffers: vec![buffer],
+        depth: 1,
+        fill: if kind == Kind::Sums { Fill::Products } else { Fill::Threads },
+        drain: if kind == Kind::Sums { Drain::Threads } else { Drain::Products },
+        producer: agent,
+        consumers: vec![agent],
+        full: 0,
+        empty: 0,
+        barriers: taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER)),
+    };
+    info.full = attrs.filling_threads(&info).unwrap_or(0);
+    info.empty = attrs.draining_threads(&info);
+    attrs.pipes.push(info)
+}
+
+/// The phase of each of the pipes.
+type Phases = BTreeMap<Buffer, Value>;
+
+/// A construct that ops inside leave, and the phases that they hand on.
+struct Frame {
+    repeats: bool,
+    carried: Vec<Buffer>,
+}
+
+/// What an op, with all inside it, does with a buffer.
+#[derive(Clone, Copy, Default)]
+struct Use {
+    fills: bool,
+    drains: bool,
+}
+
+struct Pass<'a> {
+    body: &'a mut Body<Op, Type>,
+    pipes: BTreeMap<Buffer, (Pipe, Kind)>,
+    frames: Vec<Frame>,
+}
+
+impl Pass<'_> {
+    /// Writes the steps of the pipes of `own` buffers, which are filled and drained in the region and not around it.
+    fn region(&mut self, region: Region, own: &[Buffer], phases: &mut Phases) {
+        let block = self.body.block_of(region);
+        let ops = std::mem::take(&mut self.body.blocks[block].ops);
+        let uses: Vec<BTreeMap<Buffer, Use>> = ops.iter().map(|op| self.uses(*op, own)).collect();
+        let does = |at: usize, buffer: &Buffer, fills: bool| {
+            uses[at].get(buffer).is_some_and(|it| (it.fills, it.drains) == (fills, !fills))
+        };
+        let first = |buffer: &Buffer, fills| (0..uses.len()).find(|at| does(*at, buffer, fills));
+        let last = |buffer: &Buffer, fills| (0..uses.len()).rfind(|at| does(*at, buffer, fills));
+        let mut out = Vec::with_capacity(ops.len());
+        for (at, op) in ops.into_iter().enumerate() {
+            let loc = self.body.ops[op].loc;
+            let step = |pass: &mut Self, kind: Op| pass.body.new_op(kind, [], loc);
+            let (mut inner, mut behind) = (Vec::new(), Vec::new());
+            for (buffer, used) in &uses[at] {
+                let ((pipe, kind), phase) = (self.pipes[buffer], phases[buffer]);
+                if used.fills && used.drains {
+                    inner.push(*buffer);
+                    continue;
+                }
+                if first(buffer, used.fills) == Some(at) {
+                    match used.fills {
+                        true => out.push(step(self, Op::PipeAcquire { pipe, slot: None, phase })),
+                        false if kind != Kind::Sums => out.push(step(self, Op::PipeWait { pipe, slot: None, phase })),
+                        false => {}
+                    }
+                }
+                if last(buffer, used.fills) != Some(at) {
+                    continue;
+                }
+                if used.fills {
+                    if kind == (Kind::Operand { shared: true }) {
+                        behind.push(step(self, Op::AsyncFence {}));
+                    }
+                    behind.push(step(self, Op::PipeCommit { pipe, slot: None }));
+                    if kind == Kind::Sums {
+                        behind.push(step(self, Op::PipeWait { pipe, slot: None, phase }));
+                    }
+                } else {
+                    behind.push(step(self, Op::PipeRelease { pipe, slot: None }));
+                    behind.extend(self.flip(*buffer, phases));
+                }
+            }
+            self.inside(op, &inner, phases);
+            self.leave(op, phases);
+            out.push(op);
+            out.extend(behind);
+        }
+        self.body.blocks[block].ops = out;
+    }
+
+    fn uses(&self, op: OpId, own: &[Buffer]) -> BTreeMap<Buffer, Use> {
+        let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
+        let mut uses: BTreeMap<Buffer, Use> = BTreeMap::new();
+        for op in std::iter::once(op).chain(inner) {
+            let kind = &self.body.ops[op].kind;
+            for access in kind.effects().buffers.into_iter().filter(|access| own.contains(&access.buffer)) {
+                let used = uses.entry(access.buffer).or_default();
+                let fills = (self.pipes[&access.buffer].1 == Kind::Sums) == is_product(kind);
+                *if fills { &mut used.fills } else { &mut used.drains } = true;
+            }
+        }
+        uses
+    }
+
+    /// The ops that make the phase that follows.
+    fn flip(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
+        let one = self.number(1);
+        let kind = Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::Xor, lhs: phases[&buffer], rhs: one }));
+        let loc = base::Loc::UNKNOWN;
+        let flipped = self.body.new_op(kind, [i32()], loc);
+        phases.insert(buffer, self.body.result(flipped));
+        vec![self.body.defining_op(one).expect("a constant is made by an op"), flipped]
+    }
+
+    fn number(&mut self, value: u64) -> Value {
+        let kind = Op::Core(tileas::Op::Core(Core::Constant { value: Dense::Splat(value) }));
+        let op = self.body.new_op(kind, [i32()], base::Loc::UNKNOWN);
+        self.body.result(op)
+    }
+
+    /// The regions of an op, in which the sums in `inner` are made and read.
+    fn inside(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
+        if inner.is_empty() && self.frames.iter().all(|frame| frame.carried.is_empty()) {
+            return;
+        }
+        let regions = match self.body.ops[op].kind.core() {
+            Some(Core::If { then, otherwise, .. }) => vec![*then, *otherwise],
+            Some(Core::For { body, .. } | Core::Loop { body, .. }) => vec![*body],
+            _ => return,
+        };
+        let repeats = regions.len() == 1;
+        if let Op::Core(tileas::Op::Core(Core::For { init, .. } | Core::Loop { init, .. })) = &mut self.body.ops[op].kind {
+            init.extend(inner.iter().map(|buffer| phases[buffer]));
+        }
+        for region in regions {
+            let mut own = phases.clone();
+            if repeats {
+                let block = self.body.block_of(region);
+                own.extend(inner.iter().map(|buffer| (*buffer, self.body.add_argument(block, i32()))).collect::<Phases>());
+            }
+            self.frames.push(Frame { repeats, carried: inner.to_vec() });
+            self.region(region, inner, &mut own);
+            self.frames.pop();
+        }
+        for buffer in inner {
+            let index = self.body.ops[op].results.len() as u32;
+            let result = self.body.values.push(ValueNode { ty: i32(), def: Def::Result { op, index } });
+            self.body.ops[op].results.push(result);
+            phases.insert(*buffer, result);
+        }
+    }
+
+    /// What leaves a construct hands on the phases as they are then.
+    fn leave(&mut self, op: OpId, phases: &Phases) {
+        let repeats = match self.body.ops[op].kind.core() {
+            Some(Core::Yield { .. }) => false,
+            Some(Core::Continue { .. } | Core::Break { .. }) => true,
+            _ => return,
+        };
+        let Some(frame) = self.frames.iter().rev().find(|frame| frame.repeats == repeats) else { return };
+        let handed = frame.carried.iter().map(|buffer| phases[buffer]);
+        if let Op::Core(tileas::Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values })) =
+            &mut self.body.ops[op].kind
+        {
+            values.extend(handed);
+        }
+    }
+}
+
+fn i32() -> Type {
+    Type::Scalar(Elem::Scalar(Scalar::I32))
+}
