@@ -3,9 +3,11 @@
 //! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use tests::compare::Expect;
-use tests::{folders, for_each, root, run, temporary};
+use tests::{blessing, files_below, folders, for_each, root, run, temporary};
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
@@ -48,6 +50,63 @@ fn label(case: &Path) -> String {
     case.file_name().expect("a folder has a name").to_string_lossy().into_owned()
 }
 
+/// The ops of a program, by its text.
+fn ops_of(case: &Path) -> BTreeSet<String> {
+    let folder = temporary();
+    let text = run("tile-dump", &[bytecode(case, folder.path())], b"").ok(&label(case));
+    ops_in(&String::from_utf8_lossy(&text))
+}
+
+fn ops_in(text: &str) -> BTreeSet<String> {
+    let op = |line: &str| {
+        let line = line.trim_start();
+        let code = if line.starts_with('%') { line.split_once(" = ")?.1 } else { line };
+        let word = code.split([' ', '(', '<']).next()?;
+        let is_word =
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit());
+        is_word.then(|| word.to_string())
+    };
+    text.lines().filter_map(op).collect()
+}
+
+/// The ops whose results `tests/ops.rs` compares with the reference's.
+fn compared_ops() -> BTreeSet<String> {
+    let files =
+        files_below(&root().join("tests/ops")).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "tile"));
+    files.flat_map(|path| ops_in(&std::fs::read_to_string(path).expect("a kernel of tests/ops"))).collect()
+}
+
+/// The names of all ops, from the op table.
+fn op_table() -> Vec<String> {
+    let table = std::fs::read_to_string(root().join("formats/tileir/src/ops.rs")).expect("the op table");
+    let rows = table.lines().filter(|line| line.starts_with("    ") && line.contains(" 0x"));
+    let mut names: Vec<String> = rows.filter_map(|line| Some(line.split('"').nth(1)?.to_string())).collect();
+    names.sort();
+    names
+}
+
+/// The page of what was executed: `ran` has the targets of each op.
+fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String {
+    let compared = compared_ops();
+    let mut page = format!(
+        "# What is executed by tests\n\nMade by `tests/run.rs` from what it ran; `scripts/bless` writes it anew. Nothing here ran on a GPU.\n\n\
+         - A target has ✓ where a program with this op, one of {cases}, was compiled for it at `-O0` and `-O3`, each stage's file was executed by \
+         `tile-run` and the PTX by `tile-sim`, and all left what was expected.\n\
+         - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each type that it has, in `tile-run` and as PTX for sm_80 \
+         and sm_100, against what NVIDIA's compiler makes of it.\n\
+         - –: neither of these two; random programs and other tests may have it.\n\n| op | {} | in each type |\n|---|{}---|\n",
+        TARGETS.join(" | "),
+        "---|".repeat(TARGETS.len())
+    );
+    for op in op_table() {
+        let mark = |done: bool| if done { "✓" } else { "–" };
+        let targets = TARGETS.iter().map(|target| mark(ran.get(&op).is_some_and(|targets| targets.contains(*target))));
+        let marks: Vec<&str> = targets.chain([mark(compared.contains(&op))]).collect();
+        page.push_str(&format!("| `{op}` | {} |\n", marks.join(" | ")));
+    }
+    page
+}
+
 #[test]
 fn the_program_as_written_computes_what_it_should() {
     for_each(&cases(), |case| {
@@ -61,6 +120,8 @@ fn the_program_as_written_computes_what_it_should() {
 #[test]
 fn every_stage_and_the_ptx_compute_the_same() {
     let mut runs = Vec::new();
+    let executed: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::default();
+    let ops: BTreeMap<PathBuf, BTreeSet<String>> = cases().into_iter().map(|case| (case.clone(), ops_of(&case))).collect();
     for case in cases() {
         for target in targets(&case) {
             runs.extend(["-O0", "-O3"].map(|level| (case.clone(), target.clone(), level)));
@@ -84,6 +145,19 @@ fn every_stage_and_the_ptx_compute_the_same() {
             };
             execute(tool, &file, case).map_err(|complaint| format!("{what} .{kind}: {complaint}"))?;
         }
+        let mut executed = executed.lock().expect("no test panics while it notes");
+        for op in &ops[case] {
+            executed.entry(op.clone()).or_default().insert(target.clone());
+        }
         Ok(())
     });
+    // What fails has panicked by now, so that what is noted went well at both levels.
+    let executed = executed.into_inner().expect("nothing panicked");
+    let known: BTreeSet<String> = op_table().into_iter().collect();
+    assert!(known.len() > 90 && executed.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {executed:?}");
+    let (path, page) = (root().join("docs/status.md"), status_page(&executed, ops.len()));
+    if blessing() {
+        std::fs::write(&path, &page).expect("the page can be written");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "scripts/bless writes docs/status.md anew");
 }

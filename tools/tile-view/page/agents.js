@@ -7,7 +7,7 @@ const agentsDrawing = {
     into.append(functionChooser(this));
     const agents = of.agents.length ? of.agents : [{ name: "all warps do the same", first_warp: 0, warps: of.warps, registers: null }];
     const rows = agents.map((agent, index) => ({
-      cells: [element("span", { style: `color: ${colour(index, 50)}` }, agent.name), `${agent.first_warp} to ${agent.first_warp + agent.warps - 1}`, agent.registers ?? "as many as the block starts with"],
+      cells: [element("span", { style: `color: ${colour(index, 50)}` }, agent.name), agent.warps === 1 ? agent.first_warp : `${agent.first_warp} to ${agent.first_warp + agent.warps - 1}`, agent.registers ?? "as many as the block starts with"],
     }));
     into.append(this.picture(of, agents), table(["agent", "warps", "registers of a thread"], rows));
     if (!of.pipes.length) return into.append(element("p", {}, "There are no pipes."));
@@ -25,7 +25,7 @@ const agentsDrawing = {
     const width = Math.min(900, window.innerWidth - 60), unit = width / all, height = 34 + of.pipes.length * 24;
     const boxes = agents.map((agent, index) => element("g", {},
       element("rect", { x: agent.first_warp * unit, y: 2, width: agent.warps * unit - 3, height: 24, fill: colour(index) }),
-      element("text", { x: agent.first_warp * unit + 5, y: 18, style: "fill: #111" }, `${agent.name} (${agent.warps} warps)`)));
+      element("text", { x: agent.first_warp * unit + 5, y: 18, style: "fill: #111" }, `${agent.name} (${agent.warps} ${agent.warps === 1 ? "warp" : "warps"})`)));
     const middle = (agent) => agents[agent] ? (agents[agent].first_warp + agents[agent].warps / 2) * unit : 0;
     const pipes = of.pipes.map((pipe, index) => {
       const ends = [pipe.producer, ...pipe.consumers].map(middle), y = 40 + index * 24;

@@ -35,7 +35,7 @@ class MemoryDrawing {
     });
     const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space && buffer.life ? slots(buffer, index) : []));
     const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : 12, "text-anchor": "end" }, String(at)));
-    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}; ${size} ${unit}`);
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.agents.length ? ", though agents run at the same time" : ""}; ${size} ${unit}`);
     return element("svg", { id: `${space}-map`, width, height }, boxes, labels, axis);
   }
 
