@@ -7,6 +7,7 @@ use base::File;
 use numerics::{Scalar, literal};
 use program::{Form, Operand, PLAIN, Product};
 use std::path::Path;
+use std::sync::Mutex;
 use tests::{for_each, run, temporary};
 
 const TRIPS: [usize; 5] = [0, 1, 2, 3, 8];
@@ -24,6 +25,7 @@ const F16: Product = Product {
     lanes: "32x32b",
     chunk: 32,
     warps: 4,
+    tiles: 1,
 };
 
 const DOWN: Operand = Operand { transposed: false, inner: 0 };
@@ -73,8 +75,9 @@ fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
 
 /// The launch for some number of steps in a folder, and what it has to leave.
 fn launch(product: &Product, folder: &Path, steps: usize) -> Vec<u8> {
-    let [m, n, k] = product.extents.map(|extent| extent as usize);
+    let k = product.extents[2] as usize;
     let shapes = product.arrays();
+    let [m, n] = shapes[2];
     let at = |[_, columns]: [usize; 2], i: usize, turned: bool| {
         let (row, column) = (i / columns, i % columns);
         if turned { [column, row] } else { [row, column] }
@@ -154,6 +157,7 @@ fn products_of_every_kind_have_the_same_sums_in_as() {
 /// The first in full, of the others one number of steps.
 #[test]
 fn agents_and_the_whole_block_make_them_in_every_order() {
+    let persistent = Product { tiles: 5, ..SMALL };
     let cases: Vec<(Product, Form, usize)> = products()
         .into_iter()
         .enumerate()
@@ -163,6 +167,7 @@ fn agents_and_the_whole_block_make_them_in_every_order() {
                 .into_iter()
                 .flat_map(move |form| trips.clone().into_iter().map(move |trips| (product, form, trips)))
         })
+        .chain([0, 1, 3, 4].map(|trips| (persistent, Form::Agents, trips)))
         .collect();
     for_each(&cases, |(product, form, trips)| {
         let text = product.text(*form);
@@ -192,4 +197,218 @@ fn an_assembler_takes_them() {
         let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
         if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", product.name(), ran.stderr)) }
     });
+}
+
+// Broken programs.
+
+const BROKEN_TRIPS: usize = 5;
+const SMALL: Product = Product { extents: [128, 32, 16], ..F16 };
+
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in\n{text}");
+    text.replacen(from, to, 1)
+}
+fn without(text: &str, what: &str) -> String {
+    assert!(text.contains(what), "{what} is not in\n{text}");
+    text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect()
+}
+/// The last line that contains `what` moved before the first, or behind the last, that contains `other`.
+fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let from = lines.iter().rposition(|line| line.contains(what)).expect(what);
+    let line = lines.remove(from);
+    let to = match behind {
+        true => lines.iter().rposition(|line| line.contains(other)).expect(other) + 1,
+        false => lines.iter().position(|line| line.contains(other)).expect(other),
+    };
+    lines.insert(to, line);
+    lines.join("\n") + "\n"
+}
+
+/// Each broken program, and what the judge says of it.
+fn broken() -> Vec<(Product, String, &'static str)> {
+    let in_tensor = Product { left_in_tensor: true, ..SMALL };
+    let (agents, one) = (SMALL.text(Form::Agents), SMALL.text(Form::One));
+    let several = Product { tiles: 5, ..SMALL };
+    let (left, tiles) = (in_tensor.text(Form::Agents), several.text(Form::Agents));
+    let fresh = agents.split("fresh: ").nth(1).and_then(|rest| rest.split(',').next()).expect("sums are fresh at first");
+    let by_threads = edited(&agents, ", drain: products", "");
+    let sums_by_threads = edited(&agents, "fill: products", "fill: threads");
+    let of_small = [
+        (without(&agents, "pipe_wait(pipe: 0"), "read by agent 'multiply' outside wait and release of pipe0"),
+        (without(&agents, "pipe_release(pipe: 0"), "slot 0 of pipe0 is waited for and never released"),
+        (without(&agents, "pipe_acquire(pipe: 0"), "written by agent 'load' outside acquire and commit of pipe0"),
+        (without(&agents, "pipe_commit(pipe: 1"), "it never goes on: agent 'compute' waits until slot 0 of pipe1 is filled"),
+        (without(&agents, "pipe_wait(pipe: 1"), "slot 0 of pipe1 is released, but was not waited for by agent 'compute'"),
+        (without(&agents, "async_fence"), "is read in place without a fence after it was written, by agent 'load'"),
+        (moved(&agents, "pipe_release(pipe: 0", "mma(", false), "read by agent 'multiply' outside wait and release"),
+        (moved(&agents, "pipe_wait(pipe: 1", "pipe_release(pipe: 1", false), "outside wait and release of pipe1"),
+        (moved(&agents, "pipe_commit(pipe: 1", "mma(", false), "it never goes on: agent 'compute' waits until slot 0 of pipe1"),
+        (edited(&by_threads, "full: 128, empty: 1,", "full: 128, empty: 32,"), "and nothing says that it was read, by a product"),
+        (edited(&sums_by_threads, "full: 1,", "full: 32,"), "and nothing says that it was written, by a product"),
+        (by_threads, "32 threads free a slot of pipe0, and its barrier counts 1 arrivals"),
+        (edited(&agents, &format!("fresh: {fresh}, "), ""), "slot 0 of buffer2 is read before anything is written to it"),
+        (without(&one, "pipe_release(pipe: 0"), "slot 0 of pipe0 is waited for and never released"),
+        (without(&one, "pipe_wait(pipe: 1"), "slot 0 of pipe1 is released, but was not waited for by the block"),
+        (without(&one, "pipe_wait(pipe: 0"), "read by the block outside wait and release of pipe0"),
+        (without(&one, "async_fence"), "is read in place without a fence after it was written"),
+    ];
+    let of_left = [
+        // The sums lie where the first slots of the operand do.
+        (
+            edited(&left, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
+            "slot 0 of buffer2 is overwritten, and nothing says that it was written (of slot 1 of buffer0)",
+        ),
+        (without(&left, "pipe_wait(pipe: 0"), "read by agent 'multiply' outside wait and release of pipe0"),
+        (moved(&left, "tensor_store(", "pipe_acquire(pipe: 0", false), "written by agent 'load' outside acquire and commit"),
+    ];
+    let of_several = [
+        (without(&tiles, "pipe_acquire(pipe: 1"), "slot 0 of pipe1 is committed, but was not acquired by agent 'multiply'"),
+        (without(&tiles, "pipe_release(pipe: 1"), "slot 0 of pipe1 was not released before it is due again"),
+    ];
+    let of_small = of_small.into_iter().map(|(text, why)| (SMALL, text, why));
+    let of_several = of_several.into_iter().map(|(text, why)| (several, text, why));
+    of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
+}
+
+#[test]
+fn broken_programs_are_refused_and_their_faults_are_seen() {
+    for_each(&broken(), |(product, text, wanted)| {
+        let message = judged(text).err().ok_or(format!("the judge takes it: {wanted}\n{text}"))?;
+        if !message.contains(wanted) {
+            return Err(format!("the judge says '{message}', not '{wanted}'"));
+        }
+        let folder = temporary();
+        let right = launch(product, folder.path(), BROKEN_TRIPS);
+        written(folder.path(), text);
+        for executor in ["tile-run", "tile-sim"] {
+            let seen = ways().into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+                let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
+                executed(folder.path(), tool, file, &options).map_or(true, |left| left != right)
+            });
+            if !seen {
+                return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// PTX with one thing wrong: each line left out that orders something, each number changed by a bit that says where something lies or
+/// what it is.
+fn mutants(ptx: &str) -> Vec<(String, String)> {
+    const ORDER: [&str; 9] = [
+        "tcgen05.fence",
+        "tcgen05.wait",
+        "tcgen05.commit",
+        "tcgen05.dealloc",
+        "fence.proxy.async",
+        "mbarrier.init",
+        "mbarrier.arrive",
+        "barrier",
+        "bar.sync",
+    ];
+    let lines: Vec<&str> = ptx.lines().collect();
+    let with = |at: usize, line: String| {
+        let mut lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+        lines[at] = line;
+        lines.join("\n") + "\n"
+    };
+    let mut all = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let text = line.trim();
+        if ORDER.iter().any(|word| text.contains(word)) {
+            all.push((format!("line {}, '{text}', left out", at + 1), with(at, String::new())));
+        }
+        if text.contains("parity") {
+            let (head, tail) = line.rsplit_once("%r").expect("the phase is in a register");
+            let (register, rest) = tail.split_at(tail.find(';').expect("the instruction ends"));
+            let other = format!("{{ .reg .b32 other; xor.b32 other, %r{register}, 1; {head}other{rest} }}");
+            all.push((format!("line {}, '{text}', of the other phase", at + 1), with(at, other)));
+        }
+        if let Some((number, tail)) = last_number(line) {
+            for bit in bits_of(text) {
+                let head = &line[..line.len() - number.len() - tail.len()];
+                let changed = number.parse::<i64>().expect("it is a number") ^ 1 << bit;
+                all.push((format!("line {}, '{text}', bit {bit} changed", at + 1), with(at, format!("{head}{changed}{tail}"))));
+            }
+        }
+    }
+    all
+}
+
+/// The last number of a line, and what follows it.
+fn last_number(line: &str) -> Option<(&str, &str)> {
+    let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
+    let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
+    let whole = line[..start].ends_with(' ');
+    whole.then(|| (&line[start..end], &line[end..]))
+}
+
+/// The bits of a line's number that say what a product multiplies, or where something lies.
+fn bits_of(text: &str) -> Vec<u32> {
+    let starts = |word: &str| text.starts_with(word);
+    match () {
+        // Types, orientation, and extents of a product.
+        () if starts("mov.b32 form,") => vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27],
+        // Steps along the depth, and columns.
+        () if starts("add.s64 a,") || starts("add.s64 b,") || starts("add.s32 a,") => vec![0, 1, 3],
+        () if starts("add.s32 d,") => vec![0, 4],
+        () if starts("tcgen05.alloc") || starts("tcgen05.dealloc") => vec![5, 6, 7],
+        // Distances, version and swizzle of a matrix descriptor.
+        () if starts("or.b64") && text.contains(", -") => vec![16, 21, 32, 37, 38, 46, 61, 62],
+        () => Vec::new(),
+    }
+}
+
+/// Mutants that are none: how many of which lines, and why.
+const HARMLESS: [(&str, usize, &str); 5] = [
+    ("fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
+    (
+        "tcgen05.fence::before_thread_sync",
+        5,
+        "before the start, at the end, and where operands are in shared memory, it has nothing to order",
+    ),
+    ("tcgen05.fence::after_thread_sync", 8, "likewise; and of two waits after each other the second one's is enough"),
+    ("or.b64", 2, "along the depth there is one block, which needs no distance"),
+    ("mov.b32 form", 1, "an operand in tensor memory has one orientation"),
+];
+
+#[test]
+fn each_mutant_of_their_ptx_is_seen() {
+    const STEPS: usize = 4;
+    let wide = Product { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
+    let cases = [wide, Product { left_in_tensor: true, ..wide }];
+    let all: Vec<(Product, String, String)> = cases
+        .into_iter()
+        .flat_map(|product| {
+            let folder = temporary();
+            written(folder.path(), &product.text(Form::Agents));
+            let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
+            mutants(&ptx).into_iter().map(move |(what, ptx)| (product, what, ptx))
+        })
+        .collect();
+    let unseen = Mutex::new(Vec::new());
+    for_each(&all, |(product, what, ptx)| {
+        let folder = temporary();
+        let right = launch(product, folder.path(), STEPS);
+        std::fs::write(folder.path().join("k.ptx"), ptx).expect("the folder takes files");
+        let seen = ["early", "late"].into_iter().any(|delivery| {
+            // Who waits for good needs not be waited for long.
+            let options = ["--races=error", "--delivery", delivery, "--instruction-limit", "300000"];
+            executed(folder.path(), "tile-sim", "k.ptx", &options).map_or(true, |left| left != right)
+        });
+        if !seen {
+            unseen.lock().expect("nobody panics").push(what.clone());
+        }
+        Ok(())
+    });
+    let mut unseen = unseen.into_inner().expect("nobody panics");
+    assert!(all.len() >= 100, "there are {} mutants", all.len());
+    for (line, count, why) in HARMLESS {
+        let (of_it, others): (Vec<String>, _) = unseen.into_iter().partition(|what| what.contains(line));
+        assert_eq!(of_it.len(), count, "{why}: {of_it:?}");
+        unseen = others;
+    }
+    assert!(unseen.is_empty(), "{unseen:?}");
 }

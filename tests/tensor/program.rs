@@ -37,6 +37,8 @@ pub(crate) struct Product {
     pub(crate) chunk: u32,
     /// Warps that load the sums.
     pub(crate) warps: u32,
+    /// Tiles of rows that a block makes one after the other; of several, two are under way.
+    pub(crate) tiles: u32,
 }
 
 /// Who does what.
@@ -90,6 +92,13 @@ impl Text {
     }
 }
 
+/// Where a tile is: its number, and slots and phases of both pipes.
+struct At {
+    tile: String,
+    operands: [String; 2],
+    sums: [String; 2],
+}
+
 struct Shapes {
     a: BufferInfo,
     b: BufferInfo,
@@ -120,7 +129,8 @@ impl Product {
         let [m, n, k] = self.extents.map(|extent| extent as usize);
         let long = STEPS * k;
         let of = |rows: usize, columns: usize, operand: Operand| if operand.transposed { [columns, rows] } else { [rows, columns] };
-        [of(m, long, self.lhs), of(long, n, self.rhs), [m, n]]
+        let rows = m * self.tiles as usize;
+        [of(rows, long, self.lhs), of(long, n, self.rhs), [rows, n]]
     }
 
     fn lane_atom(&self) -> &'static LaneAtom {
@@ -183,13 +193,14 @@ impl Product {
 
     fn scheduled(&self, form: Form, shapes: &Shapes) -> String {
         let sums = shapes.sums.columns();
-        let columns = (sums + DEPTH * shapes.a.columns()).next_power_of_two().max(32);
-        let of_a = if self.left_in_tensor { sums } else { 0 };
+        let two = self.sums_depth();
+        let columns = (two * sums + DEPTH * shapes.a.columns()).next_power_of_two().max(32);
+        let of_a = if self.left_in_tensor { two * sums } else { 0 };
         let of_b = (DEPTH * shapes.a.bytes()).next_multiple_of(1024);
         let end = of_b + DEPTH * shapes.b.bytes();
-        let (barriers, address) = (end, end + 8 * (2 * DEPTH + 2));
+        let (barriers, address) = (end, end + 8 * 2 * (DEPTH + two));
         let shared = address + 4;
-        let placements = format!("(offset: {of_a}, depth: {DEPTH}), (offset: {of_b}, depth: {DEPTH}), (offset: 0, depth: 1)");
+        let placements = format!("(offset: {of_a}, depth: {DEPTH}), (offset: {of_b}, depth: {DEPTH}), (offset: 0, depth: {two})");
         let w = self.warps;
         let (agents, [load, multiply, store]) = match form {
             Form::Agents => {
@@ -205,7 +216,7 @@ impl Product {
         let empties = barriers + 8 * 2 * DEPTH;
         let pipes = format!(
             "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: products, producer: {load}, consumers: [{multiply}], full: {loading}, empty: 1, barriers: {barriers}), \
-             (buffers: [2], depth: 1, fill: products, producer: {multiply}, consumers: [{store}], full: 1, empty: {}, barriers: {empties})",
+             (buffers: [2], depth: {two}, fill: products, producer: {multiply}, consumers: [{store}], full: 1, empty: {}, barriers: {empties})",
             32 * w
         );
         format!(
@@ -236,8 +247,39 @@ impl Product {
         format!("memref<{rows}x{columns}x{elem}, strides: [{columns}, 1], scope: {}>", i + 1)
     }
 
-    /// A loop over the steps, around which go slot and phase of the operands' pipe.
-    fn steps(&self, form: Form, text: &mut Text, body: impl FnOnce(&mut Text, &str, [&str; 2])) {
+    /// Slots of the sums' pipe.
+    fn sums_depth(&self) -> u32 {
+        self.tiles.min(2)
+    }
+
+    /// A loop over the tiles, around which go slots and phases of both pipes, if there are several. The body gives those of the
+    /// operands that follow.
+    fn each_tile(&self, text: &mut Text, body: impl FnOnce(&mut Text, &At) -> [String; 2]) {
+        let [zero, one, ..] = NUMBERS.map(String::from);
+        if self.tiles == 1 {
+            let start = [zero.clone(), zero.clone()];
+            body(text, &At { tile: zero, operands: start.clone(), sums: start });
+            return;
+        }
+        let count = text.value(&format!("constant({})", self.tiles), "i32");
+        let two = text.value("constant(2)", "i32");
+        let results = [0; 4].map(|_| text.fresh()).join(", ");
+        text.head(&format!(
+            "{results} = for(lower: {zero}, upper: {count}, step: {one}, init: [{zero}, {zero}, {zero}, {zero}]) : i32, i32, i32, i32 @0 {{"
+        ));
+        text.indent += 1;
+        let [tile, slot, phase, other_slot, other_phase] = [0; 5].map(|_| text.fresh());
+        text.head(&format!("({tile}: i32, {slot}: i32, {phase}: i32, {other_slot}: i32, {other_phase}: i32)"));
+        let at = At { tile, operands: [slot, phase], sums: [other_slot, other_phase] };
+        let [slot, phase] = body(text, &at);
+        let [other_slot, other_phase] = next(text, &at.sums, &two);
+        text.line(&format!("continue(values: [{slot}, {phase}, {other_slot}, {other_phase}])"));
+        text.indent -= 1;
+        text.head("}");
+    }
+
+    /// A loop over the steps, around which go slot and phase of the operands' pipe; gives those that follow.
+    fn steps(&self, form: Form, text: &mut Text, at: &At, body: impl FnOnce(&mut Text, &str, [&str; 2])) -> [String; 2] {
         let [zero, one, depth] = NUMBERS;
         if form == Form::Atoms {
             let step = text.fresh();
@@ -246,28 +288,35 @@ impl Product {
             text.head(&format!("({step}: i32)"));
             body(text, &step, ["", ""]);
             text.line("continue");
-        } else {
-            let [step, slot, phase, left, over] = [0; 5].map(|_| text.fresh());
-            text.head(&format!(
-                "{left}, {over} = for(lower: {zero}, upper: %3, step: {one}, init: [{zero}, {zero}]) : i32, i32 @0 {{"
-            ));
-            text.indent += 1;
-            text.head(&format!("({step}: i32, {slot}: i32, {phase}: i32)"));
-            body(text, &step, [&slot, &phase]);
-            let next = text.value(&format!("binary(kind: add_i(overflow: none), lhs: {slot}, rhs: {one})"), "i32");
-            let around =
-                text.value(&format!("compare(kind: int(predicate: equal, signedness: signed), lhs: {next}, rhs: {depth})"), "i1");
-            let next = text.value(&format!("select(cond: {around}, yes: {zero}, no: {next})"), "i32");
-            let turn = text.value(&format!("select(cond: {around}, yes: {one}, no: {zero})"), "i32");
-            let turned = text.value(&format!("binary(kind: xor, lhs: {phase}, rhs: {turn})"), "i32");
-            text.line(&format!("continue(values: [{next}, {turned}])"));
+            text.indent -= 1;
+            text.head("}");
+            return at.operands.clone();
         }
+        let [step, slot, phase, left, over] = [0; 5].map(|_| text.fresh());
+        let [first, before] = &at.operands;
+        text.head(&format!(
+            "{left}, {over} = for(lower: {zero}, upper: %3, step: {one}, init: [{first}, {before}]) : i32, i32 @0 {{"
+        ));
+        text.indent += 1;
+        text.head(&format!("({step}: i32, {slot}: i32, {phase}: i32)"));
+        body(text, &step, [&slot, &phase]);
+        let [slot, phase] = next(text, &[slot, phase], depth);
+        text.line(&format!("continue(values: [{slot}, {phase}])"));
         text.indent -= 1;
         text.head("}");
+        [left, over]
     }
 
     /// Loads a step's operands and gives them to the pipe.
-    fn load(&self, form: Form, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text, step: &str, [slot, phase]: [&str; 2]) {
+    fn load(
+        &self,
+        form: Form,
+        shapes: &Shapes,
+        layouts: &mut Layouts,
+        text: &mut Text,
+        [row, step]: [&str; 2],
+        [slot, phase]: [&str; 2],
+    ) {
         let piped = form != Form::Atoms;
         let slot_of = if piped { format!(", slot: {slot}") } else { String::new() };
         let warps = if form == Form::Agents { 4 } else { self.warps };
@@ -277,7 +326,9 @@ impl Product {
             let id = layouts.id(layout);
             // Steps go along the second dimension of the left operand and along the first of the right one.
             let along = usize::from((i == 0) != operand.transposed);
-            let index = if along == 1 { [NUMBERS[0], step] } else { [step, NUMBERS[0]] };
+            // The left operand's rows are those of the tile.
+            let other = if i == 0 { row } else { NUMBERS[0] };
+            let index = if along == 1 { [other, step] } else { [step, other] };
             let ty = format!("tile<{}x{}x{}, #{id}>", info.shape[0], info.shape[1], self.elem);
             let tile = text.fresh();
             let token = text.fresh();
@@ -317,87 +368,110 @@ impl Product {
     }
 
     fn loads(&self, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
-        self.steps(Form::Agents, text, |text, step, place| self.load(Form::Agents, shapes, layouts, text, step, place));
+        self.each_tile(text, |text, at| {
+            self.steps(Form::Agents, text, at, |text, step, place| {
+                self.load(Form::Agents, shapes, layouts, text, [&at.tile, step], place);
+            })
+        });
+    }
+
+    /// How an op names a slot of the sums.
+    fn sums_slot(&self, at: &At) -> String {
+        if self.sums_depth() > 1 { format!(", slot: {}", at.sums[0]) } else { String::new() }
     }
 
     fn products(&self, form: Form, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
-        if form != Form::Atoms {
-            text.line(&format!("pipe_acquire(pipe: 1, phase: {})", NUMBERS[0]));
-        }
-        self.steps(form, text, |text, step, [slot, phase]| {
-            if form != Form::Agents {
-                self.load(form, shapes, layouts, text, step, [slot, phase]);
+        self.each_tile(text, |text, at| {
+            let sums = self.sums_slot(at);
+            if form != Form::Atoms {
+                text.line(&format!("pipe_acquire(pipe: 1{sums}, phase: {})", at.sums[1]));
             }
-            let piped = form != Form::Atoms;
-            let slot_of = if piped { format!(", slot: {slot}") } else { String::new() };
-            if piped {
-                text.line(&format!("pipe_wait(pipe: 0{slot_of}, phase: {phase})"));
+            let left = self.steps(form, text, at, |text, step, [slot, phase]| {
+                if form != Form::Agents {
+                    self.load(form, shapes, layouts, text, [&at.tile, step], [slot, phase]);
+                }
+                let slot_of = if form != Form::Atoms { format!(", slot: {slot}") } else { String::new() };
+                if form != Form::Atoms {
+                    text.line(&format!("pipe_wait(pipe: 0{slot_of}, phase: {phase})"));
+                }
+                self.product(text, step, &slot_of, &sums);
+                if form != Form::Atoms {
+                    text.line(&format!("pipe_release(pipe: 0{slot_of})"));
+                }
+            });
+            if form != Form::Atoms {
+                text.line(&format!("pipe_commit(pipe: 1{sums})"));
             }
-            let first = text.value(
-                &format!("compare(kind: int(predicate: equal, signedness: signed), lhs: {step}, rhs: {})", NUMBERS[0]),
-                "i1",
-            );
-            let place = |buffer: usize, operand: Operand| {
-                let transposed = if operand.transposed { ", transposed: true" } else { "" };
-                format!("memory(buffer: {buffer}{slot_of}{transposed})")
-            };
-            let (lhs, rhs) = (place(0, self.lhs), place(1, self.rhs));
-            text.line(&format!(
-                "mma(lhs: {lhs}, rhs: {rhs}, acc: memory(buffer: 2), fresh: {first}, signed_lhs: true, signed_rhs: true, atom: \"{}\")",
-                self.atom
-            ));
-            if piped {
-                text.line(&format!("pipe_release(pipe: 0{slot_of})"));
-            }
+            left
         });
-        if form != Form::Atoms {
-            text.line("pipe_commit(pipe: 1)");
-        }
     }
 
-    /// Stores the sums, or zeros where there were no steps.
+    fn product(&self, text: &mut Text, step: &str, slot: &str, sums: &str) {
+        let kind = "int(predicate: equal, signedness: signed)";
+        let first = text.value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", NUMBERS[0]), "i1");
+        let place = |buffer: usize, operand: Operand| {
+            let transposed = if operand.transposed { ", transposed: true" } else { "" };
+            format!("memory(buffer: {buffer}{slot}{transposed})")
+        };
+        let (lhs, rhs, atom) = (place(0, self.lhs), place(1, self.rhs), self.atom);
+        text.line(&format!(
+            "mma(lhs: {lhs}, rhs: {rhs}, acc: memory(buffer: 2{sums}), fresh: {first}, signed_lhs: true, signed_rhs: true, atom: \"{atom}\")"
+        ));
+    }
+
+    /// Stores the sums of each tile, or zeros where there were no steps.
     fn epilogue(&self, form: Form, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
-        let [zero, ..] = NUMBERS;
+        self.each_tile(text, |text, at| {
+            let sums = self.sums_slot(at);
+            if form != Form::Atoms {
+                text.line(&format!("pipe_wait(pipe: 1{sums}, phase: {})", at.sums[1]));
+            }
+            let kind = "int(predicate: less_than, signedness: signed)";
+            let some = text.value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", NUMBERS[0]), "i1");
+            text.head(&format!("if(cond: {some}) @0 {{"));
+            self.stores(shapes, layouts, text, &at.tile, Some(&sums));
+            text.head("} {");
+            self.stores(shapes, layouts, text, &at.tile, None);
+            text.head("}");
+            if form != Form::Atoms {
+                text.line(&format!("pipe_release(pipe: 1{sums})"));
+            }
+            at.operands.clone()
+        });
+    }
+
+    /// Stores all columns of a tile: of the sums in that slot, or zeros.
+    fn stores(&self, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text, tile: &str, sums: Option<&str>) {
         let [m, n, _] = self.extents;
-        if form != Form::Atoms {
-            text.line(&format!("pipe_wait(pipe: 1, phase: {zero})"));
-        }
         let part = Part::of(&shapes.sums.shape, &[m, self.chunk], 0).expect("there is this part");
         let layout = self.lane_atom().layout(&shapes.sums, &part, self.warps.ilog2() as usize).expect("the atom fits");
         let ty = format!("tile<{m}x{}x{}, #{}>", self.chunk, self.acc, layouts.id(layout));
-        let some = text.value(&format!("compare(kind: int(predicate: less_than, signedness: signed), lhs: {zero}, rhs: %3)"), "i1");
-        text.head(&format!("if(cond: {some}) @0 {{"));
+        let (lanes, view) = (self.lanes, VIEWS[2]);
         text.indent += 1;
-        for is_zero in [false, true] {
-            for chunk in 0..n / self.chunk {
-                let tile = match is_zero {
-                    true => text.value(&format!("constant({})", if self.acc.is_int() { "0" } else { "0.0" }), &ty),
-                    false => {
-                        text.value(&format!("tensor_load(buffer: 2, from: {}, atom: \"{}\")", chunk * self.chunk, self.lanes), &ty)
-                    }
-                };
-                let index = text.value(&format!("constant({chunk})"), "i32");
-                text.value(
-                    &format!(
-                        "store_view(tile: {tile}, view: {}, index: [{zero}, {index}], order: (semantics: weak), atom: vector(vector_bits: 0))",
-                        VIEWS[2]
-                    ),
-                    "token",
-                );
-            }
-            text.line("yield");
-            if !is_zero {
-                text.indent -= 1;
-                text.head("} {");
-                text.indent += 1;
-            }
+        for chunk in 0..n / self.chunk {
+            let made = match sums {
+                Some(slot) => format!("tensor_load(buffer: 2{slot}, from: {}, atom: \"{lanes}\")", chunk * self.chunk),
+                None => format!("constant({})", if self.acc.is_int() { "0" } else { "0.0" }),
+            };
+            let (value, index) = (text.value(&made, &ty), text.value(&format!("constant({chunk})"), "i32"));
+            let place = format!("view: {view}, index: [{tile}, {index}]");
+            let store = format!("store_view(tile: {value}, {place}, order: (semantics: weak), atom: vector(vector_bits: 0))");
+            text.value(&store, "token");
         }
+        text.line("yield");
         text.indent -= 1;
-        text.head("}");
-        if form != Form::Atoms {
-            text.line("pipe_release(pipe: 1)");
-        }
     }
+}
+
+/// The slot and phase that follow.
+fn next(text: &mut Text, [slot, phase]: &[String; 2], depth: &str) -> [String; 2] {
+    let [zero, one, _] = NUMBERS;
+    let next = text.value(&format!("binary(kind: add_i(overflow: none), lhs: {slot}, rhs: {one})"), "i32");
+    let kind = "int(predicate: equal, signedness: signed)";
+    let around = text.value(&format!("compare(kind: {kind}, lhs: {next}, rhs: {depth})"), "i1");
+    let next = text.value(&format!("select(cond: {around}, yes: {zero}, no: {next})"), "i32");
+    let turn = text.value(&format!("select(cond: {around}, yes: {one}, no: {zero})"), "i32");
+    [next, text.value(&format!("binary(kind: xor, lhs: {phase}, rhs: {turn})"), "i32")]
 }
 
 const VIEWS: [&str; 3] = ["%6", "%9", "%12"];

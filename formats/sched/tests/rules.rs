@@ -24,11 +24,37 @@ fn an_edited_schedule_is_refused() {
         // The program keeps the rules of .as.
         ("atom: async(bytes: 16)", "atom: async(bytes: 12)", "AS007"),
     ];
+    refused(sample, &cases);
+}
+
+/// The same for a function with tensor memory.
+#[test]
+fn edited_tensor_memory_is_refused() {
+    let cases = [
+        ("columns: 32", "columns: 48", "48 columns of tensor memory are none of a power of two from 32 to 512"),
+        ("columns: 32", "columns: 1024", "1024 columns"),
+        ("columns: 32", "columns: 16", "16 columns"),
+        ("tensor: (columns: 32, address: 15424), ", "", "buffer2 at 0 does not fit the function's 0 columns"),
+        ("warps: 9,", "warps: 9, occupancy: 32,", "from 32 to 16"),
+        ("address: 15424", "address: 15420", "something else lies there"),
+        ("address: 15424", "address: 15426", "the word at 15426 is not the function's"),
+        ("address: 15424", "address: 0", "something else lies there"),
+        ("(offset: 0, depth: 1)", "(offset: 32, depth: 1)", "buffer2 at 32 does not fit"),
+        ("(offset: 0, depth: 1)", "(offset: 8, depth: 1)", "buffer2 at 8 does not fit"),
+        ("first_warp: 0, warps: 4", "first_warp: 1, warps: 4", "has warps of another agent"),
+        ("consumers: [2]", "consumers: [0, 2]", "products of one agent free its slots"),
+        ("drain: products", "drain: copies", "is not one of"),
+    ];
+    refused(include_str!("tensor.sched"), &cases);
+}
+
+/// A sound file, and edits of it that the verifier refuses.
+fn refused(sample: &str, cases: &[(&str, &str, &str)]) {
     File::<Module>::read(sample.as_bytes(), "sample").expect("the sample is sound");
     for (from, to, wanted) in cases {
-        assert!(sample.contains(from), "{from} is not in the sample");
+        assert!(sample.contains(*from), "{from} is not in the sample");
         let error = File::<Module>::read(sample.replacen(from, to, 1).as_bytes(), "case").expect_err(to);
         let message = format!("{}: {}", error.code, error.message);
-        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+        assert!(message.contains(*wanted), "{from} -> {to}: {message}");
     }
 }

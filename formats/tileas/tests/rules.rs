@@ -100,6 +100,46 @@ fn edited_boxes_are_refused() {
     }
 }
 
+/// The same for a product in tensor memory.
+#[test]
+fn an_edited_product_in_tensor_memory_is_refused() {
+    let sample = include_str!("tensor.as");
+    let cases = [
+        ("target sm_100", "target sm_90", "sm_90 has no tensor memory for buffer2"),
+        (", space: tensor", "", "buffer2 does not lie as sums do"),
+        (", space: tensor", ", space: other", "is not one of"),
+        ("64, 128, 256, 512, 1024, 2048], align: 32", "64, 128, 256, 512, 2048, 1024], align: 32", "does not lie as sums do"),
+        ("64, 128, 256, 512, 1024, 2048], align: 32", "0, 64, 128, 256, 512, 1024, 2048], align: 32", "does not lie as sums do"),
+        (
+            "offsets: [1, 2, 4, 8, 16, 32, 64, 128,",
+            "offsets: [1, 2, 4, 8, 16, 32, 64, 64,",
+            "does not give every element one offset",
+        ),
+        ("offsets: [1, 2, 4, 8, 16, 32, 72, 144", "offsets: [1, 2, 4, 8, 16, 32, 64, 144", "as a matrix descriptor has it"),
+        ("tcgen05.k16.f32", "tcgen05.k32.f32", "does not multiply f16 into f32"),
+        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "has its sums in registers"),
+        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not lie as sums do"),
+        ("acc: memory(buffer: 2)", "acc: registers(%17)", "has its sums in tensor memory"),
+        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 1, transposed: true)", "the shapes do not make a product"),
+        ("lhs: memory(buffer: 0)", "lhs: registers(%17)", "has no operands in registers"),
+        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "as a matrix descriptor has it"),
+        ("fresh: %21", "fresh: %13", "whether the sums are fresh is a scalar truth"),
+        ("fresh: %21, ", "", "AS011"),
+        ("mma(lhs", "mma(in_flight: true, lhs", "only products of warp groups are in flight"),
+        ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no part like %23 from 16 on"),
+        ("buffer: 2, from: 0", "buffer: 1, from: 0", "buffer1 is not in tensor memory"),
+        ("\"32x32b\"", "\"16x256b\"", "'16x256b' does not fit the layouts"),
+        ("\"32x32b\"", "\"64x32b\"", "no atom '64x32b'"),
+        ("buffer: 1, atom: vector", "buffer: 2, atom: vector", "buffer2 is not in shared memory"),
+    ];
+    assert_eq!(refused(sample), "accepted");
+    for (from, to, wanted) in cases {
+        assert!(sample.contains(from), "{from} is not in the sample");
+        let message = refused(&sample.replacen(from, to, 1));
+        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+    }
+}
+
 const HEAD: &str =
     "//!tile tileas 3 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])

@@ -5,6 +5,7 @@ use crate::exec::tcgen05::Access;
 use crate::exec::wgmma::Products;
 use crate::lanes::{ALL, Lanes, WARP};
 use crate::program::{Program, Slot};
+use std::collections::BTreeSet;
 
 /// After so many backward branches a group gives way to the others of its warp.
 const PATIENCE: u32 = 4096;
@@ -78,6 +79,8 @@ pub(crate) struct Warp {
     pub(crate) copies: Copies,
     pub(crate) products: Products,
     pub(crate) tensor_stores: Vec<Access>,
+    /// Registers that `tcgen05.ld` loads and no `tcgen05.wait::ld` has waited for.
+    pub(crate) tensor_loads: BTreeSet<Slot>,
     /// Registers that belong to asynchronous work, and how many.
     in_flight: Vec<bool>,
     in_flight_count: usize,

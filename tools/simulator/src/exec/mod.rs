@@ -70,6 +70,9 @@ impl Machine<'_> {
             }
             check_in_flight(warp, &instr.op)?;
         }
+        if !warp.tensor_loads.is_empty() {
+            check_loaded(warp, &instr.op)?;
+        }
         match &instr.op {
             Op::Lane { f, dst, src, parts } => {
                 let mut out: Lanes = [0; WARP];
@@ -218,6 +221,15 @@ fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
     // Products that follow one another may use the same registers.
     if used && !matches!(op, Op::Wgmma(_)) {
         return Err(Fault::new("SIM033", "a register of asynchronous work is used before the wait for it"));
+    }
+    Ok(())
+}
+
+fn check_loaded(warp: &Warp, op: &Op) -> Result<()> {
+    let mut used = false;
+    op.for_each_slot(|slot| used |= warp.tensor_loads.contains(&slot));
+    if used {
+        return Err(Fault::new("SIM033", "a register that tcgen05.ld loads is used before tcgen05.wait::ld"));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::{Flow, defined};
 use crate::descriptor::{Descriptor, Major};
 use crate::fault::{Fault, Result};
 use crate::lanes::{ALL, Lanes, WARP, lanes_of};
-use crate::machine::{Cluster, Cta, Delivery, Machine};
+use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
 use crate::order::{Actor, Order};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, CopyShape, Op, Slot, Space};
@@ -59,7 +59,10 @@ impl Machine<'_> {
             Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
             Op::TensorLoad { .. } | Op::TensorStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
             Op::TensorWait { loads: false } => self.tensor_wait(cluster, cta, warp)?,
-            Op::TensorWait { loads: true } => cluster.order.tensor_loaded(self.actor(cta, warp)),
+            Op::TensorWait { loads: true } => {
+                warp.tensor_loads.clear();
+                cluster.order.tensor_loaded(self.actor(cta, warp));
+            }
             Op::TensorFence { before } => cluster.order.tensor_fence(self.actor(cta, warp), *before),
             Op::TensorProduct(op) => {
                 for lane in lanes_of(mask) {
@@ -185,7 +188,11 @@ impl Machine<'_> {
         for column in columns {
             cluster.order.tensor_touch(actor, cta, groups, column..column + 1, touch)?;
         }
-        // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them.
+        // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them. The ISA asks for
+        // a wait before they are used.
+        if load && self.options.races == Races::Error {
+            warp.tensor_loads.extend(slots);
+        }
         if load || self.options.delivery == Delivery::Early {
             return self.do_access(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
         }
