@@ -123,6 +123,26 @@ fn a_page_begins_at_any_stage() {
 }
 
 #[test]
+fn agents_and_pipes_are_those_of_the_schedule() {
+    need_stages();
+    let folder = temporary();
+    let input = root().join("formats/sched/tests/agents/copies.sched").display().to_string();
+    run_in(folder.path(), "tile-view", &[&input, "-o", "k.html", "--json", "k.json"], b"").ok("tile-view");
+    let model: Value = serde_json::from_slice(&std::fs::read(folder.path().join("k.json")).unwrap()).unwrap();
+    let function = &model["functions"][0];
+    let agent = |name: &str, first: u32, warps: u32| serde_json::json!({"name": name, "first_warp": first, "warps": warps, "registers": null});
+    assert_eq!(function["agents"], serde_json::json!([agent("compute", 0, 4), agent("load", 4, 1)]));
+    let pipe = &function["pipes"][0];
+    assert_eq!((&pipe["producer"], &pipe["consumers"][0], &pipe["depth"]), (&1.into(), &0.into(), &2.into()));
+    // The bodies of agents have rows of their own.
+    let rows = function["rows"].as_array().unwrap();
+    let line = |row: &Value| pane(&model, "sched")["lines"][row.as_u64().unwrap() as usize].as_str().unwrap().trim_start();
+    assert!(
+        rows.iter().any(|row| line(row).starts_with("pipe_acquire")) && rows.iter().any(|row| line(row).starts_with("pipe_wait"))
+    );
+}
+
+#[test]
 fn a_layout_is_drawn_in_a_terminal() {
     need_stages();
     let folder = temporary();

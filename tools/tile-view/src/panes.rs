@@ -198,10 +198,15 @@ pub(crate) fn sass(bytes: &[u8], places: &mut Places) -> Pane {
     pane
 }
 
-/// The sources that places name, where they are found: by their own name, or in one of these folders.
+/// The sources that places name, where they are found: by their own name, or in one of these folders. The one that most places
+/// are in comes first.
 pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
+    let places_in = |file: usize| model.places.iter().filter(|place| place.file == file).count();
+    let mut order: Vec<usize> = (0..model.files.len()).collect();
+    order.sort_by_key(|file| std::cmp::Reverse(places_in(*file)));
     let mut found = Vec::new();
-    for (file, name) in model.files.iter().enumerate() {
+    for file in order {
+        let name = &model.files[file];
         let short = Path::new(name).file_name().map(PathBuf::from).unwrap_or_default();
         let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&short) });
         let candidates = candidates.chain([PathBuf::from(name)]);
@@ -210,11 +215,14 @@ pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
             continue;
         };
         let text = common::read_file(Some(&path))?;
-        let mut pane = Pane::new(if file == 0 { "source" } else { "source2" }, &short.to_string_lossy());
+        let number = if found.is_empty() { String::new() } else { (found.len() + 1).to_string() };
+        let mut pane = Pane::new(&format!("source{number}"), &short.to_string_lossy());
+        let mut first: BTreeMap<u32, i64> = BTreeMap::new();
+        for (number, place) in model.places.iter().enumerate().filter(|(_, place)| place.file == file) {
+            first.entry(place.line).or_insert(number as i64);
+        }
         for (row, line) in String::from_utf8_lossy(&text.bytes).lines().enumerate() {
-            let number = row as u32 + 1;
-            let place = model.places.iter().position(|place| place.file == file && place.line == number);
-            pane.push(row + 1, line, place.map_or(NOWHERE, |place| place as i64));
+            pane.push(row + 1, line, first.get(&(row as u32 + 1)).copied().unwrap_or(NOWHERE));
         }
         found.push(pane);
     }
