@@ -199,6 +199,30 @@ fn row_25_what_would_be_too_much_code_is_refused_early() {
     let (code, said) = compile(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
     assert_eq!(code, "3", "{said}");
     assert!(said.contains("PX008") && said.contains("16777216xf32"), "{said}");
+    // Little code, but all of the tile is alive between the last load and the first store.
+    let (code, said) = compile(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
+    assert_eq!(code, "3", "{said}");
+    assert!(said.contains("PX009"), "{said}");
+}
+
+/// A chain over a tile of 256 registers a thread is computed register by register: op by op, each op would spill all of them, which
+/// takes ptxas minutes.
+#[test]
+fn chains_over_large_tiles_do_not_keep_them_alive() {
+    need_tools();
+    let mut ops = String::from("%x1 = mulf %x, %x : tile<65536xf32>\n%x2 = addf %x1, %x : tile<65536xf32>\n");
+    for index in 2..32 {
+        ops += &format!("%x{} = mulf %x{index}, %x{} : tile<65536xf32>\n", index + 1, index - 1);
+    }
+    ops += "%y = negf %x32 : tile<65536xf32>";
+    let folder = temporary();
+    fs::write(folder.path().join("k.mlir"), with_tile_of(65536, &ops)).unwrap();
+    let line = "tile-read k.mlir | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx";
+    let ptx = String::from_utf8(shell(folder.path(), line).ok("a chain")).unwrap();
+    let (before, after) = ptx.split_once("st.global").expect("it stores");
+    let count = |text: &str| text.matches("mul.rn").count();
+    assert_eq!(count(before) + count(after), 256 * 31);
+    assert!(count(before) <= 4 * 31, "{} products before the first store", count(before));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! From a scheduled program to PTX: [`emit`] writes LLVM IR op by op, [`optimize`] runs a short fixed list of passes and the
-//! NVPTX back end, [`finish`] adds to the text what LLVM cannot print.
+//! NVPTX back end, [`order`] keeps large tiles from being alive as a whole, [`finish`] adds to the text what LLVM cannot print.
 
 mod emit;
 mod finish;
@@ -8,6 +8,7 @@ mod kernel;
 mod libdevice;
 mod lines;
 mod optimize;
+mod order;
 
 use base::File;
 use base::diag::{Diagnostic, Result};
@@ -38,7 +39,8 @@ pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) 
     }
     session.timed("optimize", |_| {
         libdevice::link(&module)?;
-        optimize::run(&module, &machine, level)
+        optimize::run(&input.payload, &module, &machine, level)?;
+        order::run(&module, &context.create_builder())
     })?;
     session.passed("optimize", ir);
     if emit == Emit::LlvmIr || session.stopped() {

@@ -12,6 +12,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
+use vocabulary::core_ops::Core;
 
 /// Run at O1 and above: clean-up and address arithmetic, then the unrolling of short loops whose count is known.
 const PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
@@ -41,14 +42,46 @@ fn set_up() {
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
 }
 
+/// Run instead on a function with very many loops. LLVM describes what a loop counts by what the loops before it counted (scalar
+/// evolution), and forgets and derives all of that again at every loop that it changes, so that whatever asks for it takes the square
+/// of their number, and a stack as deep as they are many: nothing here asks.
+const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,\
+instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,\
+instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
+
+/// Loops of a function from which on they are very many.
+const MANY_LOOPS: usize = 256;
+
 /// Instructions of one block from which on the back end does without its strength reduction of straight lines, whose time grows
 /// with the square of their number and more, and which finds little after the passes here.
 const LONG_BLOCK: usize = 256;
 
-/// Whether the program has a block of so many instructions.
-fn has_long_block(module: &Module<'_>) -> bool {
-    let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
-    blocks.into_iter().any(|block| block.get_instructions().nth(LONG_BLOCK).is_some())
+/// What a program has so much of that passes of LLVM whose time grows faster than it do without.
+#[derive(Clone, Copy)]
+struct Excess {
+    long_block: bool,
+    many_loops: bool,
+}
+
+impl Excess {
+    fn of(program: &sched::Module, module: &Module<'_>) -> Excess {
+        let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
+        let long_block = blocks.into_iter().any(|block| block.get_instructions().nth(LONG_BLOCK).is_some());
+        let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        let loops = |function: &sched::Function| {
+            let body = &function.body;
+            body.walk(function.region).into_iter().filter(|op| is_loop(&body.ops[*op].kind)).count()
+        };
+        Excess { long_block, many_loops: program.functions.iter().any(|function| loops(function) > MANY_LOOPS) }
+    }
+
+    fn back_end_options(self) -> Vec<&'static CStr> {
+        match self {
+            Excess { many_loops: true, .. } => vec![c"--disable-lsr", c"--opt-disable=slsr,nary-reassociate"],
+            Excess { long_block: true, .. } => vec![c"--opt-disable=slsr"],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Sets options of LLVM, which hold for the process.
@@ -58,14 +91,17 @@ fn set_options(options: &[&CStr]) {
     unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
 }
 
-pub(crate) fn run(module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {
+pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {
     module
         .verify()
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
-    if has_long_block(module) {
-        set_options(&[c"--opt-disable=slsr"]);
-    }
-    let passes = if opt_level == 0 { UNOPTIMIZED } else { PASSES };
+    let excess = Excess::of(program, module);
+    set_options(&excess.back_end_options());
+    let passes = match excess.many_loops {
+        _ if opt_level == 0 => UNOPTIMIZED,
+        true => MANY_LOOPS_PASSES,
+        false => PASSES,
+    };
     module
         .run_passes(passes, machine, PassBuilderOptions::create())
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM's passes failed: {}", error.to_string())))

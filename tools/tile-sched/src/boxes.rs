@@ -5,7 +5,7 @@
 //! such copies are waited for by their pipe and by nothing else.
 
 use crate::alloc;
-use crate::graph::loops;
+use crate::graph::{loops, region_of};
 use base::ir::Op as OpId;
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
 use std::collections::BTreeSet;
@@ -21,9 +21,8 @@ pub(crate) fn filled(op: &Op) -> Option<Buffer> {
 pub(crate) fn schedules(function: &Function, all: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let own = all.iter().filter(|schedule| schedule.function == function.name).cloned();
     let mut own: Vec<LoopSchedule> = own.collect();
-    for index in 0..loops(function).len() as u32 {
-        let Some(block) = sched::loop_body(function, index) else { continue };
-        let ops = &function.body.blocks[block].ops;
+    for (index, for_op) in (0..).zip(loops(function)) {
+        let ops = &function.body.blocks[function.body.block_of(region_of(function, for_op))].ops;
         let by_boxes = ops.iter().any(|op| filled(&function.body.ops[*op].kind).is_some());
         if by_boxes && own.iter().all(|schedule| schedule.index != index) {
             own.push(serial(function, index, ops.len() as u32 - 1));

@@ -180,6 +180,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("PX006", "Each thread needs the indices of the rows that it loads. The stage before should have moved them there."),
     ("PX007", "Kernels are looked up by name, so a name that PTX cannot write is refused instead of changed."),
     ("PX008", "A tile is as many instructions in each thread as it has registers there. A program of a few lines can ask for more code than LLVM and ptxas could compile in hours."),
+    ("PX009", "Values of large tiles are all in use at a time where a store comes after all loads, say. Those beyond the registers of a thread go to its memory, and ptxas takes minutes over many thousands of them."),
     ("PX010", "libdevice is not the bitcode it should be."),
     ("PX900", "The op has no form in PTX here yet."),
     ("PX901", "The operation does not exist for this element type on this target."),

@@ -18,7 +18,7 @@ pub(crate) struct Frame<'c> {
 
 enum FrameKind<'c> {
     If,
-    For { next: Target<'c>, counter: PhiValue<'c>, step: IntValue<'c> },
+    For { next: Target<'c>, counter: PhiValue<'c>, step: IntValue<'c>, upper: IntValue<'c>, less: IntPredicate },
     Loop { next: Target<'c> },
 }
 
@@ -105,29 +105,28 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// With its test at the end of an iteration, and one before the first, which is what LLVM would make of it anyway; but it takes
+    /// the square of the number of loops for that.
     fn for_op(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
         let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
         let inner = self.function.body.block_of(body);
         let args = self.function.body.blocks[inner].args.clone();
-        let head = self.target(&args, "head");
-        let counter = head.phis[0][0];
-        head.arrive(ir, &[vec![vec![lower.into()]], self.registers(init)].concat());
-        ir.go(head.block);
-        ir.builder.position_at_end(head.block);
-        self.bind(&args, &head);
-        let (start, join) = (ir.block(self.kernel, "body"), self.target(&[], "join"));
-        let predicate = if unsigned { IntPredicate::ULT } else { IntPredicate::SLT };
-        let more = ir.icmp(predicate, counter.as_basic_value().into_int_value(), upper);
-        ir.branch(more, start, join.block);
-        ir.builder.position_at_end(start);
-        self.frames.push(Frame { kind: FrameKind::For { next: head.clone(), counter, step }, join: join.clone() });
+        let (next, join) = (self.target(&args, "body"), self.target(results, "join"));
+        let less = if unsigned { IntPredicate::ULT } else { IntPredicate::SLT };
+        let some = ir.icmp(less, lower, upper);
+        let init = self.registers(init);
+        join.arrive(ir, &init);
+        next.arrive(ir, &[vec![vec![lower.into()]], init].concat());
+        ir.branch(some, next.block, join.block);
+        ir.builder.position_at_end(next.block);
+        self.bind(&args, &next);
+        let counter = next.phis[0][0];
+        self.frames.push(Frame { kind: FrameKind::For { next, counter, step, upper, less }, join: join.clone() });
         self.block(inner)?;
         self.close();
         ir.builder.position_at_end(join.block);
-        // The loop ends at its head, so what is carried there is the result.
-        let carried = Target { block: join.block, phis: head.phis[1..].to_vec() };
-        self.bind(results, &carried);
+        self.bind(results, &join);
         Ok(())
     }
 
@@ -189,11 +188,14 @@ impl<'c> Emitter<'c, '_> {
             Core::Continue { values } => {
                 let values = self.registers(values);
                 let frame = self.frames.iter().rev().find(|frame| !matches!(frame.kind, FrameKind::If));
-                match &frame.expect("a continue is in a loop").kind {
-                    FrameKind::For { next, counter, step } => {
+                let frame = frame.expect("a continue is in a loop");
+                match &frame.kind {
+                    FrameKind::For { next, counter, step, upper, less } => {
                         let counter = ir.add(counter.as_basic_value().into_int_value(), *step);
+                        let more = ir.icmp(*less, counter, *upper);
+                        frame.join.arrive(ir, &values);
                         next.arrive(ir, &[vec![vec![counter.into()]], values].concat());
-                        ir.go(next.block);
+                        ir.branch(more, next.block, frame.join.block);
                     }
                     FrameKind::Loop { next } => {
                         next.arrive(ir, &values);

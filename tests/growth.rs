@@ -1,0 +1,14 @@
+//! How the time of each stage grows with its input: `scripts/growth` makes the programs, prints the table and says what fails.
+
+use std::process::Command;
+use tests::{root, tool, tools_folder};
+
+#[test]
+fn no_stage_takes_the_square_of_its_input() {
+    ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx"].iter().for_each(|name| _ = tool(name));
+    let ran = Command::new(root().join("scripts/growth")).arg(tools_folder()).arg("--quick").output().unwrap();
+    let table = String::from_utf8_lossy(&ran.stdout);
+    println!("{table}");
+    assert!(ran.status.success(), "{table}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(table.contains("loops in a row") && table.contains("tile elements"));
+}
