@@ -3,6 +3,7 @@
 
 use base::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::compare::Expect;
 use tests::{for_each, root, run, run_in, temporary};
 
@@ -35,7 +36,7 @@ fn divided(folder: &Path, case: &str, target: &str) -> String {
     };
     let kept = format!("--save-temps={}", folder.display());
     let ptx = text(folder.join("k.ptx"));
-    let all = [&kernel, "--gpu-name", target, "--tma=on", "--agents=on", "--emit=ptx", &kept, "-o", &ptx];
+    let all = [&kernel, "--gpu-name", target, "--tma=on", "--emit=ptx", &kept, "-o", &ptx];
     run("tileiras", &all, b"").ok(&format!("{} {target}", case.display()));
     let sched = run_in(folder, "tile-dump", &["kernel.sched"], b"").ok("tile-dump");
     String::from_utf8(sched).expect("stage files are text")
@@ -44,11 +45,17 @@ fn divided(folder: &Path, case: &str, target: &str) -> String {
 #[test]
 fn divided_functions_compute_what_they_should_in_every_order() {
     let runs: Vec<(&str, &str)> = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target))).collect();
+    let whole = AtomicUsize::new(0);
     for_each(&runs, |(name, target)| {
         let folder = temporary();
         let text = divided(folder.path(), name, target);
         if !text.contains("name: \"load\"") {
-            return Err(format!("{name} {target}: nothing is divided"));
+            // Small blocks, of which many have room together, may stay whole for that.
+            whole.fetch_add(1, Ordering::Relaxed);
+            return match text.contains("a warp more leaves") {
+                true => Ok(()),
+                false => Err(format!("{name} {target}: nothing is divided, and not for its registers")),
+            };
         }
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let case = root().join("tests/run").join(name);
@@ -65,6 +72,8 @@ fn divided_functions_compute_what_they_should_in_every_order() {
         }
         Ok(())
     });
+    let whole = whole.into_inner();
+    assert!(whole * 4 <= runs.len(), "{whole} of {} stay whole", runs.len());
 }
 
 fn judged(text: &str) -> Result<(), String> {
@@ -93,21 +102,22 @@ fn the_judge_refuses_divided_functions_without_a_step() {
     judged(&text).expect("it is right as it is");
     let steps = ["pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "copy_boxes", "group_wait"];
     let left_out = steps.iter().flat_map(|step| each_edited(&text, step, |_| None).into_iter().map(move |text| (*step, text)));
-    let other = |line: &str, from: &str, to: &str| line.contains(from).then(|| line.replacen(from, to, 1));
     let mut edits: Vec<(&str, String)> = left_out.collect();
     for (word, from, to) in [
         ("(buffers", "producer: 1", "producer: 0"),
         ("(buffers", "full: 1,", "full: 2,"),
-        ("(buffers", "empty: 128", "empty: 32"),
+        ("(buffers", "empty: 4", "empty: 128"),
+        ("(buffers", "drain: warps, ", ""),
         ("(buffers", "fill: boxes", "fill: copies"),
         ("barrier(", "id: 1", "id: 2"),
         ("barrier(", "id: 1", "id: 0"),
         ("barrier(", "threads: 128", "threads: 160"),
         ("group_wait(pending: 1", "pending: 1", "pending: 2"),
     ] {
-        edits.extend(each_edited(&text, word, |line| other(line, from, to)).into_iter().map(|text| (from, text)));
+        let edited = each_edited(&text, word, |line| Some(line.replacen(from, to, 1)));
+        edits.extend(edited.into_iter().filter(|other| *other != text).map(|text| (from, text)));
     }
-    assert!(edits.len() >= 12, "{} edits", edits.len());
+    assert!(edits.len() >= 18, "{} edits", edits.len());
     for_each(&edits, |(what, text)| match judged(text) {
         Ok(()) => Err(format!("'{what}' may go or change")),
         Err(_) => Ok(()),

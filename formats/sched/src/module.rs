@@ -139,6 +139,8 @@ pub enum Drain {
     /// The consumers' threads, when they have done what they do with it.
     #[default]
     Threads,
+    /// The same, of which one of each warp says so for all of it.
+    Warps,
     /// Products. The consumer's first thread alone waits, multiplies and releases: a slot is free when all products that it made
     /// before are complete.
     Products,
@@ -148,17 +150,26 @@ pub enum Drain {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Named {
+    Warps,
     Products,
 }
 
 impl From<Option<Named>> for Drain {
     fn from(named: Option<Named>) -> Drain {
-        if named.is_some() { Drain::Products } else { Drain::Threads }
+        match named {
+            None => Drain::Threads,
+            Some(Named::Warps) => Drain::Warps,
+            Some(Named::Products) => Drain::Products,
+        }
     }
 }
 impl From<Drain> for Option<Named> {
     fn from(drain: Drain) -> Option<Named> {
-        (drain == Drain::Products).then_some(Named::Products)
+        match drain {
+            Drain::Threads => None,
+            Drain::Warps => Some(Named::Warps),
+            Drain::Products => Some(Named::Products),
+        }
     }
 }
 
@@ -203,6 +214,14 @@ impl PipeInfo {
     pub fn drains_alone(&self) -> bool {
         self.drain == Drain::Products
     }
+    /// How many of a consumer's threads say that a slot is free.
+    pub fn releases(&self, threads: u32) -> u32 {
+        match self.drain {
+            Drain::Threads => threads,
+            Drain::Warps => threads / 32,
+            Drain::Products => 1,
+        }
+    }
     pub fn empty_barrier(&self, slot: u32) -> u32 {
         self.full_barrier(self.depth + slot)
     }
@@ -242,8 +261,7 @@ impl FunctionAttrs {
     }
     /// The arrivals that free a slot of a pipe.
     pub fn draining_threads(&self, info: &PipeInfo) -> u32 {
-        let all = info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).sum();
-        if info.drains_alone() { 1 } else { all }
+        info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).map(|all| info.releases(all)).sum()
     }
     /// The pipe that a buffer belongs to.
     pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {

@@ -40,7 +40,7 @@ pub struct Tma {
 /// `--agents`: first needed by tile-sched.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Agents {
-    /// Whether the copy engine's copies have warps of their own, where that can be: on or off [default: off]
+    /// Whether the copy engine's copies have warps of their own, where that can be: on or off [default: on]
     #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
     pub agents: Option<String>,
 }

@@ -7,7 +7,7 @@ use crate::hazards::{Touch, touches};
 use crate::{columns, in_flight, partition, tensor};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::{Arena, Block, File, Loc, Region};
+use base::{Arena, Block, File, Loc, Region, Target};
 use sched::{Function, FunctionAttrs, LoopSchedule, Module, PipeInfo, Placement, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, BufferInfo, budget};
@@ -112,11 +112,20 @@ const DEEPEST: u32 = 8;
 /// Bytes that the system takes of each block.
 const OF_SYSTEM: u32 = 1024;
 
+fn resident_of(bytes: u32, most: u32) -> u32 {
+    (most + OF_SYSTEM) / bytes.saturating_add(OF_SYSTEM)
+}
+
+/// The blocks of a function for which a multiprocessor has shared memory.
+pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
+    resident_of(attrs.shared_bytes, budget::shared_memory(target)).max(1)
+}
+
 /// An agent of their own lets copies run ahead as far as there are slots, so there are as many as take no block its place; where
 /// that can be, as many for all copies of a loop, which then fill slots of one pipe.
 fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, most: u32) -> Vec<Option<Ring>> {
     let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings));
-    let resident = |bytes: u32| (most + OF_SYSTEM) / bytes.saturating_add(OF_SYSTEM);
+    let resident = |bytes: u32| resident_of(bytes, most);
     let before = resident(bytes(&rings)).max(1);
     let changed = |rings: &[Option<Ring>], depth: &dyn Fn(&Ring) -> u32| {
         let of_boxes = |ring: &Ring| if ring.by_boxes { depth(ring) } else { ring.depth };

@@ -53,11 +53,11 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
     let target = envelope.target()?;
     for function in functions {
-        if partition::is_wanted(envelope) {
+        if partition::is_wanted(envelope) && partition::has_copies(function) {
             let divided = divided(function, schedules, layouts, target);
             envelope.log.push(partition::told(function, divided.as_ref().map(|_| ())));
-            if let Ok(divided) = divided {
-                *function = divided;
+            if let Ok((divided, all)) = divided {
+                (*function, *layouts) = (divided, all);
                 continue;
             }
         }
@@ -84,10 +84,10 @@ fn divided(
     target: Target,
 ) -> partition::Divided {
     partition::check(function)?;
-    let mut divided = function.clone();
-    weave(&mut divided, &partition::unhurried(function, schedules), layouts);
-    partition::run(&mut divided, target)?;
-    Ok(divided)
+    let (mut divided, mut layouts) = (function.clone(), layouts.clone());
+    weave(&mut divided, &partition::unhurried(function, schedules), &layouts);
+    partition::run(&mut divided, &mut layouts, target)?;
+    Ok((divided, layouts))
 }
 
 /// The program as `tile-sched` finds it: nothing decided.

@@ -174,7 +174,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         Extension,
         Choice(&[("on", "where that can be"), ("off", "never")]),
         "when",
-        "Whether the copy engine's copies have warps of their own [default: off]",
+        "Whether the copy engine's copies have warps of their own [default: on]",
     ),
     option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),

@@ -313,10 +313,8 @@ impl<'a> Game<'a> {
         if self.under_way(at, Way::Products).any(|touch| ring(touch)) {
             return Err(format!("slot {slot} of {pipe} is released while a product in flight reads it"));
         }
-        let (knows, threads) = match info.drains_alone() {
-            true => (self.committed(at), 1),
-            false => (self.arrival(at), self.players[at].threads),
-        };
+        let knows = if info.drains_alone() { self.committed(at) } else { self.arrival(at) };
+        let threads = info.releases(self.players[at].threads);
         let all = self.attrs.draining_threads(info);
         self.side(pipe, slot, EMPTY).arrive(threads, all, &knows);
         Ok(())

@@ -2,13 +2,15 @@
 
 use super::Emitter;
 use base::diag::Result;
+use base::ir::OpNode;
 use base::{Region, Value};
 use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use sched::{Agent, Fill, Op, Pipe, PipeInfo};
-use tileas::{Buffer, MmaAtom};
+use sched::{Agent, Drain, Fill, Op, Pipe, PipeInfo};
+use tileas::{Buffer, MmaAtom, Type};
 use vocabulary::core_ops::Effect;
+use vocabulary::tile::element_count;
 
 /// What an arrival or wait is about: that a slot is filled, or that it is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,8 +70,14 @@ impl<'c> Emitter<'c, '_> {
             Op::Core(tileas::Op::CopyBoxes { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }) => true,
             _ => kind.is_pure() || matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
         };
+        // One element is the same for all, whoever loads it.
+        let loads_single = |node: &OpNode<Op>| {
+            let plain = node.kind.effects().global.is_some_and(|access| !access.does.writes() && access.order.scope.is_none());
+            let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
+            plain && node.results.iter().all(|value| single(self.ty(*value)))
+        };
         let all = self.function.body.walk(body);
-        all.into_iter().all(|op| of_first(&self.function.body.ops[op].kind))
+        all.into_iter().map(|op| &self.function.body.ops[op]).all(|node| of_first(&node.kind) || loads_single(node))
     }
 
     /// Makes the barriers of all pipes and takes tensor memory, before any thread uses them.
@@ -160,6 +168,10 @@ impl<'c> Emitter<'c, '_> {
             (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
             (Side::Full, Fill::Products) => commit,
             (Side::Empty, _) if info.drains_alone() => commit,
+            (Side::Empty, _) if info.drain == Drain::Warps => format!(
+                "{{ .reg .pred first; .reg .b64 state; setp.eq.b32 first, $1, 0; bar.warp.sync -1; \
+                 @first mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}"
+            ),
             (Side::Full, Fill::Threads) | (Side::Empty, _) => {
                 format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
             }
@@ -168,7 +180,9 @@ impl<'c> Emitter<'c, '_> {
             if !alone {
                 e.tensor_fence(true);
             }
-            e.ir.asm(None, &text, "r", &[address.into()], true);
+            let lane = e.ir.and(e.thread, e.ir.const32(31));
+            let args: &[_] = if text.contains("$1") { &[address.into(), lane.into()] } else { &[address.into()] };
+            e.ir.asm(None, &text, if args.len() > 1 { "r,r" } else { "r" }, args, true);
             Vec::new()
         });
     }

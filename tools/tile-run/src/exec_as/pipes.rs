@@ -17,6 +17,8 @@ pub(crate) struct Ring {
     pub(crate) boxes: bool,
     /// Of either side whether one thread arrives, and whether it does so when its products are complete.
     pub(crate) alone: [bool; 2],
+    /// Whether one thread of each warp frees a slot for all of it.
+    pub(crate) by_warps: bool,
     pub(crate) products: [bool; 2],
 }
 
@@ -78,7 +80,11 @@ impl Pipes {
     pub(super) fn arrive(&mut self, pipe: usize, slot: usize, side: Side, threads: u32, known: &Known, copies: Vec<Piece>) {
         let ring = &self.rings[pipe];
         let count = ring.counts[side as usize];
-        let threads = if ring.alone[side as usize] { 1 } else { threads };
+        let threads = match side {
+            _ if ring.alone[side as usize] => 1,
+            Side::Empty if ring.by_warps => threads / 32,
+            _ => threads,
+        };
         let barrier = self.barrier(pipe, slot, side);
         join(&mut barrier.pending, known);
         barrier.expected.extend(copies);
@@ -116,7 +122,15 @@ mod tests {
 
     #[test]
     fn a_phase_is_over_when_all_have_arrived() {
-        let by_threads = Ring { depth: 2, counts: [64, 32], copies: false, boxes: false, alone: [false; 2], products: [false; 2] };
+        let by_threads = Ring {
+            depth: 2,
+            counts: [64, 32],
+            copies: false,
+            boxes: false,
+            alone: [false; 2],
+            by_warps: false,
+            products: [false; 2],
+        };
         let mut pipes = Pipes::new(&[by_threads]);
         // A fresh barrier: as if a phase of parity 1 were over.
         assert!(pipes.is_over(0, 1, Side::Empty, 1) && !pipes.is_over(0, 1, Side::Empty, 0));

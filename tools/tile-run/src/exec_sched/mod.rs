@@ -5,7 +5,7 @@
 
 use crate::exec_as::{Agent, COLUMN, Place, Ring, Side, Source, Step, StepKind, apart, slot_bytes};
 use base::{DebugInfo, Value};
-use sched::{Fill, Function, Module, Op, Phase, Pipe};
+use sched::{Drain, Fill, Function, Module, Op, Phase, Pipe};
 use tileas::Space;
 
 impl Step for Op {
@@ -73,6 +73,7 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
                 copies: matches!(info.fill, Fill::Copies | Fill::Boxes),
                 boxes: info.fill == Fill::Boxes,
                 alone: [info.fills_alone(), info.drains_alone()],
+                by_warps: info.drain == Drain::Warps,
                 products: [info.fill == Fill::Products, info.drains_alone()],
             })
             .collect(),

@@ -3,14 +3,15 @@
 use super::seeds::Role;
 use super::slice::{Places, Slice};
 use base::ir::{Op as OpId, Operation};
-use base::{Region, Value};
+use base::{Arena, Region, Value};
 use sched::{Function, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
+use tileas::layout::{Layout, LayoutId};
 use vocabulary::core_ops::Core;
 
 /// Puts a body for each agent in the place of the function's ops, behind what they have in common.
-pub(super) fn write(function: &mut Function, slices: &[Slice]) {
+pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Arena<LayoutId, Layout>) {
     let entry = function.entry();
     let places = Places::of(function);
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
@@ -21,7 +22,9 @@ pub(super) fn write(function: &mut Function, slices: &[Slice]) {
     for slice in slices {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
-        let mut writer = Writer { function, slice, places: &places, map: BTreeMap::new() };
+        let warps = function.attrs.agents[slice.role().agent()].warps;
+        let uniform = (slice.role() != Role::Compute).then(|| uniform(layouts, warps));
+        let mut writer = Writer { function, slice, places: &places, uniform, map: BTreeMap::new() };
         let mut body = writer.ops(&own);
         body.push(writer.copied(end, |_| {}));
         function.body.blocks[block].ops = body;
@@ -51,10 +54,19 @@ fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId>
     shared
 }
 
+/// The layout of one element that all threads of some warps have.
+fn uniform(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
+    let layout = Layout::uniform(warps.checked_ilog2().unwrap_or(0) as usize);
+    let known = layouts.iter().find(|(_, other)| **other == layout).map(|(id, _)| id);
+    known.unwrap_or_else(|| layouts.push(layout))
+}
+
 struct Writer<'a> {
     function: &'a mut Function,
     slice: &'a Slice,
     places: &'a Places,
+    /// That of the tiles of an agent that has none but of one element.
+    uniform: Option<LayoutId>,
     /// What the agent has for a value of the whole; what is shared is the same.
     map: BTreeMap<Value, Value>,
 }
@@ -136,7 +148,12 @@ impl Writer<'_> {
 
     fn made(&mut self, node: base::ir::OpNode<Op>) -> OpId {
         let body = &mut self.function.body;
-        let types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
+        let mut types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
+        for ty in &mut types {
+            if let (Type::Tile { layout, .. }, Some(uniform)) = (ty, self.uniform) {
+                *layout = uniform;
+            }
+        }
         let new = body.new_op(node.kind, types, node.loc);
         self.map.extend(node.results.iter().copied().zip(body.ops[new].results.iter().copied()));
         new
@@ -149,7 +166,10 @@ impl Writer<'_> {
         let region = body.new_region();
         let block = body.new_block(region);
         for (_, arg) in node.args.iter().enumerate().filter(|(i, _)| args.is_none_or(|args| args.contains(i))) {
-            let ty = body.ty(*arg).clone();
+            let mut ty = body.ty(*arg).clone();
+            if let (Type::Tile { layout, .. }, Some(uniform)) = (&mut ty, self.uniform) {
+                *layout = uniform;
+            }
             let new = body.add_argument(block, ty);
             self.map.insert(*arg, new);
         }

@@ -10,21 +10,28 @@ mod registers;
 mod seeds;
 mod slice;
 
-use crate::boxes;
+use crate::{alloc, boxes};
 use base::envelope::{Category, LogEntry, Outcome};
-use base::{Envelope, Target};
-use sched::{Fill, Function, LoopSchedule, Slot};
-use seeds::Role;
+use base::{Arena, Envelope, Target};
+use registers::Crew;
+use sched::{Drain, Fill, Function, LoopSchedule, Slot};
+use seeds::{Role, Roles};
 use slice::Slice;
+use tileas::layout::{Layout, LayoutId};
 
 /// Why a function stays that of one agent.
 pub(crate) type Why = String;
 
-/// A function that is divided.
-pub(crate) type Divided = Result<Function, Why>;
+/// A function that is divided, with the layouts of its module and its own.
+pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>), Why>;
 
 pub(crate) fn is_wanted(envelope: &Envelope) -> bool {
-    envelope.options.get("agents") == Some("on")
+    envelope.options.get("agents") != Some("off")
+}
+
+/// Whether there is anything that could be given away.
+pub(crate) fn has_copies(function: &Function) -> bool {
+    function.body.walk(function.region).iter().any(|op| boxes::filled(&function.body.ops[*op].kind).is_some())
 }
 
 /// Whether a function has something to give away, as far as can be told before it is woven.
@@ -65,15 +72,24 @@ pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<
 }
 
 /// Divides a function among agents.
-pub(crate) fn run(function: &mut Function, target: Target) -> Result<(), Why> {
-    let crew = registers::crew(&function.attrs, target);
-    let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(function, *role)).collect::<Result<_, Why>>()?;
-    slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(function, slice))?;
+pub(crate) fn run(function: &mut Function, layouts: &mut Arena<LayoutId, Layout>, target: Target) -> Result<(), Why> {
+    let hinted = function.attrs.program.occupancy.unwrap_or(1);
+    let Crew { agents: crew, resident } = registers::crew(function, hinted.max(alloc::resident(&function.attrs, target)), target)?;
+    let roles = Roles::of(function);
+    let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
+    slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;
+    let warps = function.attrs.program.warps;
     for info in function.attrs.pipes.values_mut().filter(|info| info.fill == Fill::Boxes) {
         info.producer = Role::Load.agent();
+        if info.drain == Drain::Threads {
+            (info.drain, info.empty) = (Drain::Warps, warps);
+        }
     }
     function.attrs.program.warps = crew.iter().map(|(_, info)| info.first_warp + info.warps).max().unwrap_or(0);
+    if resident > 1 && crew.iter().any(|(_, info)| info.registers.is_some()) {
+        function.attrs.program.occupancy = Some(resident);
+    }
     crew.into_iter().for_each(|(_, info)| _ = function.attrs.agents.push(info));
-    bodies::write(function, &slices);
+    bodies::write(function, &slices, layouts);
     Ok(())
 }

@@ -9,6 +9,7 @@ use sched::{Agent, Fill, Function, Op};
 use std::collections::BTreeSet;
 use tileas::Type;
 use vocabulary::core_ops::{Core, Effect};
+use vocabulary::tile::element_count;
 
 /// What an agent is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +34,54 @@ impl Role {
             Role::Idle => "idle",
         }
     }
+}
 
-    /// Whose an op is; none of an op that only computes or branches, which each executes that needs it.
-    pub(super) fn of(function: &Function, kind: &Op) -> Option<Role> {
-        let by_boxes = |pipe| function.attrs.pipes[pipe].fill == Fill::Boxes;
+/// Whose each op of a function is.
+pub(super) struct Roles<'a> {
+    function: &'a Function,
+    /// Loads of single elements that nothing in the function overwrites: each agent makes those that it needs.
+    of_all: BTreeSet<OpId>,
+}
+
+impl<'a> Roles<'a> {
+    pub(super) fn of(function: &'a Function) -> Roles<'a> {
+        let body = &function.body;
+        let all = body.walk(function.region);
+        let mut before_writes = Order::new(function);
+        for &op in &all {
+            let effects = body.ops[op].kind.effects();
+            let token = effects
+                .global
+                .filter(|access| access.does.writes() || access.order.scope.is_some())
+                .and_then(|access| access.token);
+            token.into_iter().for_each(|token| before_writes.follow(token));
+        }
+        let of_all = |op: &OpId| {
+            let node = &body.ops[*op];
+            let effects = node.kind.effects();
+            let Some(access) = effects.global.filter(|access| !access.does.writes() && access.order.scope.is_none()) else {
+                return false;
+            };
+            let plain = node.results.iter().all(|value| is_uniform(body.ty(*value)));
+            let kept = !before_writes.lost && node.results.iter().all(|value| !before_writes.seen.contains(value));
+            plain && kept && effects.buffers.is_empty() && access.token.is_none_or(|token| Order::is_of_loads(function, token))
+        };
+        Roles { function, of_all: all.iter().copied().filter(of_all).collect() }
+    }
+
+    pub(super) fn function(&self) -> &'a Function {
+        self.function
+    }
+
+    /// None of an op that each agent executes that needs it.
+    pub(super) fn role(&self, op: OpId) -> Option<Role> {
+        let kind = &self.function.body.ops[op].kind;
+        let by_boxes = |pipe| self.function.attrs.pipes[pipe].fill == Fill::Boxes;
         match kind {
             Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } if by_boxes(*pipe) => Some(Role::Load),
             _ if boxes::filled(kind).is_some() => Some(Role::Load),
-            _ if kind.is_pure() || matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => None,
+            _ if kind.is_pure() || self.of_all.contains(&op) => None,
+            _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => None,
             _ => Some(Role::Compute),
         }
     }
@@ -68,71 +109,97 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
     }
     for op in copies {
         let token = body.ops[op].kind.effects().global.and_then(|access| access.token);
-        if token.is_some_and(|token| !Order { function, seen: BTreeSet::new() }.is_of_loads(token)) {
+        if token.is_some_and(|token| !Order::is_of_loads(function, token)) {
             return Err("a copy is ordered behind something else than loads".into());
         }
     }
     Ok(())
 }
 
-/// Follows tokens to what they order.
+/// Follows tokens back to what they order.
 struct Order<'a> {
     function: &'a Function,
     seen: BTreeSet<Value>,
+    /// Whether something else than a load has to come before.
+    others: bool,
+    /// Whether a token comes from where it is not followed.
+    lost: bool,
 }
 
-impl Order<'_> {
-    /// Whether nothing but loads has to come before.
-    fn is_of_loads(&mut self, token: Value) -> bool {
-        let body = &self.function.body;
-        if !self.seen.insert(token) {
-            return true;
-        }
-        let ends = |region: Region| {
-            body.terminator(body.block_of(region)).filter(|end| !matches!(body.ops[*end].kind.core(), Some(Core::Return {})))
-        };
-        let (op, carried) = match body.values[token].def {
-            Def::Result { op, index } => (op, index as usize),
-            Def::Argument { block, index } => {
-                let around = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
-                let Some(op) = body.ops.ids().find(around) else { return false };
-                match (body.ops[op].kind.core(), index as usize) {
-                    (Some(Core::For { .. }), index) if index > 0 => (op, index - 1),
-                    _ => return false,
-                }
+impl<'a> Order<'a> {
+    fn new(function: &'a Function) -> Order<'a> {
+        Order { function, seen: BTreeSet::new(), others: false, lost: false }
+    }
+
+    /// Whether nothing but loads has to come before what a token orders.
+    fn is_of_loads(function: &'a Function, token: Value) -> bool {
+        let mut order = Order::new(function);
+        order.follow(token);
+        !order.others && !order.lost
+    }
+
+    fn follow(&mut self, token: Value) {
+        let mut work = vec![token];
+        while let Some(token) = work.pop() {
+            if self.seen.insert(token) {
+                work.extend(self.from(token));
             }
+        }
+    }
+
+    /// The tokens that a token stands for.
+    fn from(&mut self, token: Value) -> Vec<Value> {
+        let body = &self.function.body;
+        let around =
+            |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block));
+        let (op, index) = match body.values[token].def {
+            Def::Result { op, index } => (Some(op), index as usize),
+            // The counter of a loop is no token.
+            Def::Argument { block, index } => (around(block), (index as usize).saturating_sub(1)),
+        };
+        let Some(op) = op else { return Vec::new() };
+        let ended_with = |region: Region| {
+            let end = body
+                .terminator(body.block_of(region))
+                .filter(|end| matches!(body.ops[*end].kind.core(), Some(Core::Yield { .. } | Core::Continue { .. })));
+            end.and_then(|end| body.ops[end].kind.operands().get(index).copied())
         };
         let kind = &body.ops[op].kind;
-        let from: Vec<Value> = match kind.core() {
+        match kind.core() {
             Some(Core::MakeToken {}) => Vec::new(),
             Some(Core::JoinTokens { tokens }) => tokens.clone(),
-            Some(Core::For { init, body: region, .. }) => {
-                let next = ends(*region).map(|end| body.ops[end].kind.operands()[carried]);
-                init.get(carried).copied().into_iter().chain(next).collect()
-            }
+            Some(Core::For { init, body: region, .. }) => init.get(index).copied().into_iter().chain(ended_with(*region)).collect(),
             Some(Core::If { then, otherwise, .. }) => {
-                [then, otherwise].into_iter().filter_map(|region| Some(body.ops[ends(*region)?].kind.operands()[carried])).collect()
+                [then, otherwise].into_iter().filter_map(|region| ended_with(*region)).collect()
             }
-            Some(_) => return false,
-            None => match kind.effects().global {
-                Some(access) if access.order.scope.is_none() && !access.does.writes() => access.token.into_iter().collect(),
-                _ => return false,
-            },
-        };
-        from.into_iter().all(|token| self.is_of_loads(token))
+            Some(_) => {
+                self.lost = true;
+                Vec::new()
+            }
+            None => {
+                let access = kind.effects().global;
+                self.others |= access.is_none_or(|access| access.does.writes() || access.order.scope.is_some());
+                access.and_then(|access| access.token).into_iter().collect()
+            }
+        }
     }
 }
 
-/// An agent beside the one that computes has no tiles, and looks at no memory.
-pub(super) fn is_scalar(function: &Function, slice: &Slice) -> Result<(), Why> {
-    let body = &function.body;
+/// Whether all threads have the same: no tile, or one of one element.
+fn is_uniform(ty: &Type) -> bool {
+    !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1
+}
+
+/// An agent beside the one that computes has no tiles of several elements, and looks at no memory that another writes.
+pub(super) fn is_scalar(roles: &Roles<'_>, slice: &Slice) -> Result<(), Why> {
+    let body = &roles.function.body;
     for op in slice.ops() {
         let node = &body.ops[op];
-        let tile = |value: &Value| matches!(body.ty(*value), Type::Tile { .. });
-        let foreign = Role::of(function, &node.kind).is_some_and(|role| role != slice.role());
-        let of = || if node.kind.effects().global.is_some() { "memory" } else { "a tile" };
-        if foreign || node.results.iter().any(|value| tile(value) && slice.has(*value)) {
-            return Err(format!("the place or time of a copy depends on {}", of()));
+        let tile = |value: &Value| !is_uniform(body.ty(*value)) && slice.has(*value);
+        let foreign = roles.role(op).is_some_and(|role| role != slice.role());
+        if foreign || node.results.iter().any(tile) {
+            let on = if node.kind.effects().global.is_some() { "memory" } else { "a tile" };
+            return Err(format!("the place or time of a copy depends on {on}"));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What an agent executes of a function: the ops that are its own, the control flow around them, and what both are computed from.
 
 use super::Why;
-use super::seeds::Role;
+use super::seeds::{Role, Roles};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Region, Value};
 use sched::Function;
@@ -16,16 +16,18 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    pub(super) fn of(function: &Function, role: Role) -> Result<Slice, Why> {
+    pub(super) fn of(roles: &Roles<'_>, role: Role) -> Result<Slice, Why> {
+        let function = roles.function();
         let mut marker = Marker {
             function,
+            roles,
             places: Places::of(function),
             slice: Slice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
             work: Vec::new(),
             why: None,
         };
         for op in function.body.walk(function.region) {
-            if Role::of(function, &function.body.ops[op].kind) == Some(role) {
+            if roles.role(op) == Some(role) {
                 marker.op(op);
             }
         }
@@ -104,6 +106,7 @@ impl Places {
 
 struct Marker<'a> {
     function: &'a Function,
+    roles: &'a Roles<'a>,
     places: Places,
     slice: Slice,
     /// Values whose origin is not marked yet.
@@ -165,7 +168,7 @@ impl Marker<'_> {
         match body.values[value].def {
             Def::Result { op, index } => {
                 let kind = &body.ops[op].kind;
-                let foreign = Role::of(self.function, kind).is_some_and(|role| role != self.slice.role);
+                let foreign = self.roles.role(op).is_some_and(|role| role != self.slice.role);
                 if foreign && *body.ty(value) == Type::Token {
                     self.why = Some("what comes behind a copy is told by a token".into());
                     return;
