@@ -464,7 +464,15 @@ mod tests {
     #[test]
     fn who_waits_for_boxes_does_not_wait_for_groups_nor_the_other_way_round() {
         let agents = [Agent { name: "main".into(), first_warp: 0, warps: 1 }];
-        let pipe = Ring { depth: 1, counts: [1, 32], copies: true, boxes: true, alone: [true, false], products: [false; 2] };
+        let pipe = Ring {
+            depth: 1,
+            counts: [1, 32],
+            copies: true,
+            boxes: true,
+            alone: [true, false],
+            by_warps: false,
+            products: [false; 2],
+        };
         let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared };
         let mut hazards = Hazards::new(&[place, Place { base: 8, ..place }], true, &agents, &[pipe]);
         hazards.turn(0);

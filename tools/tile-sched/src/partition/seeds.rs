@@ -7,7 +7,7 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Region, Value};
 use sched::{Agent, Fill, Function, Op};
 use std::collections::BTreeSet;
-use tileas::Type;
+use tileas::{MmaAtom, Type};
 use vocabulary::core_ops::{Core, Effect};
 use vocabulary::tile::element_count;
 
@@ -100,6 +100,9 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
         let kind = &body.ops[op].kind;
         if matches!(kind.core(), Some(Core::Return {})) && Some(op) != last {
             return Err("it returns before its end".into());
+        }
+        if matches!(kind, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. })) {
+            return Err("products in tensor memory are made by one thread of all".into());
         }
         match kind.effects().other {
             Effect::Allocates => return Err("it takes memory of the block's own".into()),
