@@ -99,6 +99,15 @@ fn the_list_of_ops_is_that_of_the_tables() {
 }
 
 #[test]
+fn the_page_of_types_names_every_element_type() {
+    let page = text(&root().join("docs/formats/README.md"));
+    let row = page.lines().find(|line| line.starts_with("| scalar |")).expect("the page has a row of scalars");
+    for scalar in numerics::Scalar::ALL {
+        assert!(row.contains(&format!("`{scalar}`")), "docs/formats/README.md lacks {scalar}");
+    }
+}
+
+#[test]
 fn what_the_pages_show_reads_back() {
     let page = text(&root().join("docs/formats/README.md"));
     let blocks: Vec<&str> = page.split("```tileas\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();

@@ -3,11 +3,13 @@
 //! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
 
+use base::ir::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use tests::compare::Expect;
 use tests::{blessing, files_below, folders, for_each, root, run, temporary};
+use vocabulary::core_ops::Core;
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
@@ -117,8 +119,69 @@ fn the_program_as_written_computes_what_it_should() {
     });
 }
 
+/// The names of the ops of a stage's file.
+fn stage_ops(file: &str, kind: &str) -> BTreeSet<&'static str> {
+    fn of<O: Operation, T>(body: &base::ir::Body<O, T>) -> impl Iterator<Item = &'static str> {
+        body.ops.iter().map(|(_, node)| node.kind.mnemonic())
+    }
+    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    fn read<M: base::envelope::Payload>(bytes: &[u8]) -> M {
+        base::File::<M>::read(bytes, "a kept file").unwrap_or_else(|error| panic!("{error:?}")).payload
+    }
+    match kind {
+        "aa" => read::<tileaa::Module>(&bytes).functions.iter().flat_map(|function| of(&function.body)).collect(),
+        "as" => read::<tileas::Module>(&bytes).functions.iter().flat_map(|function| of(&function.body)).collect(),
+        "sched" => read::<sched::Module>(&bytes).functions.iter().flat_map(|function| of(&function.body)).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// The ops that no case comes to, since they are older than this rule: random programs, `tests/agents.rs` and the tests of the
+/// tools execute them. A new op has a case.
+const WITHOUT_A_CASE: &[&str] = &[
+    // Pointers and the memory of a module or block.
+    "int_to_ptr",
+    "ptr_to_int",
+    "ptr_cast",
+    "global_address",
+    "alloca",
+    "alias_fence",
+    "reduce_view",
+    "atomic_rmw",
+    "atomic_cas",
+    // Tiles.
+    "cat",
+    "extract",
+    "insert",
+    "coordinate",
+    "shared_gather",
+    "shared_scatter",
+    "mma_scaled",
+    "copy_boxes",
+    // The grid and the system.
+    "block_count",
+    "memref_shape",
+    "grid_wait",
+    "grid_launch",
+    "assert",
+    "check_index",
+    "print",
+    // Control, and what agents do.
+    "loop",
+    "break",
+    "agent",
+    "pipe_acquire",
+    "pipe_commit",
+    "pipe_wait",
+    "pipe_release",
+    // In memory of tensors: `tests/tensor.rs`.
+    "tensor_load",
+    "tensor_store",
+];
+
 #[test]
 fn every_stage_and_the_ptx_compute_the_same() {
+    let seen = Mutex::new(BTreeSet::new());
     let mut runs = Vec::new();
     let executed: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::default();
     let ops: BTreeMap<PathBuf, BTreeSet<String>> = cases().into_iter().map(|case| (case.clone(), ops_of(&case))).collect();
@@ -144,6 +207,7 @@ fn every_stage_and_the_ptx_compute_the_same() {
                 kind => folder.path().join(format!("kernel.{kind}")).display().to_string(),
             };
             execute(tool, &file, case).map_err(|complaint| format!("{what} .{kind}: {complaint}"))?;
+            seen.lock().expect("no worker panics").extend(stage_ops(&file, kind));
         }
         let mut executed = executed.lock().expect("no test panics while it notes");
         for op in &ops[case] {
@@ -160,4 +224,25 @@ fn every_stage_and_the_ptx_compute_the_same() {
         std::fs::write(&path, &page).expect("the page can be written");
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "scripts/bless writes docs/status.md anew");
+    let tables = [Core::MNEMONICS, tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS].concat();
+    let mut seen = seen.into_inner().expect("no worker panics");
+    seen.extend(WITHOUT_A_CASE);
+    let missing: Vec<&str> = tables.into_iter().filter(|op| !seen.contains(op)).collect();
+    assert!(missing.is_empty(), "no case of tests/run comes to these ops: {missing:?}");
+}
+
+#[test]
+fn every_target_of_the_table_is_compiled_for() {
+    let targets: Vec<_> = base::Target::all().collect();
+    let code = bytecode(&root().join("tests/run/matmul_f16"), Path::new(""));
+    for_each(&targets, |target| {
+        let folder = temporary();
+        let ptx = folder.path().join("k.ptx").display().to_string();
+        let ran = run("tileiras", &[&code, "--gpu-name", target.name, "--emit=ptx", "-o", &ptx], b"");
+        let header = format!(".target {}", target.ptx_target);
+        match std::fs::read_to_string(&ptx) {
+            Ok(text) if ran.code == Some(0) && text.contains(&header) => Ok(()),
+            _ => Err(format!("{target}: {}", ran.stderr.trim())),
+        }
+    });
 }

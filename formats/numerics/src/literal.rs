@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_small_value_reads_back() {
-        for scalar in Scalar::ALL.into_iter().filter(|scalar| scalar.bits() <= 16) {
+        for scalar in Scalar::ALL.iter().copied().filter(|scalar| scalar.bits() <= 16) {
             for bits in 0..=scalar.mask() {
                 assert_eq!(parse(scalar, &print(scalar, bits)), Some(bits), "{scalar} {bits:#x}");
             }

@@ -1,42 +1,7 @@
-//! The element types of Tile IR: their names, sizes and ranges. Values of any of them are held as bits in a `u64`.
+//! The element types of Tile IR, one row each: name, width and, of floats, what the bits mean. Values of any of them are held as
+//! bits in a `u64`.
 
 use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Scalar {
-    #[serde(rename = "i1")]
-    I1,
-    #[serde(rename = "i4")]
-    I4,
-    #[serde(rename = "i8")]
-    I8,
-    #[serde(rename = "i16")]
-    I16,
-    #[serde(rename = "i32")]
-    I32,
-    #[serde(rename = "i64")]
-    I64,
-    #[serde(rename = "f16")]
-    F16,
-    #[serde(rename = "bf16")]
-    BF16,
-    #[serde(rename = "f32")]
-    F32,
-    #[serde(rename = "tf32")]
-    TF32,
-    #[serde(rename = "f64")]
-    F64,
-    #[serde(rename = "f8E4M3FN")]
-    F8E4M3FN,
-    #[serde(rename = "f8E5M2")]
-    F8E5M2,
-    #[serde(rename = "f8E8M0FNU")]
-    F8E8M0FNU,
-    #[serde(rename = "f4E2M1FN")]
-    F4E2M1FN,
-    #[serde(rename = "fnv8E5M3FNU")]
-    F8E5M3FNU,
-}
 
 /// How a float format is laid out: `1 + exponent + mantissa` bits, or without a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,66 +24,89 @@ pub enum Special {
     None,
 }
 
-impl Scalar {
-    pub const ALL: [Scalar; 16] = [
-        Scalar::I1,
-        Scalar::I4,
-        Scalar::I8,
-        Scalar::I16,
-        Scalar::I32,
-        Scalar::I64,
-        Scalar::F16,
-        Scalar::BF16,
-        Scalar::F32,
-        Scalar::TF32,
-        Scalar::F64,
-        Scalar::F8E4M3FN,
-        Scalar::F8E5M2,
-        Scalar::F8E8M0FNU,
-        Scalar::F4E2M1FN,
-        Scalar::F8E5M3FNU,
-    ];
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    bits: u32,
+    /// None for an integer.
+    format: Option<FloatFormat>,
+}
 
+/// What stands in a row behind the name.
+type Meaning = (u32, Option<FloatFormat>);
+
+const fn int(bits: u32) -> Meaning {
+    (bits, None)
+}
+
+/// A float with a sign.
+const fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> Meaning {
+    (1 + exponent_bits + mantissa_bits, Some(FloatFormat { signed: true, exponent_bits, mantissa_bits, bias, special }))
+}
+
+const fn unsigned_float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> Meaning {
+    (exponent_bits + mantissa_bits, Some(FloatFormat { signed: false, exponent_bits, mantissa_bits, bias, special }))
+}
+
+macro_rules! scalars {
+    ($($(#[$note:meta])* $scalar:ident $name:literal = $meaning:expr,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Scalar {
+            $($(#[$note])* #[serde(rename = $name)] $scalar,)*
+        }
+
+        impl Scalar {
+            /// All of them, in the order of the table.
+            pub const ALL: &[Scalar] = &[$(Scalar::$scalar,)*];
+            const ROWS: &[Row] = &[$({
+                let (bits, format) = $meaning;
+                assert!(bits >= 1 && bits <= 8 || bits == 16 || bits == 32 || bits == 64, "no word of `arith` holds such values");
+                Row { name: $name, bits, format }
+            },)*];
+        }
+    };
+}
+
+scalars! {
+    I1 "i1" = int(1),
+    I4 "i4" = int(4),
+    I8 "i8" = int(8),
+    I16 "i16" = int(16),
+    I32 "i32" = int(32),
+    I64 "i64" = int(64),
+    F16 "f16" = float(5, 10, 15, Special::Ieee),
+    BF16 "bf16" = float(8, 7, 127, Special::Ieee),
+    F32 "f32" = float(8, 23, 127, Special::Ieee),
+    /// A value has 19 bits, which are kept in the upper ones of an f32.
+    TF32 "tf32" = float(8, 23, 127, Special::Ieee),
+    F64 "f64" = float(11, 52, 1023, Special::Ieee),
+    F8E4M3FN "f8E4M3FN" = float(4, 3, 7, Special::NanOnly),
+    F8E5M2 "f8E5M2" = float(5, 2, 15, Special::Ieee),
+    F8E8M0FNU "f8E8M0FNU" = unsigned_float(8, 0, 127, Special::NanOnly),
+    F4E2M1FN "f4E2M1FN" = float(2, 1, 1, Special::None),
+    F8E5M3FNU "fnv8E5M3FNU" = unsigned_float(5, 3, 15, Special::NanOnly),
+}
+
+impl Scalar {
+    fn row(self) -> &'static Row {
+        &Self::ROWS[self as usize]
+    }
     /// The name in Tile IR text.
     pub fn name(self) -> &'static str {
-        match self {
-            Scalar::I1 => "i1",
-            Scalar::I4 => "i4",
-            Scalar::I8 => "i8",
-            Scalar::I16 => "i16",
-            Scalar::I32 => "i32",
-            Scalar::I64 => "i64",
-            Scalar::F16 => "f16",
-            Scalar::BF16 => "bf16",
-            Scalar::F32 => "f32",
-            Scalar::TF32 => "tf32",
-            Scalar::F64 => "f64",
-            Scalar::F8E4M3FN => "f8E4M3FN",
-            Scalar::F8E5M2 => "f8E5M2",
-            Scalar::F8E8M0FNU => "f8E8M0FNU",
-            Scalar::F4E2M1FN => "f4E2M1FN",
-            Scalar::F8E5M3FNU => "fnv8E5M3FNU",
-        }
+        self.row().name
     }
     pub fn parse(name: &str) -> Option<Scalar> {
-        Self::ALL.into_iter().find(|scalar| scalar.name() == name)
+        Self::ALL.iter().copied().find(|scalar| scalar.name() == name)
     }
     pub fn is_int(self) -> bool {
-        self <= Scalar::I64
+        self.row().format.is_none()
     }
     pub fn is_float(self) -> bool {
         !self.is_int()
     }
-    /// Width of the value in bits. A tf32 value has 19 bits and is kept in the upper bits of 32.
+    /// Width of the value in bits.
     pub fn bits(self) -> u32 {
-        match self {
-            Scalar::I1 => 1,
-            Scalar::I4 | Scalar::F4E2M1FN => 4,
-            Scalar::I8 | Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => 8,
-            Scalar::I16 | Scalar::F16 | Scalar::BF16 => 16,
-            Scalar::I32 | Scalar::F32 | Scalar::TF32 => 32,
-            Scalar::I64 | Scalar::F64 => 64,
-        }
+        self.row().bits
     }
     /// Bytes of one element in memory; four-bit elements come in pairs and count as one byte here.
     pub fn bytes(self) -> u32 {
@@ -129,25 +117,7 @@ impl Scalar {
         u64::MAX >> (64 - self.bits())
     }
     pub fn float_format(self) -> Option<FloatFormat> {
-        let format = |signed, exponent_bits, mantissa_bits, bias, special| FloatFormat {
-            signed,
-            exponent_bits,
-            mantissa_bits,
-            bias,
-            special,
-        };
-        Some(match self {
-            Scalar::F16 => format(true, 5, 10, 15, Special::Ieee),
-            Scalar::BF16 => format(true, 8, 7, 127, Special::Ieee),
-            Scalar::F32 | Scalar::TF32 => format(true, 8, 23, 127, Special::Ieee),
-            Scalar::F64 => format(true, 11, 52, 1023, Special::Ieee),
-            Scalar::F8E4M3FN => format(true, 4, 3, 7, Special::NanOnly),
-            Scalar::F8E5M2 => format(true, 5, 2, 15, Special::Ieee),
-            Scalar::F8E8M0FNU => format(false, 8, 0, 127, Special::NanOnly),
-            Scalar::F4E2M1FN => format(true, 2, 1, 1, Special::None),
-            Scalar::F8E5M3FNU => format(false, 5, 3, 15, Special::NanOnly),
-            _ => return None,
-        })
+        self.row().format
     }
     /// The bits as a signed integer.
     pub fn sign_extend(self, bits: u64) -> i64 {

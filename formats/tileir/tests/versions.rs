@@ -11,6 +11,15 @@ fn the_document_of_versions_is_up_to_date() {
 }
 
 #[test]
+fn every_element_type_has_a_record() {
+    use tileir::gates::{TYPES, TypeKind};
+    for scalar in numerics::Scalar::ALL {
+        let has = TYPES.iter().any(|row| row.kind == TypeKind::Scalar(*scalar));
+        assert!(has, "{scalar} has no row in TYPES of gates.rs: its tag, and the version that brings it");
+    }
+}
+
+#[test]
 fn tags_are_in_order_and_named_once() {
     let types: Vec<u8> = tileir::gates::TYPES.iter().map(|row| row.tag).collect();
     let attributes: Vec<u8> = tileir::gates::ATTRIBUTES.iter().map(|row| row.tag).collect();

@@ -135,19 +135,50 @@ impl Core {
 
     /// Ops that compute each element of the result from the elements at the same place of the operands.
     pub fn is_elementwise(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Core::Unary { .. }
-                | Core::Binary { .. }
-                | Core::Fma { .. }
-                | Core::Compare { .. }
-                | Core::Convert { .. }
-                | Core::Select { .. }
-                | Core::IntToPtr { .. }
-                | Core::PtrToInt { .. }
-                | Core::PtrCast { .. }
-                | Core::Offset { .. }
-                | Core::Assume { .. }
-        )
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => true,
+            Core::Constant { .. }
+            | Core::Iota {}
+            | Core::Broadcast { .. }
+            | Core::Reshape { .. }
+            | Core::Permute { .. }
+            | Core::Cat { .. }
+            | Core::Extract { .. }
+            | Core::Insert { .. }
+            | Core::Reinterpret { .. }
+            | Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. }
+            | Core::MakeToken {}
+            | Core::JoinTokens { .. }
+            | Core::AliasFence { .. }
+            | Core::GridWait { .. }
+            | Core::GridLaunch { .. }
+            | Core::Assert { .. }
+            | Core::CheckIndex { .. }
+            | Core::Print { .. }
+            | Core::If { .. }
+            | Core::For { .. }
+            | Core::Loop { .. }
+            | Core::Yield { .. }
+            | Core::Continue { .. }
+            | Core::Break { .. }
+            | Core::Return {} => false,
+        }
     }
 }

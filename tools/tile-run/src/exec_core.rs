@@ -5,6 +5,7 @@ use crate::tile::{self, Tile, memory_bits, shape};
 use crate::value::{Tensor, Value, View};
 use crate::world::START;
 use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
 use base::{DebugInfo, Loc, Value as Id};
 use numerics::arith::Lanes;
 use smallvec::smallvec;
@@ -73,13 +74,26 @@ fn tile(tile: Tile) -> Result<Results> {
 }
 
 pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut Env<'_>) -> Result<Results> {
-    if let Some(result) = elementwise(op, context, env) {
-        return tile(result);
-    }
-    if let Some(result) = reshaped(op, context, env)? {
-        return tile(result);
-    }
     match op {
+        Core::Unary { .. }
+        | Core::Binary { .. }
+        | Core::Fma { .. }
+        | Core::Compare { .. }
+        | Core::Convert { .. }
+        | Core::Select { .. }
+        | Core::Offset { .. }
+        | Core::IntToPtr { .. }
+        | Core::PtrToInt { .. }
+        | Core::PtrCast { .. } => tile(elementwise(op, context, env)),
+        Core::Constant { .. }
+        | Core::Iota {}
+        | Core::Broadcast { .. }
+        | Core::Reshape { .. }
+        | Core::Permute { .. }
+        | Core::Cat { .. }
+        | Core::Extract { .. }
+        | Core::Insert { .. }
+        | Core::Reinterpret { .. } => tile(rearranged(op, context, env)?),
         Core::Assume { value, fact } => effects::assume(*value, || Some(fact.clone()), context.loc, env),
         Core::BlockId { axis } => tile(Tile::i32(env.state.place.index[*axis as usize].into())),
         Core::BlockCount { axis } => tile(Tile::i32(env.state.place.grid[*axis as usize].into())),
@@ -109,16 +123,19 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
             Ok(view_op(op, context, env))
         }
-        other => {
-            use base::ir::Operation as _;
-            Err(Diagnostic::unsupported("RUN031", format!("'{}' cannot be executed", other.mnemonic())))
-        }
+        Core::If { .. }
+        | Core::For { .. }
+        | Core::Loop { .. }
+        | Core::Yield { .. }
+        | Core::Continue { .. }
+        | Core::Break { .. }
+        | Core::Return {} => unreachable!("'{}' is followed by the interpreter's loop", op.mnemonic()),
     }
 }
 
-pub(crate) fn elementwise<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Option<Tile> {
+pub(crate) fn elementwise<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Tile {
     let tile = |id: &Id| env.tile(*id);
-    Some(match op {
+    match op {
         Core::Unary { kind, x } => tile::unary(*kind, tile(x)),
         Core::Binary { kind, lhs, rhs } => tile::binary(*kind, tile(lhs), tile(rhs)),
         Core::Fma { kind, a, b, c } => tile::fma(*kind, tile(a), tile(b), tile(c)),
@@ -127,15 +144,15 @@ pub(crate) fn elementwise<T: Typed>(op: &Core, context: &Context<'_, T>, env: &E
         Core::Select { cond, yes, no } => tile::select(tile(cond), tile(yes), tile(no)),
         Core::Offset { ptr, offset } => tile::offset(tile(ptr), tile(offset)),
         Core::IntToPtr { x } | Core::PtrToInt { x } | Core::PtrCast { x } => tile(x).with_elem(context.tile_type().0),
-        _ => return None,
-    })
+        other => unreachable!("'{}' is not element-wise", other.mnemonic()),
+    }
 }
 
 /// Ops that move elements, and constants.
-fn reshaped<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Result<Option<Tile>> {
+fn rearranged<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Result<Tile> {
     let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
     let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
-    Ok(Some(match op {
+    Ok(match op {
         Core::Constant { value } => {
             let (elem, shape) = context.tile_type();
             constant(value, elem, shape)
@@ -159,8 +176,8 @@ fn reshaped<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Res
             let (elem, shape) = context.tile_type();
             shape::reinterpret(env.tile(*x), shape, elem)
         }
-        _ => return Ok(None),
-    }))
+        other => unreachable!("'{}' moves no elements", other.mnemonic()),
+    })
 }
 
 fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Results {

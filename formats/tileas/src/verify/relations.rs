@@ -9,7 +9,17 @@ use vocabulary::tile::Elem;
 impl Check<'_> {
     pub(super) fn core_layouts<O: Program>(&self, uses: &Uses<'_, O, Type>, core: &Core) -> Rule {
         match core {
-            _ if core.is_elementwise() => {
+            Core::Unary { .. }
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => {
                 let values: Vec<Value> = core.operands().iter().chain(&uses.op.results).copied().collect();
                 self.together(uses, &values)
             }
@@ -27,7 +37,32 @@ impl Check<'_> {
                 self.together(uses, &[*into, uses.result()?])?;
                 self.slice(uses, [*x, *into])
             }
-            _ => Ok(()),
+            // Made in any layout.
+            Core::Constant { .. } | Core::Iota {} => Ok(()),
+            // Without tiles, or with tiles that only pass.
+            Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. }
+            | Core::MakeToken {}
+            | Core::JoinTokens { .. }
+            | Core::AliasFence { .. }
+            | Core::GridWait { .. }
+            | Core::GridLaunch { .. }
+            | Core::Assert { .. }
+            | Core::CheckIndex { .. }
+            | Core::Print { .. }
+            | Core::If { .. }
+            | Core::For { .. }
+            | Core::Loop { .. }
+            | Core::Yield { .. }
+            | Core::Continue { .. }
+            | Core::Break { .. }
+            | Core::Return {} => Ok(()),
         }
     }
 

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn text_reads_back_to_the_same_bits() {
-        for scalar in Scalar::ALL.into_iter().filter(|scalar| scalar.is_float()) {
+        for scalar in Scalar::ALL.iter().copied().filter(|scalar| scalar.is_float()) {
             let step = (scalar.mask() / 977).max(1);
             let shift = if scalar == Scalar::TF32 { 13 } else { 0 };
             for bits in (0..=977).map(|i| (i * step & scalar.mask()) >> shift << shift) {

@@ -18,10 +18,35 @@ fn wrong_element() -> String {
 impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
     /// The rule of a shared op.
     pub fn core(&self, core: &Core) -> Rule {
-        if core.is_elementwise() || matches!(core, Core::Constant { .. }) {
-            return self.elementwise(core);
-        }
         match core {
+            Core::Constant { .. }
+            | Core::Unary { .. }
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => self.elementwise(core),
+            Core::Iota {}
+            | Core::Broadcast { .. }
+            | Core::Reshape { .. }
+            | Core::Permute { .. }
+            | Core::Cat { .. }
+            | Core::Extract { .. }
+            | Core::Insert { .. }
+            | Core::Reinterpret { .. } => self.rearranged(core),
+            Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. } => self.object(core),
             Core::If { cond, .. } => self.same(&[*cond], Seen::scalar(Scalar::I1)),
             Core::For { lower, upper, step, .. } => {
                 self.scalar_ints(&[*lower])?;
@@ -57,10 +82,6 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 self.tokens(*token)?;
                 if self.op.results.is_empty() { Ok(()) } else { self.results(&[Seen::Token]) }
             }
-            _ => match self.shape_op(core) {
-                Some(rule) => rule,
-                None => self.object(core),
-            },
         }
     }
 
@@ -131,7 +152,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 self.same(&[*value], result)?;
                 self.fact(fact, elem, shape)
             }
-            _ => unreachable!("the caller holds that the op is element-wise"),
+            other => unreachable!("'{}' is not element-wise", other.mnemonic()),
         }
     }
 
@@ -159,8 +180,8 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
     }
 
     /// Ops that move elements without touching them.
-    fn shape_op(&self, core: &Core) -> Option<Rule> {
-        Some(match core {
+    fn rearranged(&self, core: &Core) -> Rule {
+        match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
                 let counts = |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
                 require(elem.scalar().is_some_and(counts), || "it counts along one dimension in integers that suffice".into())
@@ -193,8 +214,8 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 let fits = elem.scalar().is_some_and(|to| bits(to, other) == bits(from, shape));
                 require(fits && shape.len() == 1 && other.len() == 1, || "both have one dimension and as many bytes".into())
             }),
-            _ => return None,
-        })
+            other => unreachable!("'{}' moves no elements", other.mnemonic()),
+        }
     }
 
     fn reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> Rule {
@@ -258,7 +279,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 }
                 _ => Err("its result is a local pointer".into()),
             },
-            other => unreachable!("{} has a rule above", other.mnemonic()),
+            other => unreachable!("'{}' makes no object", other.mnemonic()),
         }
     }
 

@@ -17,10 +17,27 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness};
 use vocabulary::tile::Elem;
 
+/// The float type of LLVM that has every number of a type, in which it is read; none of integers, and of a format that is not
+/// read yet.
+fn read_as(from: Scalar) -> Option<Scalar> {
+    match from {
+        Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => Some(from),
+        Scalar::TF32 | Scalar::F8E8M0FNU => Some(Scalar::F32),
+        Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN => Some(Scalar::F16),
+        Scalar::F8E5M3FNU => None,
+        Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => None,
+    }
+}
+
+/// Whether PTX can compute with the numbers of a type.
+pub(super) fn is_readable(scalar: Scalar) -> bool {
+    scalar.is_int() || read_as(scalar).is_some()
+}
+
 impl<'c> Emitter<'c, '_> {
     pub(super) fn convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
         let (from, to) = (self.elem(x).carrier(), self.elem(result).carrier());
-        if [from, to].contains(&Scalar::F8E5M3FNU) {
+        if !is_readable(from) || !is_readable(to) {
             return Err(self.unsupported(op));
         }
         let mut registers = Vec::with_capacity(self.get(x).len());
@@ -68,14 +85,15 @@ impl<'c> Emitter<'c, '_> {
         self.ir.resize(x.into_int_value(), self.ir.scalar(to).into_int_type(), signedness == Signedness::Signed)
     }
 
-    /// An exact f16, bf16, f32 or f64, and which of them.
+    /// An exact f16, bf16, f32 or f64, and which of them. For types that are [`is_readable`].
     pub(super) fn read_floats(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
-        match from {
-            Scalar::TF32 => (Scalar::F32, pair.to_vec()),
-            Scalar::F8E8M0FNU => (Scalar::F32, pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect()),
-            Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN => (Scalar::F16, self.read_small(from, pair)),
-            _ => (from, pair.to_vec()),
-        }
+        let form = read_as(from).expect("the type is readable");
+        let values = match (from, form) {
+            (Scalar::F8E8M0FNU, _) => pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect(),
+            (small, Scalar::F16) if small != Scalar::F16 => self.read_small(small, pair),
+            _ => pair.to_vec(),
+        };
+        (form, values)
     }
 
     /// Numbers that [`Self::read_floats`] gave, rounded to a type.

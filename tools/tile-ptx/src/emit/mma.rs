@@ -16,12 +16,20 @@ use vocabulary::tile::Elem;
 /// What the names of products call a type.
 pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
     match scalar {
+        Scalar::F16 => "f16",
+        Scalar::BF16 => "bf16",
+        Scalar::F32 => "f32",
+        Scalar::TF32 => "tf32",
+        Scalar::F64 => "f64",
         Scalar::F8E4M3FN => "e4m3",
         Scalar::F8E5M2 => "e5m2",
+        Scalar::F4E2M1FN => "e2m1",
         Scalar::I8 if signed => "s8",
         Scalar::I8 => "u8",
         Scalar::I32 => "s32",
-        other => other.name(),
+        Scalar::I1 | Scalar::I4 | Scalar::I16 | Scalar::I64 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => {
+            unreachable!("no atom multiplies {scalar}")
+        }
     }
 }
 
@@ -69,11 +77,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn scaled_name(&self, atom: &SyncAtom, operands: [Value; 2], scale: Value) -> String {
-        let name = |value: Value| match self.elem(value).carrier() {
-            Scalar::F8E4M3FN => "e4m3",
-            Scalar::F8E5M2 => "e5m2",
-            _ => "e2m1",
-        };
+        let name = |value: Value| multiplied_name(self.elem(value).carrier(), true);
         let kind = match atom.scales {
             1 => "mxf8f6f4",
             2 => "mxf4",

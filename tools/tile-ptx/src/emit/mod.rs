@@ -267,7 +267,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Assert { cond, message } => self.assert(op, *cond, message),
             Core::CheckIndex { index, extent, message } => self.check_index(op, *index, *extent, message),
             Core::Print { format, args, .. } => {
-                self.print(format, args);
+                self.print(format, args)?;
                 results.iter().for_each(|result| self.set_token(*result));
             }
         }

@@ -1,8 +1,10 @@
 //! Calls into the system around the kernel: heap memory, dependent grids, the proxy fence, and the printing of messages.
 
 use super::Emitter;
+use super::convert::is_readable;
 use crate::ir::{GLOBAL, Val};
 use base::Value;
+use base::diag::Result;
 use base::ir::Op as OpId;
 use hardware::Feature;
 use inkwell::types::BasicTypeEnum;
@@ -204,7 +206,10 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Prints text and values in order; a tile as its elements in brackets. One block prints at a time, by one of its threads.
-    pub(super) fn print(&mut self, format: &str, args: &[Value]) {
+    pub(super) fn print(&mut self, format: &str, args: &[Value]) -> Result<()> {
+        if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_readable(elem.carrier())) {
+            return Err(self.unsupported_type("print", elem));
+        }
         let ir = self.ir;
         let staged: Vec<Option<PointerValue<'c>>> = args.iter().map(|arg| self.stage(*arg)).collect();
         let mutex = self.mutex();
@@ -233,6 +238,7 @@ impl<'c> Emitter<'c, '_> {
             e.atomic_instruction(&exchange, word, release, mutex, &[ir.const32(0).into()]);
             Vec::new()
         });
+        Ok(())
     }
 
     fn print_pieces(&self, format: &str, args: &[Value], staged: &[Option<PointerValue<'c>>]) {

@@ -7,7 +7,8 @@ use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
-use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{self, Overflow};
 use tileas::layout::{Strides, apply};
 use tileas::{CopyAtom, Layout, Type};
 use vocabulary::core_ops::Core;
@@ -264,22 +265,13 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn padding(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {
-        let scalar = elem.carrier();
-        let sign = 1u64 << (scalar.bits() - 1);
-        let (infinity, nan) = match scalar {
-            Scalar::F16 => (0x7c00, 0x7fff),
-            Scalar::BF16 => (0x7f80, 0x7fff),
-            Scalar::F32 | Scalar::TF32 => (0x7f80_0000, 0x7fff_ffff),
-            Scalar::F64 => (0x7ff0_0000_0000_0000, 0x7fff_ffff_ffff_ffff),
-            Scalar::F8E5M2 => (0x7c, 0x7f),
-            _ => (0x7f, 0x7f),
-        };
+        let float = |value: f64| float::encode(elem.carrier(), value, Rounding::NearestEven, Overflow::Ieee);
         let bits = match padding {
             None | Some(Padding::Zero) => 0,
-            Some(Padding::NegZero) => sign,
-            Some(Padding::Nan) => nan,
-            Some(Padding::PosInf) => infinity,
-            Some(Padding::NegInf) => infinity | sign,
+            Some(Padding::NegZero) => float(-0.0),
+            Some(Padding::Nan) => float(f64::NAN),
+            Some(Padding::PosInf) => float(f64::INFINITY),
+            Some(Padding::NegInf) => float(f64::NEG_INFINITY),
         };
         self.ir.constant(elem, bits)
     }

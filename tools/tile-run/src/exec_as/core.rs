@@ -43,11 +43,47 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let (from, to) = (self.shape(*x), self.shape(results[0]));
                 self.plan_rename(*x, results[0], Route::Registers, rename::source(core, &from, &to))
             }
-            _ if core.is_elementwise() => {
+            Core::Unary { .. }
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => {
                 let odd = core.operands().into_iter().find(|id| !self.is_scalar(*id) && !self.like(*id, results[0]));
                 odd.map_or(Ok(Plan::None), |id| Err(format!("has a result in another layout than its operand {id}")))
             }
-            _ => Ok(Plan::None),
+            Core::Cat { .. }
+            | Core::Extract { .. }
+            | Core::Insert { .. }
+            | Core::Reinterpret { .. }
+            | Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. }
+            | Core::MakeToken {}
+            | Core::JoinTokens { .. }
+            | Core::AliasFence { .. }
+            | Core::GridWait { .. }
+            | Core::GridLaunch { .. }
+            | Core::Assert { .. }
+            | Core::CheckIndex { .. }
+            | Core::Print { .. }
+            | Core::If { .. }
+            | Core::For { .. }
+            | Core::Loop { .. }
+            | Core::Yield { .. }
+            | Core::Continue { .. }
+            | Core::Break { .. }
+            | Core::Return {} => Ok(Plan::None),
         }
     }
 

@@ -147,7 +147,7 @@ pub(crate) fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
     match elem.bits() {
         1 => Lanes::W8(bytes.iter().map(|byte| u8::from(*byte != 0)).collect()),
         4 => Lanes::W8(bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect()),
-        8 => Lanes::W8(bytes.to_vec()),
+        bits @ ..=8 => Lanes::W8(bytes.iter().map(|byte| byte & (0xff >> (8 - bits))).collect()),
         16 => Lanes::W16(bytes.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word)).collect()),
         32 => Lanes::W32(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()),
         _ => Lanes::W64(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
