@@ -1,5 +1,6 @@
-//! `tile-view`: a kernel at every stage as one page, to be opened in a browser: texts side by side, linked by source line, and drawings of what they
-//! say. [`stages`] makes the files, [`panes`] and [`drawings`] make the [`model`] of them, [`page`] puts that into the page.
+//! `tile-view`: a kernel at every stage as one page, to be opened in a browser: texts side by side, linked by source line, and
+//! drawings of what they say. [`stages`] makes the files, [`panes`] and [`drawings`] make the [`mod@model`] of them, [`mod@page`] puts
+//! that into the page.
 
 mod drawings;
 mod model;
