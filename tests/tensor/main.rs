@@ -92,15 +92,23 @@ fn launch(product: &Product, folder: &Path, steps: usize) -> Vec<u8> {
     };
     let (a, b) = (array(0, product.lhs, left), array(1, product.rhs, right));
     let size = product.acc.bits() as usize / 8;
-    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; m * n * size])] {
-        std::fs::write(folder.join(name), data).expect("the folder takes files");
-    }
-    let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
-    let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
-    let text = format!(r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
-    std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+    described(folder, [("a", a), ("b", b), ("c", vec![0xff; m * n * size])], steps);
     let sum = |i: usize| (0..steps * k).map(|k| left(i / n, k) * right(k, i % n)).sum::<i64>();
     (0..m * n).flat_map(|i| bytes_of(product.acc, sum(i))).collect()
+}
+
+/// Writes arrays and a launch with them and a number of steps, which leaves the last one.
+fn described<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps: usize) {
+    let each = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
+    let buffers = each(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
+    let params = each(|name| format!(r#"{{"ptr": "{name}"}}"#));
+    let text = format!(
+        r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}, {{"i32": {steps}}}], "outputs": ["c"]}}"#
+    );
+    std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+    for (name, data) in arrays {
+        std::fs::write(folder.join(name).with_extension("in"), data).expect("the folder takes files");
+    }
 }
 
 /// Executes a file in a folder; what it left, or what was said about it.
@@ -271,6 +279,20 @@ fn broken() -> Vec<(Product, String, &'static str)> {
     of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
 }
 
+/// Both executors see that something is wrong with the program in a folder, in some order.
+fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
+    for executor in ["tile-run", "tile-sim"] {
+        let seen = ways().into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+            let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
+            executed(folder, tool, file, &options).map_or(true, |left| left != right)
+        });
+        if !seen {
+            return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn broken_programs_are_refused_and_their_faults_are_seen() {
     for_each(&broken(), |(product, text, wanted)| {
@@ -281,16 +303,81 @@ fn broken_programs_are_refused_and_their_faults_are_seen() {
         let folder = temporary();
         let right = launch(product, folder.path(), BROKEN_TRIPS);
         written(folder.path(), text);
-        for executor in ["tile-run", "tile-sim"] {
-            let seen = ways().into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
-                let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
-                executed(folder.path(), tool, file, &options).map_or(true, |left| left != right)
-            });
-            if !seen {
-                return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
-            }
+        seen_by_both(folder.path(), &right, &message)
+    });
+}
+
+// Two products of which the second takes what threads made of the first.
+
+const CHAIN: &str = include_str!("attention.sched");
+
+/// The launch of the chain for some number of blocks of 32 keys: `(q k) v`, summed over the blocks.
+fn chained(folder: &Path, steps: usize) -> Vec<u8> {
+    const ROWS: usize = 128;
+    const DEPTH: usize = 16;
+    const KEYS: usize = 32 * program::STEPS;
+    const COLUMNS: usize = 32;
+    let array = |rows: usize, columns: usize, element: fn(usize, usize) -> i64| {
+        (0..rows * columns).flat_map(|i| bytes_of(Scalar::F16, element(i / columns, i % columns))).collect::<Vec<u8>>()
+    };
+    let value = |key: usize, column: usize| right(key + 1, column + 2);
+    let v = array(KEYS, COLUMNS, |key, column| right(key + 1, column + 2));
+    let arrays =
+        [("q", array(ROWS, DEPTH, left)), ("k", array(DEPTH, KEYS, right)), ("v", v), ("c", vec![0xff; ROWS * COLUMNS * 4])];
+    described(folder, arrays, steps);
+    let score = |row: usize, key: usize| (0..DEPTH).map(|d| left(row, d) * right(d, key)).sum::<i64>();
+    let scores: Vec<i64> = (0..ROWS * 32 * steps).map(|i| score(i / (32 * steps).max(1), i % (32 * steps).max(1))).collect();
+    let sum =
+        |row: usize, column: usize| (0..32 * steps).map(|key| scores[row * 32 * steps + key] * value(key, column)).sum::<i64>();
+    (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
+}
+
+#[test]
+fn what_threads_make_of_sums_is_multiplied_where_it_lies() {
+    judged(CHAIN).expect("the judge takes it");
+    let folder = temporary();
+    written(folder.path(), CHAIN);
+    for trips in TRIPS {
+        let wanted = chained(folder.path(), trips);
+        for (tool, options) in ways() {
+            let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
+            let left = executed(folder.path(), tool, file, &options).expect(tool);
+            assert!(left == wanted, "{tool} {options:?} computes something else in {trips} steps");
         }
-        Ok(())
+    }
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
+}
+
+#[test]
+fn a_broken_chain_is_refused_and_its_faults_are_seen() {
+    let cases = [
+        (without(CHAIN, "pipe_wait(pipe: 3"), "read by agent 'multiply' outside wait and release of pipe3"),
+        (without(CHAIN, "pipe_wait(pipe: 2"), "read by agent 'compute' outside wait and release of pipe2"),
+        (
+            moved(CHAIN, "pipe_commit(pipe: 3", "tensor_store(", false),
+            "written by agent 'compute' outside acquire and commit of pipe3",
+        ),
+        // The sums lie where the scores do.
+        (
+            edited(CHAIN, "(offset: 32, depth: 1)", "(offset: 0, depth: 1)"),
+            "buffer5 is read, but its memory was given to slot 0 of buffer4",
+        ),
+        // Scores are read before they are made.
+        (
+            moved(CHAIN, "mma(lhs: memory(buffer: 0)", "mma(lhs: memory(buffer: 4)", true),
+            "slot 0 of buffer3 is read before anything",
+        ),
+    ];
+    for_each(&cases, |(text, wanted)| {
+        let message = judged(text).err().ok_or(format!("the judge takes it: {wanted}"))?;
+        if !message.contains(wanted) {
+            return Err(format!("the judge says '{message}', not '{wanted}'"));
+        }
+        let folder = temporary();
+        let right = chained(folder.path(), BROKEN_TRIPS);
+        written(folder.path(), text);
+        seen_by_both(folder.path(), &right, &message)
     });
 }
 
