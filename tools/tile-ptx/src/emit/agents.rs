@@ -54,8 +54,10 @@ impl<'c> Emitter<'c, '_> {
             ir.builder.position_at_end(alone);
             self.thread = ir.const32(0);
         }
+        self.fences_tensor = self.touches_tensor_memory(body);
         self.block(self.function.body.block_of(body))?;
         (self.thread, self.warps, self.agent) = whole;
+        self.fences_tensor = true;
         ir.builder.position_at_end(next);
         Ok(())
     }

@@ -91,6 +91,8 @@ pub(crate) struct Emitter<'c, 'a> {
     shared_base: Option<IntValue<'c>>,
     /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
     tensor_base: Option<IntValue<'c>>,
+    /// Whether those who execute what is being emitted touch it.
+    fences_tensor: bool,
     end: Option<BasicBlock<'c>>,
     /// The slots that the op being emitted means, of buffers that are rings.
     slots: BTreeMap<Buffer, IntValue<'c>>,
@@ -133,6 +135,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             heap: Vec::new(),
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
             tensor_base: None,
+            fences_tensor: true,
             end: None,
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),

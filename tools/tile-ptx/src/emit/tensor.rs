@@ -6,13 +6,14 @@
 
 use super::Emitter;
 use crate::ir::Val;
-use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
+use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use tileas::effects::BufferAccess;
 use tileas::group::Matrix;
 use tileas::layout::apply;
 use tileas::mma::Operand;
@@ -102,9 +103,17 @@ impl<'c> Emitter<'c, '_> {
         self.ir.icmp(IntPredicate::ULT, self.thread, self.ir.const32(32))
     }
 
+    /// Whether something in a region is about tensor memory.
+    pub(super) fn touches_tensor_memory(&self, region: Region) -> bool {
+        let body = &self.function.body;
+        let is_there = |access: &BufferAccess| self.function.attrs.program.buffers[access.buffer].space == Space::Tensor;
+        body.walk(region).into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(is_there))
+    }
+
     /// What this thread did to tensor memory comes before what others do that it tells, or what it was told behind what others did.
+    /// An agent that does nothing there only passes on what it is told, which needs no fence.
     pub(super) fn tensor_fence(&self, before: bool) {
-        if self.function.attrs.tensor.is_some() {
+        if self.function.attrs.tensor.is_some() && self.fences_tensor {
             self.instruction_alone(match before {
                 true => "tcgen05.fence::before_thread_sync;",
                 false => "tcgen05.fence::after_thread_sync;",
@@ -201,17 +210,23 @@ impl<'c> Emitter<'c, '_> {
         let address = self.lanes_address(buffer, &part, &layout);
         let moves = moves(info, &part, atom, &layout);
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
-        for Move { at, words: own } in &moves {
-            let registers = (0..own.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
-            let text = format!(
-                "tcgen05.ld.sync.aligned.{} {{{registers}}}, [${}+{at}]{};\n\ttcgen05.wait::ld.sync.aligned;",
-                form(atom, own.len()),
-                own.len(),
-                split(info, &part, atom, &layout)
-            );
-            let letters = vec!["=r"; own.len()].join(",") + ",r";
-            let types = vec![ir.i32().into(); own.len()];
-            words.extend(own.iter().copied().zip(ir.asm_many(&types, &text, &letters, &[address.into()], true)));
+        let apart = split(info, &part, atom, &layout);
+        // As many as are waited for together.
+        for together in moves.chunks((MOST_REGISTERS as usize / moves[0].words.len().max(1)).max(1)) {
+            let all: Vec<u32> = together.iter().flat_map(|one| one.words.iter().copied()).collect();
+            let mut text = String::new();
+            let mut first = 0;
+            for Move { at, words: own } in together {
+                let registers = (first..first + own.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+                let form = form(atom, own.len());
+                let _ = write!(text, "tcgen05.ld.sync.aligned.{form} {{{registers}}}, [${}+{at}]{apart};\n\t", all.len());
+                first += own.len();
+            }
+            text += "tcgen05.wait::ld.sync.aligned;";
+            // The first may be there before the address was read for the last.
+            let letters = vec!["=&r"; all.len()].join(",") + ",r";
+            let types = vec![ir.i32().into(); all.len()];
+            words.extend(all.iter().copied().zip(ir.asm_many(&types, &text, &letters, &[address.into()], true)));
         }
         let registers = (0..layout.registers() as u32)
             .map(|register| {
