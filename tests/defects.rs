@@ -534,3 +534,22 @@ fn files_that_never_end_are_refused() {
     let launch = shell(place.folder.path(), "tile-run k.bc --launch /dev/zero");
     assert!(launch.code == Some(4) && launch.stderr.contains("is larger than"), "{}", launch.stderr);
 }
+
+#[test]
+fn tools_with_other_command_lines_have_limits_too() {
+    need_tools();
+    let folder = temporary();
+    let folder = folder.path();
+    let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: it takes longer than 1 s (--max-time)\n"));
+    // A pipe that nobody writes to is read for ever.
+    let line = "mkfifo p; exec 3<>p; timeout 20 tileirdisasm --max-time=1 p";
+    let ran = shell(folder, line);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (Some(4), "error: tileirdisasm was stopped: it takes longer than 1 s (--max-time)\n")
+    );
+    let ran = shell(folder, "exec 3<>p; timeout 20 tileiras --max-memory=1 p");
+    assert_eq!(ran.code, Some(5), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tileiras was stopped: it takes more than 1 MiB of memory (--max-memory)"), "{}", ran.stderr);
+}

@@ -31,24 +31,58 @@ impl Limits {
     }
 
     /// Waits for what `work` sends when it ends; gives up, with a reason, when it takes too much.
-    pub(crate) fn wait<T>(&self, work: &Receiver<T>) -> Result<T, String> {
-        let start = Instant::now();
-        let mut memory = None;
+    pub(crate) fn wait<T>(self, work: &Receiver<T>) -> Result<T, String> {
+        let mut watch = Watch::new(self);
         loop {
             match work.recv_timeout(INTERVAL) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Disconnected) => return Err("its work ended without a result".into()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if let Some(limit) = self.time().filter(|limit| start.elapsed() > *limit) {
-                return Err(format!("it takes longer than {} s (--max-time)", limit.as_secs()));
-            }
-            if let Some(limit) = *memory.get_or_insert_with(|| self.memory())
-                && resident().is_some_and(|bytes| bytes > limit)
-            {
-                return Err(format!("it takes more than {} MiB of memory (--max-memory)", limit >> 20));
+            if let Some(reason) = watch.exceeded() {
+                return Err(reason);
             }
         }
+    }
+
+    /// For a program whose first thread does the work: another one looks, and calls `give_up` with a reason, which ends the process.
+    pub fn watch(self, give_up: impl FnOnce(String) + Send + 'static) {
+        let mut watch = Watch::new(self);
+        let look = move || {
+            let reason = loop {
+                std::thread::sleep(INTERVAL);
+                if let Some(reason) = watch.exceeded() {
+                    break reason;
+                }
+            };
+            give_up(reason);
+        };
+        // Without a thread for it there is too little memory for the work too, which will say so.
+        let _ = std::thread::Builder::new().spawn(look);
+    }
+}
+
+/// Limits, and since when they count.
+struct Watch {
+    limits: Limits,
+    start: Instant,
+    /// Asked for when it is looked at for the first time, which most runs do not last to see.
+    memory: Option<Option<u64>>,
+}
+
+impl Watch {
+    fn new(limits: Limits) -> Watch {
+        Watch { limits, start: Instant::now(), memory: None }
+    }
+
+    /// What is too much by now.
+    fn exceeded(&mut self) -> Option<String> {
+        if let Some(limit) = self.limits.time().filter(|limit| self.start.elapsed() > *limit) {
+            return Some(format!("it takes longer than {} s (--max-time)", limit.as_secs()));
+        }
+        let limit = (*self.memory.get_or_insert_with(|| self.limits.memory()))?;
+        let over = resident().is_some_and(|bytes| bytes > limit);
+        over.then(|| format!("it takes more than {} MiB of memory (--max-memory)", limit >> 20))
     }
 }
 

@@ -21,6 +21,14 @@ static OPTIONS: &[Spec] = &[
     )),
     immediate(option("help-list-hidden", Section::Hidden, Value::None, "", "Display list of all available options")),
     option(
+        "max-memory",
+        Section::Extension,
+        Value::Integer,
+        "MiB",
+        "Memory that may be used, 0 for any [default: three quarters of the machine's]",
+    ),
+    option("max-time", Section::Extension, Value::Integer, "seconds", "Time that it may take, 0 for any [default: 1800]"),
+    option(
         "preview",
         Section::Tool,
         Value::Features(Features::NAMES),
@@ -42,7 +50,7 @@ const HELP: Help = Help {
         ("TileIR Disassembler Options:\n", Section::Tool),
         ("Tileworks Options, which the reference does not have:\n", Section::Extension),
     ],
-    more: "\nExit codes:\n\n  0 success, 1 usage, 2 no such input, 3 not bytecode or invalid bytecode, 4 no output\n",
+    more: "\nExit codes:\n\n  0 success, 1 usage, 2 no such input, 3 not bytecode or invalid bytecode, 4 no output or a limit\n",
 };
 
 /// Exit codes of the reference.
@@ -54,7 +62,15 @@ const NO_OUTPUT: u8 = 4;
 
 fn main() -> ExitCode {
     let (stdout, stderr, code) = match cl::words() {
-        Ok((program, words)) => answer(&program, &cl::parse(OPTIONS, &program, &words)),
+        Ok((program, words)) => {
+            let parsed = cl::parse(OPTIONS, &program, &words);
+            let limit = |name| parsed.get(name).and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
+            common::Limits { max_memory: limit("max-memory"), max_time: limit("max-time") }.watch(|reason| {
+                let _ = writeln!(std::io::stderr(), "error: tileirdisasm was stopped: {reason}");
+                std::process::exit(i32::from(NO_OUTPUT));
+            });
+            answer(&program, &parsed)
+        }
         Err(message) => (String::new(), format!("error: {message}\n"), USAGE),
     };
     // That nobody reads it is no reason to fail.

@@ -68,10 +68,16 @@ struct Options {
     /// Programs of a hundred that must have been compared to the end; where more are unsupported, nothing is known
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     least: u8,
+    #[command(flatten)]
+    limits: common::Limits,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    options.limits.watch(|reason| {
+        eprintln!("tile-fuzz: it was stopped: {reason}");
+        std::process::exit(i32::from(common::exit::IO));
+    });
     match run(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -35,7 +35,10 @@ fn main() -> ExitCode {
         Ok((program, words)) => {
             let line = cl::parse(options::OPTIONS, &program, &words);
             match with_environment(line, std::env::var_os(MORE_OPTIONS)) {
-                Ok(parsed) => (style(&parsed), answer(&program, &parsed)),
+                Ok(parsed) => {
+                    watch(&parsed);
+                    (style(&parsed), answer(&program, &parsed))
+                }
                 Err(stop) => (Style::Reference, Err(stop)),
             }
         }
@@ -69,6 +72,18 @@ fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop
         response_files: more.response_files.into_iter().chain(line.response_files).collect(),
         ..line
     })
+}
+
+/// Ends this process, and its stages with it, where it takes too much memory itself. Time is the stages': how many there are is not
+/// limited.
+fn watch(parsed: &Parsed) {
+    let max_memory = parsed.get("max-memory").and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
+    let style = style(parsed);
+    common::Limits { max_memory, max_time: Some(0) }.watch(move |reason| {
+        let stop = Stop::new(exit::COMPILE, format!("tileiras was stopped: {reason}"));
+        print(&mut std::io::stderr(), &stop.said(style));
+        std::process::exit(i32::from(exit::COMPILE));
+    });
 }
 
 /// Does what the command line asks. Gives what goes to standard error at the end.
