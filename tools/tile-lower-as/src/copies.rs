@@ -21,6 +21,8 @@ use vocabulary::core_ops::Core;
 use vocabulary::memory::{MemoryOrdering, Padding};
 use vocabulary::tile::{Dense, Elem, Space, ViewKind};
 
+const NO_ROOM: &str = "shared memory has no room for it beside the others";
+
 /// How a load becomes a copy.
 #[derive(Clone)]
 pub(crate) struct Copy {
@@ -97,6 +99,10 @@ impl Copies {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
             let block = body.block_of(*inner);
             for &load in &body.blocks[block].ops {
+                if plan.without_room.contains(&load) {
+                    found.declined.push((load, NO_ROOM));
+                    continue;
+                }
                 let wanted = || with_boxes.unwrap_or_else(|| planner.reaches_tensor_memory(body.result(load)));
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
                 if is_view && planner.reaches_product(body.result(load), 0) && wanted() {
@@ -169,7 +175,7 @@ impl Copies {
             let largest = fullest.filter(|alive| together(alive) > room).and_then(|alive| alive.into_iter().max());
             let Some((bytes, largest)) = largest else { return };
             self.copies.remove(&largest);
-            self.declined.push((largest, "shared memory has no room for it beside the others"));
+            self.declined.push((largest, NO_ROOM));
             passing = passing.max(bytes);
         }
     }

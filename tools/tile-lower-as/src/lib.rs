@@ -26,6 +26,7 @@ mod legalize;
 mod plan;
 mod products;
 mod remarks;
+mod room;
 mod slices;
 mod split;
 mod tensor;
@@ -121,15 +122,13 @@ impl Lowering {
         let (target, options) = (lowered.envelope.target()?, Choices::of(&lowered.envelope));
         for (function, plan) in program.payload.functions.iter().zip(plans) {
             plan.choose_copies(function, target, options);
-            remarks::log(function, &plan.accesses, &plan.products, &mut lowered.envelope);
-            remarks::log_copies(function, &plan.copies, &mut lowered.envelope);
         }
         Ok(())
     }
 
     fn homes(&mut self) -> Result<()> {
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
-            plan.homes = homes::Homes::of(function, &plan.accesses, &plan.products, &plan.copies, plan.warp_bits);
+            plan.choose_homes(function);
         }
         Ok(())
     }
@@ -137,9 +136,18 @@ impl Lowering {
     fn convert(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered: File { envelope, payload }, done } = self;
         *done = true;
+        let (target, options) = (envelope.target()?, Choices::of(envelope));
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            let function = convert::convert(function, plan, payload, envelope)?;
-            payload.functions.push(function);
+            let layouts = payload.layouts.clone();
+            let (mut new, mut filled) = convert::convert(function, plan, payload, envelope)?;
+            while let Some(load) = room::too_much(&new, &filled, target) {
+                plan.without_copy(function, load, target, options);
+                payload.layouts = layouts.clone();
+                (new, filled) = convert::convert(function, plan, payload, envelope)?;
+            }
+            remarks::log(function, &plan.accesses, &plan.products, envelope);
+            remarks::log_copies(function, &plan.copies, envelope);
+            payload.functions.push(new);
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) accesses: Accesses,
     pub(crate) products: Products,
     pub(crate) copies: Copies,
+    /// Loads whose copies were found to have no room, once everything else that passes through shared memory was known.
+    pub(crate) without_room: BTreeSet<Op>,
     pub(crate) homes: Homes,
 }
 
@@ -54,7 +56,15 @@ impl Plan {
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
         let homes = Homes::none(function, warp_bits);
-        Plan { attrs, warp_bits, accesses, products: Products::default(), copies: Copies::default(), homes }
+        Plan {
+            attrs,
+            warp_bits,
+            accesses,
+            products: Products::default(),
+            copies: Copies::default(),
+            without_room: BTreeSet::new(),
+            homes,
+        }
     }
 
     /// How products are made; none of those in `refused` in tensor memory, for the reason there.
@@ -77,6 +87,18 @@ impl Plan {
             refused.extend(news);
             self.choose_products(function, target, &refused);
         }
+    }
+
+    /// The layouts of all tiles that have one of their own.
+    pub(crate) fn choose_homes(&mut self, function: &Function) {
+        self.homes = Homes::of(function, &self.accesses, &self.products, &self.copies, self.warp_bits);
+    }
+
+    /// Decides once more without the copy of a load, which has no room.
+    pub(crate) fn without_copy(&mut self, function: &Function, load: Op, target: Target, options: Choices) {
+        self.without_room.insert(load);
+        self.choose_copies(function, target, options);
+        self.choose_homes(function);
     }
 
     /// A line for each op and each tile about which something is decided.

@@ -27,12 +27,13 @@ use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
 use vocabulary::tile::{Elem, Shape};
 
+/// The new function, and which loads fill buffers of it.
 pub(crate) fn convert(
     function: &tileaa::Function,
     plan: &Plan,
     module: &mut tileas::Module,
     envelope: &Envelope,
-) -> Result<tileas::Function> {
+) -> Result<(tileas::Function, BTreeMap<Buffer, OpId>)> {
     let mut new = tileas::Function::new(&function.name, plan.attrs.clone(), function.loc);
     let block = new.entry();
     let mut rewriter = Rewriter {
@@ -48,6 +49,7 @@ pub(crate) fn convert(
         block,
         scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
+        filled: BTreeMap::new(),
         sums: BTreeMap::new(),
         envelope,
     };
@@ -57,9 +59,9 @@ pub(crate) fn convert(
         rewriter.remember(param, None, value);
     }
     rewriter.ops(function.entry())?;
-    let Rewriter { to, attrs, .. } = rewriter;
+    let Rewriter { to, attrs, filled, .. } = rewriter;
     (new.body, new.attrs) = (to, attrs);
-    Ok(base::text::compact(&new))
+    Ok((base::text::compact(&new), filled))
 }
 
 /// An open region.
@@ -95,6 +97,8 @@ struct Rewriter<'a> {
     scopes: Vec<Scope>,
     /// Tiles that are in buffers, from where each use reads them.
     buffered: BTreeMap<Value, Buffer>,
+    /// The buffers that loads fill by copies.
+    filled: BTreeMap<Buffer, OpId>,
     /// The buffers of sums in tensor memory, by the first product that adds to them.
     sums: BTreeMap<OpId, Buffer>,
     envelope: &'a Envelope,
