@@ -24,6 +24,13 @@ pub(crate) struct Chain {
     pub(crate) runs: bool,
 }
 
+impl Chain {
+    /// Whether nothing else is done before the sums are taken up, so that others can have their place before and after.
+    pub(crate) fn is_single(&self) -> bool {
+        self.values.len() == 1
+    }
+}
+
 /// The chains of a function, and for each product that is in none the reason.
 pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static str>) {
     let body = &function.body;

@@ -30,20 +30,23 @@ impl Planner<'_> {
         }
         let (all, reasons) = chains::of(self.function);
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
-        let (mut chains, mut taken) = (Vec::new(), 0);
+        let (mut chains, mut taken, mut shared) = (Vec::new(), 0, Vec::new());
         for chain in all {
             let plan = |op: &OpId| match refused.get(op) {
                 Some(reason) => Err(*reason),
                 None => self.tensor_product(*op),
             };
             let products: Result<Vec<Product>, &'static str> = chain.products.iter().map(plan).collect();
-            let wanted = self.columns(&chain);
+            let mut places = self.places(&chain);
+            places.retain(|(info, single)| !*single || !shared.contains(info));
+            let wanted = places.iter().map(|(info, _)| info.columns()).sum::<u32>();
             let fits = (taken + wanted).next_power_of_two() <= columns;
             let products =
                 products.and_then(|products| if fits { Ok(products) } else { Err("tensor memory has no room for its sums") });
             match products {
                 Ok(products) => {
                     taken += wanted;
+                    shared.extend(places.into_iter().filter(|(_, single)| *single).map(|(info, _)| info));
                     decided.extend(chain.products.iter().copied().zip(products.into_iter().map(Ok)));
                     chains.push(chain);
                 }
@@ -84,17 +87,18 @@ impl Planner<'_> {
         Ok(Product::Tensor { atom, c, lhs, rhs: Place::Memory })
     }
 
-    /// Columns that the sums of a chain take, and its left operands.
-    fn columns(&self, chain: &Chain) -> u32 {
+    /// The buffers of a chain's sums and of its left operands, and whether those of others can be in the same place at other times.
+    fn places(&self, chain: &Chain) -> Vec<(BufferInfo, bool)> {
         let body = &self.function.body;
         let left = |op: &OpId| match body.ops[*op].kind {
             Op::Mma { lhs, .. } if !self.is_loaded(lhs) => {
                 let (elem, shape) = body.ty(lhs).tile().expect("products are of tiles");
-                tensor::left(elem, shape).map_or(0, |info| info.columns())
+                Some((tensor::left(elem, shape)?, true))
             }
-            _ => 0,
+            _ => None,
         };
-        sums(self.function, chain).map_or(0, |info| info.columns()) + chain.products.iter().map(left).sum::<u32>()
+        let sums = sums(self.function, chain).map(|info| (info, chain.is_single()));
+        sums.into_iter().chain(chain.products.iter().filter_map(left)).collect()
     }
 }
 

@@ -116,7 +116,8 @@ fn fit_in(function: &Function, mut planned: Vec<Planned>, memory: u32, in_flight
     loop {
         let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned, in_flight)).collect();
         if alloc::bytes(function, &schedules) <= memory {
-            return Some(schedules);
+            planned.iter_mut().for_each(|planned| level(function, planned));
+            return Some(planned.iter().map(|planned| table(function, planned, in_flight)).collect());
         }
         if !cut_back(function, &mut planned) {
             return None;
@@ -127,6 +128,19 @@ fn fit_in(function: &Function, mut planned: Vec<Planned>, memory: u32, in_flight
 /// Iterations between a copy and its use.
 fn ahead(start: i64, interval: i64) -> i64 {
     -start.div_euclid(interval)
+}
+
+/// Lets the copies that products in tensor memory read run equally far ahead: they then have one pipe, and one thread half the steps.
+fn level(function: &Function, Planned { number, graph, plan, .. }: &mut Planned) {
+    let Some(block) = sched::loop_body(function, *number) else { return };
+    let (operands, interval) = (tensor::operands(function, block), i64::from(plan.interval));
+    let fills =
+        |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
+    let copies: Vec<usize> = (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect();
+    let Some(least) = copies.iter().map(|n| ahead(plan.starts[*n], interval)).min().filter(|least| *least > 0) else { return };
+    for n in copies {
+        plan.starts[n] += (ahead(plan.starts[n], interval) - least) * interval;
+    }
 }
 
 /// Lets the copy whose ring is largest run one iteration less ahead; false when none runs ahead, or one has no place left.

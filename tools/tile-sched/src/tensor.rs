@@ -3,7 +3,7 @@
 //!
 //! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Sums are waited
 //! for at once, so that everything their products have read is free from there on; operands before the first op that reads them.
-//! Behind the last op that drains a buffer it is released. Where that happens again and again the phase goes round with the loops, and
+//! Behind the last op that drains a buffer it is released, and may be filled again. Where that happens again and again the phase goes round with the loops, and
 //! where it happens under a condition, out of both branches.
 //!
 //! Requires: loops as they will be. Establishes: the steps of these pipes, so that what products in tensor memory touch needs no
@@ -119,6 +119,19 @@ struct Use {
     drains: bool,
 }
 
+/// In which turn of filling and draining a buffer each op stands: a new one begins where it is filled after it was drained.
+fn turns(uses: &[BTreeMap<Buffer, Use>], buffer: &Buffer) -> Vec<usize> {
+    let (mut turn, mut drained) = (0, false);
+    let next = |used: &BTreeMap<Buffer, Use>| {
+        if let Some(used) = used.get(buffer) {
+            turn += usize::from(used.fills && drained);
+            drained = used.drains;
+        }
+        turn
+    };
+    uses.iter().map(next).collect()
+}
+
 struct Pass<'a> {
     body: &'a mut Body<Op, Type>,
     pipes: BTreeMap<Buffer, (Pipe, Kind)>,
@@ -131,11 +144,15 @@ impl Pass<'_> {
         let block = self.body.block_of(region);
         let ops = std::mem::take(&mut self.body.blocks[block].ops);
         let uses: Vec<BTreeMap<Buffer, Use>> = ops.iter().map(|op| self.uses(*op, own)).collect();
+        let turns: BTreeMap<Buffer, Vec<usize>> = own.iter().map(|buffer| (*buffer, turns(&uses, buffer))).collect();
         let does = |at: usize, buffer: &Buffer, fills: bool| {
             uses[at].get(buffer).is_some_and(|it| (it.fills, it.drains) == (fills, !fills))
         };
-        let first = |buffer: &Buffer, fills| (0..uses.len()).find(|at| does(*at, buffer, fills));
-        let last = |buffer: &Buffer, fills| (0..uses.len()).rfind(|at| does(*at, buffer, fills));
+        let same = |at: usize, other: usize, buffer: &Buffer, fills| {
+            turns[buffer][at] == turns[buffer][other] && does(other, buffer, fills)
+        };
+        let is_first = |at, buffer: &Buffer, fills| !(0..at).any(|other| same(at, other, buffer, fills));
+        let is_last = |at, buffer: &Buffer, fills| !(at + 1..uses.len()).any(|other| same(at, other, buffer, fills));
         let mut out = Vec::with_capacity(ops.len());
         for (at, op) in ops.into_iter().enumerate() {
             let loc = self.body.ops[op].loc;
@@ -147,14 +164,14 @@ impl Pass<'_> {
                     inner.push(*buffer);
                     continue;
                 }
-                if first(buffer, used.fills) == Some(at) {
+                if is_first(at, buffer, used.fills) {
                     match used.fills {
                         true => out.push(step(self, Op::PipeAcquire { pipe, slot: None, phase })),
                         false if kind != Kind::Sums => out.push(step(self, Op::PipeWait { pipe, slot: None, phase })),
                         false => {}
                     }
                 }
-                if last(buffer, used.fills) != Some(at) {
+                if !is_last(at, buffer, used.fills) {
                     continue;
                 }
                 if used.fills {

@@ -51,6 +51,7 @@ pub(crate) fn convert(
         buffered: BTreeMap::new(),
         filled: BTreeMap::new(),
         sums: BTreeMap::new(),
+        places: Vec::new(),
         envelope,
     };
     for &param in function.params() {
@@ -101,6 +102,8 @@ struct Rewriter<'a> {
     filled: BTreeMap<Buffer, OpId>,
     /// The buffers of sums in tensor memory, by the first product that adds to them.
     sums: BTreeMap<OpId, Buffer>,
+    /// Buffers in tensor memory that products have one after the other.
+    places: Vec<Buffer>,
     envelope: &'a Envelope,
 }
 

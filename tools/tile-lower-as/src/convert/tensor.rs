@@ -11,7 +11,7 @@ use base::{Loc, Value};
 use numerics::Scalar;
 use tileas::mma::Operand;
 use tileas::tensor::{LaneMove, Part};
-use tileas::{Buffer, Layout, MmaAtom, Op, Place, Type};
+use tileas::{Buffer, BufferInfo, Layout, MmaAtom, Op, Place, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem};
 
@@ -57,9 +57,19 @@ impl Rewriter<'_> {
         let whole = Part::of(&shape, &shape, 0).expect("the buffer is of the operand");
         let atom = LaneMove(tensor::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
         let x = self.tile(value, layout)?;
-        let buffer = self.attrs.buffers.push(info);
+        let buffer = self.shared_place(info);
         self.emit(Op::TensorStore { x, buffer, slot: None, from: 0, atom }, [], self.loc_of(value));
         Ok(Place::Memory { buffer, slot: None, transposed: false })
+    }
+
+    /// A buffer in tensor memory that nothing needs for longer than the product beside it.
+    fn shared_place(&mut self, info: BufferInfo) -> Buffer {
+        let known = self.places.iter().copied().find(|buffer| self.attrs.buffers[*buffer] == info);
+        known.unwrap_or_else(|| {
+            let buffer = self.attrs.buffers.push(info);
+            self.places.push(buffer);
+            buffer
+        })
     }
 
     /// The buffer of a chain's sums.
@@ -68,7 +78,7 @@ impl Rewriter<'_> {
             return *buffer;
         }
         let info = tensor::sums(self.from, chain).expect("the chain was planned for tensor memory");
-        let buffer = self.attrs.buffers.push(info);
+        let buffer = if chain.is_single() { self.shared_place(info) } else { self.attrs.buffers.push(info) };
         self.sums.insert(chain.products[0], buffer);
         buffer
     }
