@@ -29,6 +29,10 @@ impl Chain {
     pub(crate) fn is_single(&self) -> bool {
         self.values.len() == 1
     }
+    /// Whether the sums are taken up where the products are made, behind no loop.
+    pub(crate) fn is_straight(&self) -> bool {
+        self.values.len() == self.products.len()
+    }
 }
 
 /// The chains of a function, and for each product that is in none the reason.

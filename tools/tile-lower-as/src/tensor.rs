@@ -6,10 +6,10 @@
 use crate::chains::{self, Chain};
 use crate::copies::{By, Copies};
 use crate::products::{Place, Planner, Product, Products, extents};
-use base::ir::Op as OpId;
+use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
-use hardware::Feature;
-use std::collections::BTreeMap;
+use hardware::{Feature, Rates};
+use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::mma::Operand;
 use tileas::tensor::{self, LaneAtom, Part};
@@ -32,9 +32,13 @@ impl Planner<'_> {
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
         let (mut chains, mut taken, mut shared) = (Vec::new(), 0, Vec::new());
         for chain in all {
+            let too_short = chain.is_straight() && !self.pays_at_once(&chain);
             let plan = |op: &OpId| match refused.get(op) {
                 Some(reason) => Err(*reason),
-                None => self.tensor_product(*op),
+                None => self.tensor_product(*op).and_then(|product| match too_short {
+                    true => Err("its sums are taken up at once, and waiting for tensor memory takes longer than it saves"),
+                    false => Ok(product),
+                }),
             };
             let products: Result<Vec<Product>, &'static str> = chain.products.iter().map(plan).collect();
             let mut places = self.places(&chain);
@@ -54,6 +58,26 @@ impl Planner<'_> {
             }
         }
         (chains, decided)
+    }
+
+    /// Whether products are faster in tensor memory although threads wait for them and load what they give.
+    fn pays_at_once(&self, chain: &Chain) -> bool {
+        /// Cycles until a product that was asked for begins, and until what it gave is in registers.
+        const THERE_AND_BACK: u64 = 400;
+        let rates = &self.target.rates;
+        let cycles = |op: &OpId| {
+            let Op::Mma { lhs, rhs, .. } = self.function.body.ops[*op].kind else { unreachable!("chains are of products") };
+            let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
+            let ((elem, left), (_, right)) = (tile(lhs), tile(rhs));
+            let extents = extents(left, right);
+            let work = extents.iter().map(|extent| u64::from(*extent)).product::<u64>();
+            let by = |products| work / u64::from(Rates::of(products, elem.bits()).unwrap_or(rates.multiply_add));
+            // Half of the lanes have nothing of 64 rows.
+            let idle = if extents[1] < tensor::MOST_ROWS { 2 } else { 1 };
+            (by(rates.tensor_products) * idle, by(rates.products))
+        };
+        let (there, here) = chain.products.iter().map(cycles).fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        there + THERE_AND_BACK < here
     }
 
     fn tensor_product(&self, op: OpId) -> Result<Product, &'static str> {
@@ -122,14 +146,46 @@ pub(crate) fn lane_atom(info: &BufferInfo, part: &Part, layout: &Layout) -> Opti
 /// The products in tensor memory whose operands are not where they must be, and why not.
 pub(crate) fn without_boxes(function: &Function, products: &Products, copies: &Copies) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
+    let made: BTreeSet<OpId> = products.in_tensor_memory().collect();
+    let others = read_otherwise(function, &made);
     let why = |op: OpId| {
         let Op::Mma { lhs, rhs, .. } = function.body.ops[op].kind else { unreachable!("chains are of products") };
         let Some(Product::Tensor { lhs: left, .. }) = products.get(op) else { unreachable!("chains are of such products") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, Place::Tensor(_))));
         let wanting = |operand| not_by_boxes(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
-        in_shared.filter_map(wanting).next().map(|why| (op, why))
+        let shared = |operand: &Value| others.contains(operand).then_some("an operand is read by threads, too");
+        in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
     products.in_tensor_memory().filter_map(why).collect()
+}
+
+/// The tiles that something else reads than products in tensor memory, where they lie or rearranged.
+fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
+    let body = &function.body;
+    let mut others = BTreeSet::new();
+    let order = body.walk(function.region);
+    for &op in &order {
+        let rearranges = matches!(body.ops[op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
+        if !made.contains(&op) && !rearranges {
+            others.extend(body.ops[op].kind.operands());
+        }
+    }
+    // What is rearranged is read with what it came from, and with what else became of that.
+    for &op in order.iter().rev() {
+        if let Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) = &body.ops[op].kind
+            && others.contains(&body.result(op))
+        {
+            others.insert(*x);
+        }
+    }
+    for &op in &order {
+        if let Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) = &body.ops[op].kind
+            && others.contains(x)
+        {
+            others.insert(body.result(op));
+        }
+    }
+    others
 }
 
 /// An operand that changes from iteration to iteration is copied by boxes; what is loaded once is stored by threads.
