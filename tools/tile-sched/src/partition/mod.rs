@@ -3,7 +3,7 @@
 //!
 //! Requires: a function of one agent, complete with waits, barriers and fences, that fills every slot in the iteration that reads it
 //! ([`unhurried`]). Establishes: a body for each agent, with what it does and what that needs; what several need of scalars and
-//! views is computed before. [`seeds`] and [`slice`] decide, [`bodies`] rewrites, [`registers`] says how the warps share those.
+//! views is computed before. [`seeds`] and [`mod@slice`] decide, [`bodies`] rewrites, [`registers`] says how the warps share those.
 
 mod bodies;
 mod registers;
