@@ -1,8 +1,8 @@
 //! Functions of `.sched` with agents and pipes, written by hand: right in `tile-run` in several orders and in PTX under both
 //! deliveries, and broken in each way that there is: the judge says why, and both executors see it when they are made to run it.
 
-use base::File;
 use std::path::Path;
+use tests::scheduled::{edited, executed, file_for, judged, ways, without, written};
 use tests::{for_each, root, run, temporary};
 
 /// A product of which one agent copies the operands with `cp.async`, and one whose agent writes them for `wgmma`.
@@ -13,7 +13,6 @@ const THREADS: Product = Product { file: "threads", rows: [64, 544], columns: 64
 const TRIPS: [usize; 5] = [0, 1, 2, 3, 8];
 const BROKEN_TRIPS: usize = 5;
 const STEP: usize = 32;
-const LIMIT: &str = "2000000";
 
 #[derive(Clone, Copy)]
 struct Product {
@@ -66,43 +65,6 @@ fn half(number: i32) -> [u8; 2] {
     (sign | magnitude).to_le_bytes()
 }
 
-/// Executes a file in a folder; what it left, or what was said about it.
-fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Result<Vec<u8>, String> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let (program, launch, out) = (path(file), path("launch.json"), path("out"));
-    let arguments = [options, &[&program, "--launch", &launch, "--out-dir", &out]].concat();
-    let ran = run(tool, &arguments, b"");
-    match ran.code {
-        Some(0) => Ok(std::fs::read(folder.join("out/c.bin")).expect("there is an output")),
-        _ => Err(ran.stderr),
-    }
-}
-
-/// The ways in which a program is executed: by `tile-run` in several orders, and its PTX under both deliveries.
-fn ways() -> Vec<(&'static str, Vec<&'static str>)> {
-    let runs = ["0", "1", "2", "3"].map(|seed| ("tile-run", vec!["--unjudged", "--schedule-seed", seed]));
-    let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
-        let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", LIMIT];
-        ("tile-sim", options.to_vec())
-    });
-    runs.into_iter().chain(sims).collect()
-}
-
-/// Writes the program and its PTX.
-fn written(folder: &Path, text: &str) {
-    let path = |name: &str| folder.join(name).display().to_string();
-    std::fs::write(path("k.sched"), text).expect("the folder takes files");
-    run("tile-ptx", &["--unjudged", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
-}
-
-fn file_for(tool: &str) -> &'static str {
-    if tool == "tile-run" { "k.sched" } else { "k.ptx" }
-}
-
-fn judged(text: &str) -> Result<(), String> {
-    File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
-}
-
 #[test]
 fn agents_compute_what_they_should_in_every_order() {
     let on = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
@@ -116,7 +78,7 @@ fn agents_compute_what_they_should_in_every_order() {
         let folder = temporary();
         let wanted = product.launch(folder.path(), *trips);
         written(folder.path(), text);
-        for (tool, options) in ways() {
+        for (tool, options) in ways(4) {
             let left = executed(folder.path(), tool, file_for(tool), &options)?;
             if left != wanted {
                 return Err(format!("{}: {tool} {options:?} computes something else in {trips} steps", product.file));
@@ -137,14 +99,6 @@ fn an_assembler_takes_them() {
     }
 }
 
-fn edited(text: &str, from: &str, to: &str) -> String {
-    assert!(text.contains(from), "{from} is not in\n{text}");
-    text.replacen(from, to, 1)
-}
-fn without(text: &str, what: &str) -> String {
-    assert!(text.contains(what), "{what} is not in\n{text}");
-    text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect()
-}
 /// The line that contains `what` moved before the one that contains `before`.
 fn moved(text: &str, what: &str, before: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
@@ -205,7 +159,7 @@ fn broken_programs_are_refused_and_their_faults_are_seen() {
         let right = product.launch(folder.path(), BROKEN_TRIPS);
         written(folder.path(), text);
         for executor in ["tile-run", "tile-sim"] {
-            let seen = ways()
+            let seen = ways(4)
                 .into_iter()
                 .filter(|(tool, _)| *tool == executor)
                 .any(|(tool, options)| executed(folder.path(), tool, file_for(tool), &options).map_or(true, |left| left != right));

@@ -4,6 +4,7 @@
 //! one is an error that says so. `scripts/test` builds them first.
 
 pub mod compare;
+pub mod scheduled;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

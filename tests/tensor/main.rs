@@ -3,17 +3,16 @@
 
 mod program;
 
-use base::File;
 use numerics::{Scalar, literal};
 use program::{Form, Operand, PLAIN, Product};
 use std::path::Path;
 use std::sync::Mutex;
+use tests::scheduled::{edited, executed, file_for, judged, ways, without, written};
 use tests::{for_each, run, temporary};
 
 const TRIPS: [usize; 5] = [0, 1, 2, 3, 8];
 /// Of the products that are executed in one number of steps.
 const ONE: usize = 4;
-const LIMIT: &str = "4000000";
 
 const F16: Product = Product {
     target: "sm_100",
@@ -113,39 +112,6 @@ fn described<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps:
     }
 }
 
-/// Executes a file in a folder; what it left, or what was said about it.
-fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Result<Vec<u8>, String> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let (program, launch, out) = (path(file), path("launch.json"), path("out"));
-    let arguments = [options, &[&program, "--launch", &launch, "--out-dir", &out]].concat();
-    let ran = run(tool, &arguments, b"");
-    match ran.code {
-        Some(0) => Ok(std::fs::read(folder.join("out/c.bin")).expect("there is an output")),
-        _ => Err(ran.stderr),
-    }
-}
-
-/// The ways in which a program is executed: by `tile-run` in several orders, and its PTX under both deliveries.
-fn ways() -> Vec<(&'static str, Vec<&'static str>)> {
-    let runs = ["0", "1", "2"].map(|seed| ("tile-run", vec!["--unjudged", "--schedule-seed", seed]));
-    let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
-        let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", LIMIT];
-        ("tile-sim", options.to_vec())
-    });
-    runs.into_iter().chain(sims).collect()
-}
-
-/// Writes the program and its PTX.
-fn written(folder: &Path, text: &str) {
-    let path = |name: &str| folder.join(name).display().to_string();
-    std::fs::write(path("k.sched"), text).expect("the folder takes files");
-    run("tile-ptx", &["--unjudged", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
-}
-
-fn judged(text: &str) -> Result<(), String> {
-    File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
-}
-
 #[test]
 fn products_of_every_kind_have_the_same_sums_in_as() {
     for_each(&products(), |product| {
@@ -188,8 +154,8 @@ fn agents_and_the_whole_block_make_them_in_every_order() {
         written(folder.path(), &text);
         // All orders for the first few, of the others one by each executor and delivery.
         let few = *trips == ONE;
-        for (tool, options) in ways().into_iter().filter(|(_, options)| !few || options.contains(&"1")) {
-            let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
+        for (tool, options) in ways(3).into_iter().filter(|(_, options)| !few || options.contains(&"1")) {
+            let file = file_for(tool);
             let left = executed(folder.path(), tool, file, &options).map_err(said)?;
             if left != wanted {
                 return Err(format!("{}, {form:?}: {tool} {options:?} computes something else in {trips} steps", product.name()));
@@ -216,14 +182,6 @@ fn an_assembler_takes_them() {
 const BROKEN_TRIPS: usize = 5;
 const SMALL: Product = Product { extents: [128, 32, 16], ..F16 };
 
-fn edited(text: &str, from: &str, to: &str) -> String {
-    assert!(text.contains(from), "{from} is not in\n{text}");
-    text.replacen(from, to, 1)
-}
-fn without(text: &str, what: &str) -> String {
-    assert!(text.contains(what), "{what} is not in\n{text}");
-    text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect()
-}
 /// The last line that contains `what` moved before the first, or behind the last, that contains `other`.
 fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
@@ -286,8 +244,8 @@ fn broken() -> Vec<(Product, String, &'static str)> {
 /// Both executors see that something is wrong with the program in a folder, in some order.
 fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
     for executor in ["tile-run", "tile-sim"] {
-        let seen = ways().into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
-            let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
+        let seen = ways(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+            let file = file_for(tool);
             executed(folder, tool, file, &options).map_or(true, |left| left != right)
         });
         if !seen {
@@ -343,8 +301,8 @@ fn what_threads_make_of_sums_is_multiplied_where_it_lies() {
     written(folder.path(), CHAIN);
     for trips in TRIPS {
         let wanted = chained(folder.path(), trips);
-        for (tool, options) in ways() {
-            let file = if tool == "tile-run" { "k.sched" } else { "k.ptx" };
+        for (tool, options) in ways(3) {
+            let file = file_for(tool);
             let left = executed(folder.path(), tool, file, &options).expect(tool);
             assert!(left == wanted, "{tool} {options:?} computes something else in {trips} steps");
         }

@@ -32,7 +32,8 @@ pub struct GpuName {
 /// `--tma`: first needed by tile-lower-as.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Tma {
-    /// Whether the copy engine copies operands of products, by tensor maps, where that can be: on or off [default: off]
+    /// Whether the copy engine copies operands of products, by tensor maps: on (where that can be) or off [default: those of
+    /// products in tensor memory]
     #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
     pub tma: Option<String>,
 }

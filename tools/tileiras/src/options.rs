@@ -167,7 +167,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         Extension,
         Choice(&[("on", "where that can be"), ("off", "never")]),
         "when",
-        "Whether the copy engine copies operands of products, by tensor maps [default: off]",
+        "Whether the copy engine copies operands of products, by tensor maps [default: those of products in tensor memory]",
     ),
     option(
         "agents",

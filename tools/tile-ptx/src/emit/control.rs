@@ -6,7 +6,7 @@ use base::diag::Result;
 use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
-use inkwell::values::{IntValue, PhiValue};
+use inkwell::values::PhiValue;
 use vocabulary::core_ops::Core;
 
 /// An open construct: where the ops that leave its regions go.
@@ -18,8 +18,13 @@ pub(crate) struct Frame<'c> {
 
 enum FrameKind<'c> {
     If,
-    For { next: Target<'c>, counter: PhiValue<'c>, step: IntValue<'c>, upper: IntValue<'c>, less: IntPredicate },
-    Loop { next: Target<'c> },
+    /// Iterations end at `next`.
+    For {
+        next: Target<'c>,
+    },
+    Loop {
+        next: Target<'c>,
+    },
 }
 
 /// A block, and for each register of each value that arrives there a phi.
@@ -36,6 +41,10 @@ impl<'c> Target<'c> {
                 phi.add_incoming(&[(value, ir.here())]);
             }
         }
+    }
+
+    fn values(&self) -> Vec<Vec<Val<'c>>> {
+        self.phis.iter().map(|phis| phis.iter().map(|phi| phi.as_basic_value()).collect()).collect()
     }
 }
 
@@ -106,25 +115,32 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// With its test at the end of an iteration, and one before the first, which is what LLVM would make of it anyway; but it takes
-    /// the square of the number of loops for that.
+    /// the square of the number of loops for that. All iterations end in one block, so that LLVM knows how many there are.
     fn for_op(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
         let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
         let inner = self.function.body.block_of(body);
         let args = self.function.body.blocks[inner].args.clone();
-        let (next, join) = (self.target(&args, "body"), self.target(results, "join"));
+        let (start, join) = (self.target(&args, "body"), self.target(results, "join"));
+        let next = self.target(&args[1..], "next");
         let less = if unsigned { IntPredicate::ULT } else { IntPredicate::SLT };
         let some = ir.icmp(less, lower, upper);
         let init = self.registers(init);
         join.arrive(ir, &init);
-        next.arrive(ir, &[vec![vec![lower.into()]], init].concat());
-        ir.branch(some, next.block, join.block);
-        ir.builder.position_at_end(next.block);
-        self.bind(&args, &next);
-        let counter = next.phis[0][0];
-        self.frames.push(Frame { kind: FrameKind::For { next, counter, step, upper, less }, join: join.clone() });
+        start.arrive(ir, &[vec![vec![lower.into()]], init].concat());
+        ir.branch(some, start.block, join.block);
+        ir.builder.position_at_end(start.block);
+        self.bind(&args, &start);
+        self.frames.push(Frame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
         self.close();
+        ir.builder.position_at_end(next.block);
+        let counter = ir.add(start.phis[0][0].as_basic_value().into_int_value(), step);
+        let carried = next.values();
+        join.arrive(ir, &carried);
+        start.arrive(ir, &[vec![vec![counter.into()]], carried].concat());
+        let more = ir.icmp(less, counter, upper);
+        ir.branch(more, start.block, join.block);
         ir.builder.position_at_end(join.block);
         self.bind(results, &join);
         Ok(())
@@ -188,16 +204,8 @@ impl<'c> Emitter<'c, '_> {
             Core::Continue { values } => {
                 let values = self.registers(values);
                 let frame = self.frames.iter().rev().find(|frame| !matches!(frame.kind, FrameKind::If));
-                let frame = frame.expect("a continue is in a loop");
-                match &frame.kind {
-                    FrameKind::For { next, counter, step, upper, less } => {
-                        let counter = ir.add(counter.as_basic_value().into_int_value(), *step);
-                        let more = ir.icmp(*less, counter, *upper);
-                        frame.join.arrive(ir, &values);
-                        next.arrive(ir, &[vec![vec![counter.into()]], values].concat());
-                        ir.branch(more, next.block, frame.join.block);
-                    }
-                    FrameKind::Loop { next } => {
+                match &frame.expect("a continue is in a loop").kind {
+                    FrameKind::For { next } | FrameKind::Loop { next } => {
                         next.arrive(ir, &values);
                         ir.go(next.block);
                     }

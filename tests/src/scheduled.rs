@@ -1,0 +1,56 @@
+//! Programs of `.sched` as text, which a suite writes by hand or breaks: judged, spelled as PTX, and executed in every way there is.
+
+use crate::run;
+use base::File;
+use std::path::Path;
+
+const SEEDS: [&str; 4] = ["0", "1", "2", "3"];
+/// Instructions after which a program that never ends is given up.
+const LIMIT: &str = "4000000";
+
+/// Executes a file in a folder; what it left, or what was said about it.
+pub fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Result<Vec<u8>, String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (program, launch, out) = (path(file), path("launch.json"), path("out"));
+    let arguments = [options, &[&program, "--launch", &launch, "--out-dir", &out]].concat();
+    let ran = run(tool, &arguments, b"");
+    match ran.code {
+        Some(0) => Ok(std::fs::read(folder.join("out/c.bin")).expect("there is an output")),
+        _ => Err(ran.stderr),
+    }
+}
+
+/// The ways in which a program is executed: by `tile-run` in so many orders, and its PTX under both deliveries.
+pub fn ways(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
+    let runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--unjudged", "--schedule-seed", seed]));
+    let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
+        let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", LIMIT];
+        ("tile-sim", options.to_vec())
+    });
+    runs.chain(sims).collect()
+}
+
+/// Writes the program and its PTX.
+pub fn written(folder: &Path, text: &str) {
+    let path = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(path("k.sched"), text).expect("the folder takes files");
+    run("tile-ptx", &["--unjudged", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
+}
+
+pub fn file_for(tool: &str) -> &'static str {
+    if tool == "tile-run" { "k.sched" } else { "k.ptx" }
+}
+
+pub fn judged(text: &str) -> Result<(), String> {
+    File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
+}
+
+pub fn edited(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in\n{text}");
+    text.replacen(from, to, 1)
+}
+
+pub fn without(text: &str, what: &str) -> String {
+    assert!(text.contains(what), "{what} is not in\n{text}");
+    text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect()
+}
