@@ -7,7 +7,7 @@ use crate::machine::{Cluster, Cta, Machine};
 use crate::order::Knowledge;
 use crate::program::{BarrierOp, VoteMode};
 use crate::record::Event;
-use crate::warp::{Wait, Warp};
+use crate::warp::{Ticket, Wait, Warp};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Barrier {
@@ -118,12 +118,12 @@ impl Machine<'_> {
         };
         let expected = threads.unwrap_or(present);
         if let Some(ticket) = warp.splits[split].ticket {
-            if barrier.generation == ticket {
+            if barrier.generation == ticket.generation {
                 return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
             }
             warp.splits[split].ticket = None;
-            let came = barrier.came;
-            self.note(|| Event::Barrier { id, threads: came });
+            let (threads, came) = (barrier.came, if ticket.whole { 32 } else { 0 });
+            self.note(|| Event::Barrier { id, threads, came, round: Some(ticket.generation) });
             order.take(actor, &barrier.done);
             let result = barrier.result;
             reduce_result(warp, op, result, mask);
@@ -136,10 +136,12 @@ impl Machine<'_> {
                 format!("barrier {id} is used for {} threads while it collects {}", text(threads), text(barrier.expected)),
             ));
         }
-        let ticket = barrier.generation;
+        let generation = barrier.generation;
+        let whole = mask == live;
+        let came = if whole { 32 } else { mask.count_ones() };
         order.give(actor, &mut barrier.given);
         barrier.expected = threads;
-        barrier.arrived += if mask == live { 32 } else { mask.count_ones() };
+        barrier.arrived += came;
         if let Some((_, predicate, _)) = op.reduce {
             let yes = mask_of(warp.read(predicate)) & mask;
             barrier.votes.yes += yes.count_ones();
@@ -152,7 +154,8 @@ impl Machine<'_> {
             ));
         }
         if barrier.arrived == expected {
-            self.note(|| Event::Barrier { id, threads: expected });
+            let round = (!op.arrive_only).then_some(generation);
+            self.note(|| Event::Barrier { id, threads: expected, came, round });
             barrier.complete();
             order.take(actor, &barrier.done);
             let result = barrier.result;
@@ -160,11 +163,15 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         if op.arrive_only {
-            self.note(|| Event::Barrier { id, threads: expected });
+            self.note(|| Event::Barrier { id, threads: expected, came, round: None });
             return Ok(Flow::Next);
         }
         let arrived = barrier.arrived;
-        warp.splits[split].ticket = Some(ticket);
+        warp.splits[split].ticket = Some(Ticket { generation, whole });
+        if !whole {
+            // The other threads of the warp go on meanwhile.
+            self.note_step(Event::Barrier { id, threads: expected, came, round: None });
+        }
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
     }
 

@@ -80,7 +80,7 @@ pub struct Machine<'p> {
     pub(crate) recorder: Option<Box<Recorder>>,
     random: u64,
     /// The instruction that is executed, and its line.
-    pc: u32,
+    pub(crate) pc: u32,
     line: u32,
     /// Traffic of each instruction, when it is counted.
     pub(crate) traffic: Vec<Traffic>,

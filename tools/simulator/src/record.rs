@@ -71,10 +71,13 @@ pub enum Event {
         count: u32,
         increment: bool,
     },
-    /// A named barrier of a CTA, and for how many threads it was.
+    /// A named barrier of a CTA: for how many threads it was, how many came with this, and, of threads that wait, the end of which
+    /// of its rounds they wait for. Threads that come without their warp do so in a record of its own.
     Barrier {
         id: u32,
         threads: u32,
+        came: u32,
+        round: Option<u64>,
     },
     /// A product in tensor memory: rows and columns of all of it, and whether A comes from tensor memory.
     Product {
@@ -157,6 +160,15 @@ impl Machine<'_> {
         if let Some(recorder) = &mut self.recorder {
             let event = event();
             recorder.stream().events.push(event);
+        }
+    }
+    /// Notes what the instruction has done already, though it waits now: a record of its own.
+    pub(crate) fn note_step(&mut self, event: Event) {
+        let pc = self.pc;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.stream().events.push(event);
+            recorder.end(pc, true);
+            recorder.begin(recorder.at.0, recorder.at.1);
         }
     }
     pub(crate) fn note_shared(&mut self, at: &Lanes, mask: u32, bytes: u32, remote: bool) {

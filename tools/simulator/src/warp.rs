@@ -16,11 +16,18 @@ pub(crate) struct Split {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) wait: Option<Wait>,
-    /// The barrier generation at which these lanes arrived, while they wait for the next.
-    pub(crate) ticket: Option<u64>,
+    /// When these lanes arrived at a barrier, while they wait for its end.
+    pub(crate) ticket: Option<Ticket>,
     /// The wait that gave up last.
     pub(crate) gave_up: Option<u32>,
     backward: u32,
+}
+
+/// A place in the queue of a barrier: the generation of the arrival, and whether the warp came as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) generation: u64,
+    pub(crate) whole: bool,
 }
 
 /// What a group of lanes waits for.

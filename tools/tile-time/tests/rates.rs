@@ -119,6 +119,19 @@ fn barriers() {
     }
 }
 
+/// Threads of a warp that come to a barrier one after the other count one by one, and each of them waits.
+#[test]
+fn barriers_of_diverged_warps() {
+    let round = |i: usize| {
+        format!(
+            "@%p1 bra OTHERS{i};\nadd.s32 %r9, %r9, %r9;\nbarrier.sync 1, 64;\nbra NEXT{i};\nOTHERS{i}:\nbarrier.sync 1, 64;\nNEXT{i}:"
+        )
+    };
+    let before = "mov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 31;\nsetp.ne.s32 %p1, %r2, 0;\n";
+    let clocks = each("b300", |n| Kernel::new("sm_100", 64).before(before).body(repeat(n, round)), (16, 80));
+    assert!((26.0..80.0).contains(&clocks), "{clocks} clocks for a barrier and two branches");
+}
+
 /// `wgmma`: clocks of m64nNk16 with A in shared memory, by N.
 #[test]
 fn products_of_warp_groups() {

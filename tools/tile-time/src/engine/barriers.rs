@@ -16,7 +16,10 @@ pub(super) struct Bars {
 struct Named {
     arrived: u32,
     threads: u32,
-    waiting: Vec<usize>,
+    /// Rounds that are over.
+    rounds: u64,
+    /// Warps, and the round whose end they wait for.
+    waiting: Vec<(usize, u64)>,
 }
 
 #[derive(Default)]
@@ -54,19 +57,19 @@ impl Run<'_> {
                 }
                 ready
             }
-            Op::Barrier(op) => {
-                let Some(&Event::Barrier { id, threads }) = events.first() else { return true };
+            Op::Barrier(_) => {
+                let Some(&Event::Barrier { id, threads, came, round }) = events.first() else { return true };
                 let state = self.blocks[block].bars.named.entry(id).or_default();
-                state.arrived += 32;
+                state.arrived += came;
                 state.threads = threads;
-                if !op.arrive_only {
-                    state.waiting.push(index);
-                }
-                if !op.arrive_only {
+                // Threads that came before, without the rest of their warp, may find that it is over.
+                let waits = round.filter(|&round| round >= state.rounds);
+                if let Some(round) = waits {
+                    state.waiting.push((index, round));
                     self.park(index, Why::Barrier);
                 }
                 self.settle_named(block, id);
-                op.arrive_only
+                waits.is_none()
             }
             Op::ClusterBarrier { arrive } => {
                 let cluster = self.blocks[block].cluster;
@@ -100,14 +103,18 @@ impl Run<'_> {
 
     fn settle_named(&mut self, block: usize, id: u32) {
         let Some(state) = self.blocks[block].bars.named.get_mut(&id) else { return };
-        if state.arrived < state.threads {
+        if state.arrived == 0 || state.arrived < state.threads {
             return;
         }
         state.arrived = 0;
-        let waiting = std::mem::take(&mut state.waiting);
+        state.rounds += 1;
+        let rounds = state.rounds;
+        let (over, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|&(_, round)| round < rounds);
+        state.waiting = waiting;
+        let over: Vec<(usize, u64)> = over;
         let sync = &self.setup.machine.sync;
         let time = self.now + sync.barrier + sync.barrier_warp * f64::from(state.threads) / 32.0;
-        waiting.into_iter().for_each(|index| self.release(index, time, Why::Barrier));
+        over.into_iter().for_each(|(index, _)| self.release(index, time, Why::Barrier));
     }
 
     fn settle_cluster(&mut self, cluster: usize) {
