@@ -1,52 +1,13 @@
-//! `tile-run`: executes Tile IR on the CPU. It defines for this project what a program means, and shares no lowering code with
-//! the stages.
-//!
-//! Where the definition of Tile IR leaves freedom, the answer here is always the same one:
-//!
-//! | what | here |
-//! |---|---|
-//! | order of a reduction | neighbours pairwise, then their results, and so on ([`tile::fold`]), the lower index on the left; identities are not folded in |
-//! | order of a scan | one after the other, from the first element, what came before on the left |
-//! | matrix products | along K in order, each product and sum rounded to f32 (f64 for f64 and scaled products), then once to the accumulator |
-//! | `approx`, `full`, transcendental functions | the host's f64 function, rounded once |
-//! | NaN that is computed | one bit pattern for each type |
-//! | float to integer out of range | clamped, NaN is 0; eight bits and fewer are cut from sixteen |
-//! | float to eight bits and fewer | saturates, also from infinity |
-//! | shifts by the width or more | everything is shifted out |
-//! | division and remainder by zero | all ones, as the hardware gives |
-//! | loads outside a tensor without padding, or masked without padding | zero |
-//! | `for` with a step that is not positive | refused, when it would run |
-//! | accesses outside all buffers | refused |
-//! | grid dependencies (`gdc_*`), alias fences | nothing to wait for: one grid runs at a time and memory has one mapping |
-//! | order of blocks | see [`exec::schedule`] |
-
-mod check;
-mod exec;
-mod exec_aa;
-mod exec_as;
-mod exec_core;
-mod exec_sched;
-mod exec_tile;
-mod input;
-mod memory;
-mod print;
-mod run;
-mod tile;
-mod trace;
-mod value;
-mod world;
+//! `tile-run`: executes Tile IR on the CPU and gives what a kernel leaves; [`executor`] says what a program means.
 
 use base::diag::{Diagnostic, Result};
 use base::nearest::did_you_mean;
-use check::Check;
 use common::launch::LaunchOptions;
 use common::options::GpuName;
 use common::{About, Session};
-use input::Input;
-use run::Watch;
+use executor::{Check, Input, Nobody, Observer, Trace, Watch};
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use trace::Trace;
 
 const ABOUT: About = About {
     name: "tile-run",
@@ -86,12 +47,8 @@ struct Options {
     unjudged: bool,
 }
 
-/// Stack of the threads that run blocks; reductions inside each other take some.
-const STACK: usize = 64 << 20;
-
 fn main() -> std::process::ExitCode {
-    // It fails only where a pool exists already, and there is none.
-    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
+    executor::prepare_threads();
     common::runner::<Options>(&ABOUT, execute)
 }
 
@@ -116,7 +73,12 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
         // What a kernel prints goes to standard output; one that is closed is no reason to stop.
         let _ = std::io::stdout().write_all(text.as_bytes());
     };
-    let outcome = session.timed("run", |_| kernel.run(&call, watch(options), print))?;
+    let mut trace = options.trace.clone();
+    let observer: &mut dyn Observer = match &mut trace {
+        Some(trace) => trace,
+        None => &mut Nobody,
+    };
+    let outcome = session.timed("run", |_| kernel.run(&call, watch(options), print, observer))?;
     outcome.findings.iter().for_each(|finding| session.report(finding));
     if let Some(failure) = outcome.failure {
         return Err(failure);
@@ -147,5 +109,5 @@ fn watch(options: &Options) -> Watch {
         Some([]) => Check::USUAL.into(),
         Some(named) => named.iter().copied().collect(),
     };
-    Watch { limit: options.max_ops, seed: options.schedule_seed, trace: options.trace.clone(), checks }
+    Watch { limit: options.max_ops, seed: options.schedule_seed, checks }
 }

@@ -15,12 +15,12 @@ const LOCAL_LIMIT: u64 = 1 << 28;
 const PAGE: u64 = 4096;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Segment {
-    pub(crate) name: String,
-    pub(crate) address: u64,
-    pub(crate) contents: Contents,
+pub struct Segment {
+    pub name: String,
+    pub address: u64,
+    pub contents: Contents,
     /// Writing to it is a fault.
-    pub(crate) constant: bool,
+    pub constant: bool,
 }
 
 impl Segment {
@@ -31,7 +31,7 @@ impl Segment {
 
 /// All segments, by address.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     segments: BTreeMap<u64, Segment>,
     /// Changes whenever the content does: how blocks that wait for each other forever are noticed.
     pub(crate) changes: u64,
@@ -44,10 +44,10 @@ impl Memory {
     pub(crate) fn remove(&mut self, address: u64) {
         self.segments.remove(&address);
     }
-    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.values()
     }
-    pub(crate) fn segment(&self, address: u64) -> Option<&Segment> {
+    pub fn segment(&self, address: u64) -> Option<&Segment> {
         self.segments.range(..=address).next_back().map(|(_, segment)| segment)
     }
 

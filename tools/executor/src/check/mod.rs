@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// What can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub(crate) enum Check {
+pub enum Check {
     /// Accesses outside all buffers, indices outside the index space of a view, and `inbounds` promises that do not hold
     Memory,
     /// Reads of memory that was never written
@@ -38,9 +38,9 @@ pub(crate) enum Check {
 
 impl Check {
     /// What `--check` without a list means.
-    pub(crate) const USUAL: [Check; 6] = [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts];
+    pub const USUAL: [Check; 6] = [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts];
 
-    fn code(self) -> &'static str {
+    pub fn code(self) -> &'static str {
         match self {
             Check::Memory => "CHK001",
             Check::Init => "CHK002",
@@ -51,6 +51,17 @@ impl Check {
             Check::Facts => "CHK007",
         }
     }
+}
+
+/// A fault that was found while the program ran on.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub check: Check,
+    pub loc: Loc,
+    /// The other access, where there are two.
+    pub other: Option<Loc>,
+    pub block: u64,
+    pub message: String,
 }
 
 /// Findings of one kind at one place are told once, and not more than this of all kinds.
@@ -64,7 +75,7 @@ pub(crate) struct Checked {
     /// The access that runs, as the order knows it.
     now: Option<Event>,
     told: BTreeSet<(Check, Loc, Loc)>,
-    findings: Vec<(Check, Loc, Option<Loc>, u64, String)>,
+    findings: Vec<Finding>,
 }
 
 impl Checked {
@@ -95,7 +106,7 @@ impl Checked {
     /// The findings as diagnostics, in the order they were made.
     pub(crate) fn diagnostics(&self, debug: &DebugInfo) -> Vec<Diagnostic> {
         let position = |loc| debug.position(loc).map(|(file, line, column)| format!("{file}:{line}:{column}"));
-        let told = self.findings.iter().map(|(check, loc, other, block, message)| {
+        let told = self.findings.iter().map(|Finding { check, loc, other, block, message }| {
             let mut diagnostic = Diagnostic::invalid(check.code(), message.clone()).at_loc(debug, *loc);
             if let Some(other) = other.and_then(position) {
                 diagnostic = diagnostic.note(format!("the other access is at {other}"));
@@ -113,7 +124,7 @@ impl Checked {
             && self.told.insert((check, loc, other.unwrap_or(loc)))
             && self.findings.len() < MOST_FINDINGS
         {
-            self.findings.push((check, loc, other, self.inner.block(), message));
+            self.findings.push(Finding { check, loc, other, block: self.inner.block(), message });
         }
     }
 
@@ -223,5 +234,11 @@ impl World for Checked {
     }
     fn report(&mut self, check: Check, loc: Loc, message: String) {
         self.find(check, loc, None, message);
+    }
+    fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.peek(address, out)
     }
 }

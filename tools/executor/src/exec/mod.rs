@@ -9,8 +9,8 @@ pub(crate) mod effects;
 pub(crate) mod schedule;
 
 use crate::exec_as::Hazards;
+use crate::observe::{Moment, Observer};
 use crate::tile::Tile;
-use crate::trace::Trace;
 use crate::value::{Tensor, Value, View};
 use crate::world::World;
 use base::diag::{Diagnostic, Result};
@@ -79,10 +79,10 @@ pub(crate) trait Program: Sync {
 
 /// Which tile block runs, of how many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) index: [u32; 3],
-    pub(crate) grid: [u32; 3],
-    pub(crate) linear: u64,
+pub struct Place {
+    pub index: [u32; 3],
+    pub grid: [u32; 3],
+    pub linear: u64,
 }
 
 impl Place {
@@ -97,6 +97,7 @@ impl Place {
 pub(crate) struct Env<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) world: &'a mut dyn World,
+    pub(crate) observer: &'a mut dyn Observer,
 }
 
 /// Everything of a block that outlives a step.
@@ -105,7 +106,6 @@ pub(crate) struct State {
     values: Vec<Option<Value>>,
     /// What it printed.
     pub(crate) printed: String,
-    pub(crate) trace: Option<Trace>,
     /// An access that other blocks may wait for, or that waits for them, was made since the last look.
     pub(crate) synchronised: bool,
     /// The agent that runs, and how agents take turns: from what they do, or as a seed says.
@@ -114,7 +114,7 @@ pub(crate) struct State {
     /// How many more ops it may execute.
     ops_left: u64,
     /// How many bodies of reductions are being run inside each other.
-    depth: u32,
+    pub(crate) depth: u32,
     /// The block's shared memory, where a format has any.
     pub(crate) hazards: Option<Box<Hazards>>,
 }
@@ -123,12 +123,11 @@ pub(crate) struct State {
 const MOST_NESTED_BODIES: u32 = 64;
 
 impl State {
-    pub(crate) fn new(place: Place, values: usize, limit: u64, seed: u64, trace: Option<Trace>) -> State {
+    pub(crate) fn new(place: Place, values: usize, limit: u64, seed: u64) -> State {
         State {
             place,
             values: vec![None; values],
             printed: String::new(),
-            trace,
             synchronised: false,
             agent: 0,
             seed,
@@ -136,6 +135,11 @@ impl State {
             depth: 0,
             hazards: None,
         }
+    }
+
+    /// A value, when it was computed.
+    pub(crate) fn known(&self, id: Id) -> Option<&Value> {
+        self.values[id.0 as usize].as_ref()
     }
 }
 
@@ -261,11 +265,19 @@ impl<'p, P: Program> Machine<'p, P> {
                     }
                     frame.next += 1;
                     let node = &body.ops[*op];
+                    self.tell(*op, env, |observer, moment| observer.before(moment))?;
                     let result = match self.program.control(&node.kind) {
                         Control::None => self.compute(*op, env).map(|()| None),
                         control => self.flow(*op, control, env),
                     };
-                    result.map_err(|error| error.at_loc(self.program.debug(), node.loc))?
+                    result.map_err(|error| {
+                        let error = error.at_loc(self.program.debug(), node.loc);
+                        let _ = self.tell(*op, env, |observer, moment| {
+                            observer.failed(moment, &error);
+                            Ok(())
+                        });
+                        error
+                    })?
                 }
             };
             if let Some(status) = ended {
@@ -281,21 +293,16 @@ impl<'p, P: Program> Machine<'p, P> {
         if env.world.checks(crate::check::Check::Nan) && self.program.computes(&body.ops[op].kind) {
             crate::check::nan::look(&body.ops[op].kind, &results, body.ops[op].loc, env);
         }
-        if env.state.trace.is_some() {
-            self.trace(op, &results, env);
-        }
-        env.set_all(ids, results);
-        Ok(())
+        env.set_all(ids, results.iter().cloned());
+        self.tell(op, env, |observer, moment| observer.after(moment, &results))
     }
 
-    fn trace(&self, op: Op, results: &[Value], env: &mut Env<'_>) {
-        let node = &self.program.body().ops[op];
-        let place = env.state.place;
-        let position = self.program.debug().position(node.loc);
-        if let Some(trace) = &mut env.state.trace {
-            let results: Vec<Value> = node.results.iter().zip(results).map(|(id, value)| self.program.shown(*id, value)).collect();
-            trace.op(place, position, node.kind.mnemonic(), &node.results, &results);
+    /// Tells whoever watches.
+    fn tell(&self, op: Op, env: &mut Env<'_>, what: impl FnOnce(&mut dyn Observer, &Moment<'_>) -> Result<()>) -> Result<()> {
+        if !env.observer.attends() {
+            return Ok(());
         }
+        what(env.observer, &Moment::new(op, self.program, env.state, env.world))
     }
 
     /// Starts on the bodies of all agents, the first of which was met.
@@ -357,8 +364,7 @@ impl<'p, P: Program> Machine<'p, P> {
             Control::Break(values) => {
                 self.unwind(|kind| matches!(kind, Kind::Loop), env)?;
                 let values = env.take(values);
-                self.finish(values, env);
-                Ok(None)
+                self.finish(values, env)
             }
             Control::Agent { .. } => {
                 self.start_agents(env);
@@ -393,7 +399,7 @@ impl<'p, P: Program> Machine<'p, P> {
         env.world.release(frame.mark);
         match &mut frame.kind {
             Kind::Outermost => return Ok(Some(Status::Done(values))),
-            Kind::If => self.finish(values, env),
+            Kind::If => return self.finish(values, env),
             Kind::For { next, step, .. } => {
                 *next += *step;
                 env.set_all(&self.program.body().blocks[frame.block].args[1..], values);
@@ -424,22 +430,20 @@ impl<'p, P: Program> Machine<'p, P> {
             env.set(args[0], Value::Tile(Tile::scalar(elem, next as u64 & elem.carrier().mask())));
         } else {
             let carried = env.take(&args[1..]);
-            self.finish(carried, env);
+            return self.finish(carried, env);
         }
         Ok(None)
     }
 
     /// Ends the innermost frame and gives its op's results.
-    fn finish(&mut self, values: Vec<Value>, env: &mut Env<'_>) {
+    fn finish(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<Status>> {
         let frame = self.frames.pop().expect("a frame ends while it runs");
         env.world.release(frame.mark);
         if let Some(owner) = frame.owner {
-            let ids = &self.program.body().ops[owner].results;
-            if env.state.trace.is_some() {
-                self.trace(owner, &values, env);
-            }
-            env.set_all(ids, values);
+            env.set_all(&self.program.body().ops[owner].results, values.iter().cloned());
+            self.tell(owner, env, |observer, moment| observer.after(moment, &values))?;
         }
+        Ok(None)
     }
 }
 

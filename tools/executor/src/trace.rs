@@ -1,14 +1,16 @@
 //! `--trace`: each op's result as it is computed, on standard error.
 
 use crate::exec::Place;
+use crate::observe::{Moment, Observer};
 use crate::print::shortened;
 use crate::value::Value;
 use base::Value as Id;
+use base::diag::Result;
 use std::io::Write as _;
 
 /// Which ops to show; everything that is given must match.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Trace {
+pub struct Trace {
     op: Option<String>,
     block: Option<Vec<u32>>,
     /// A file, a line, or both as `file:line`.
@@ -18,7 +20,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// Reads `op=addf,block=0:1,loc=kernel.py:12`.
-    pub(crate) fn parse(text: &str) -> Result<Trace, String> {
+    pub fn parse(text: &str) -> Result<Trace, String> {
         let mut trace = Trace::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
@@ -38,12 +40,12 @@ impl Trace {
         Ok(trace)
     }
 
-    pub(crate) fn wanted_op(&self) -> Option<&str> {
+    pub fn wanted_op(&self) -> Option<&str> {
         self.op.as_deref()
     }
 
-    pub(crate) fn op(&self, place: Place, position: Option<(&str, u32, u32)>, name: &str, ids: &[Id], results: &[Value]) {
-        if !self.shows(place, position, name) || results.is_empty() {
+    fn op(&self, place: Place, position: Option<(&str, u32, u32)>, name: &str, ids: &[Id], results: &[Value]) {
+        if results.is_empty() {
             return;
         }
         let [x, y, z] = place.index;
@@ -68,6 +70,18 @@ impl Trace {
             && self.block.as_deref().is_none_or(|block| place.index.starts_with(block))
             && self.file.as_ref().is_none_or(file)
             && self.line.is_none_or(|line| position.is_some_and(|(_, at, _)| at == line))
+    }
+}
+
+impl Observer for Trace {
+    fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
+        let position = moment.debug().position(moment.loc());
+        if self.shows(moment.place(), position, moment.mnemonic()) {
+            let ids = moment.results();
+            let results: Vec<Value> = ids.iter().zip(results).map(|(id, value)| moment.shown(*id, value)).collect();
+            self.op(moment.place(), position, moment.mnemonic(), ids, &results);
+        }
+        Ok(())
     }
 }
 

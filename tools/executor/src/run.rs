@@ -4,8 +4,8 @@ use crate::check::{Check, Checked};
 use crate::exec::Program;
 use crate::exec::schedule::{Blocks, Job, changes};
 use crate::memory::Memory;
+use crate::observe::Observer;
 use crate::tile::Tile;
-use crate::trace::Trace;
 use crate::value::Value;
 use crate::world::Shared;
 use base::Region;
@@ -14,23 +14,22 @@ use common::launch::Call;
 use std::collections::BTreeSet;
 use vocabulary::tile::Elem;
 
-/// How to watch the run.
-pub(crate) struct Watch {
+/// How to run.
+pub struct Watch {
     /// Ops that a block may execute.
-    pub(crate) limit: u64,
+    pub limit: u64,
     /// Which agent of a block runs when.
-    pub(crate) seed: u64,
-    pub(crate) trace: Option<Trace>,
-    pub(crate) checks: BTreeSet<Check>,
+    pub seed: u64,
+    pub checks: BTreeSet<Check>,
 }
 
 /// What a run leaves.
-pub(crate) struct Outcome {
-    pub(crate) memory: Memory,
+pub struct Outcome {
+    pub memory: Memory,
     /// What `--check` found.
-    pub(crate) findings: Vec<Diagnostic>,
+    pub findings: Vec<Diagnostic>,
     /// The failure that ended the run before its end.
-    pub(crate) failure: Option<Box<Diagnostic>>,
+    pub failure: Option<Box<Diagnostic>>,
 }
 
 /// `in_turns` says that blocks may wait for each other.
@@ -43,22 +42,23 @@ pub(crate) fn run<P: Program>(
     mut memory: Memory,
     watch: Watch,
     print: &mut dyn FnMut(&str),
+    observer: &mut dyn Observer,
 ) -> Result<Outcome> {
     let bits = |(value, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *value as u64 & ty.carrier().mask()));
     let values = call.values.iter().zip(types).map(bits).collect();
-    let turns = in_turns || watch.trace.is_some();
+    let turns = in_turns || observer.attends();
     let blocks = Blocks::new(call.grid, call.blocks.clone());
-    let job = Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed, trace: watch.trace };
+    let job = Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed };
     if !watch.checks.is_empty() {
         let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();
         let mut world = Checked::new(memory, watch.checks, &empty);
-        let result = job.in_turns(&mut world, |world| world.memory().changes, print);
+        let result = job.in_turns(&mut world, |world| world.memory().changes, print, observer);
         let findings = world.diagnostics(program.debug());
         return Ok(Outcome { findings, failure: result.err(), memory: world.into_memory() });
     }
     let failure = if turns {
         let mut world = Shared::new(memory);
-        let result = job.in_turns(&mut world, changes, print);
+        let result = job.in_turns(&mut world, changes, print, observer);
         memory = world.memory;
         result.err()
     } else {

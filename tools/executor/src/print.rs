@@ -177,7 +177,7 @@ fn list(shape: &[u32], most: usize, element: &dyn Fn(usize) -> String) -> String
 }
 
 /// A tile for a person: its type and its elements, long dimensions shortened.
-pub(crate) fn shortened(tile: &Tile) -> String {
+pub fn shortened(tile: &Tile) -> String {
     let (name, ty) = match tile.elem {
         Elem::Scalar(ty) => (ty.name().to_string(), ty),
         Elem::Ptr { pointee, .. } => (format!("ptr<{pointee}>"), Scalar::I64),

@@ -12,14 +12,14 @@ use vocabulary::tile::{Elem, Shape, element_count};
 
 /// Cheap to copy: the elements are shared.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Tile {
-    pub(crate) shape: Shape,
-    pub(crate) elem: Elem,
+pub struct Tile {
+    pub shape: Shape,
+    pub elem: Elem,
     lanes: Arc<Lanes>,
 }
 
 impl Tile {
-    pub(crate) fn new(shape: Shape, elem: Elem, lanes: Lanes) -> Tile {
+    pub fn new(shape: Shape, elem: Elem, lanes: Lanes) -> Tile {
         debug_assert_eq!(element_count(&shape), lanes.len());
         Tile { shape, elem, lanes: Arc::new(lanes) }
     }
@@ -34,14 +34,14 @@ impl Tile {
         Tile::scalar(Elem::Scalar(Scalar::I32), value as u64 & 0xffff_ffff)
     }
 
-    pub(crate) fn lanes(&self) -> &Lanes {
+    pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lanes.len()
     }
     /// The type the bits are computed with; a pointer counts as a 64-bit integer.
-    pub(crate) fn carrier(&self) -> Scalar {
+    pub fn carrier(&self) -> Scalar {
         self.elem.carrier()
     }
     /// The bits of the first element, which is the only one of a scalar.

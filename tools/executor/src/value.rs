@@ -8,7 +8,7 @@ use vocabulary::memory::Padding;
 use vocabulary::tile::{Shape, ViewKind};
 
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     Tile(Tile),
     Token(Token),
     Tensor(Arc<Tensor>),
@@ -17,26 +17,26 @@ pub(crate) enum Value {
 
 /// A strided object in memory. Extents and strides are in elements.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Tensor {
-    pub(crate) base: u64,
-    pub(crate) elem: Scalar,
-    pub(crate) sizes: Vec<i64>,
-    pub(crate) strides: Vec<i64>,
+pub struct Tensor {
+    pub base: u64,
+    pub elem: Scalar,
+    pub sizes: Vec<i64>,
+    pub strides: Vec<i64>,
 }
 
 /// A tensor cut into tiles; tile dimension `t` runs along tensor dimension `dim_map[t]`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct View {
-    pub(crate) tensor: Arc<Tensor>,
-    pub(crate) tile: Shape,
-    pub(crate) dim_map: Vec<usize>,
-    pub(crate) kind: ViewKind,
-    pub(crate) padding: Option<Padding>,
+pub struct View {
+    pub tensor: Arc<Tensor>,
+    pub tile: Shape,
+    pub dim_map: Vec<usize>,
+    pub kind: ViewKind,
+    pub padding: Option<Padding>,
 }
 
 impl View {
     /// How many tiles there are along each tile dimension; along the sparse one of a gather, how many rows.
-    pub(crate) fn index_space(&self) -> Vec<i64> {
+    pub fn index_space(&self) -> Vec<i64> {
         let extent = |t: usize| self.tensor.sizes[self.dim_map[t]].max(0);
         (0..self.tile.len()).map(|t| (extent(t) as u64).div_ceil(self.kind.step(&self.tile, t).into()) as i64).collect()
     }

@@ -1,6 +1,6 @@
 //! What a running block sees of everything outside it: memory, and whoever watches its accesses.
 
-use crate::check::Check;
+use crate::check::{Check, Finding};
 use crate::memory::{Locals, Memory, Overlay};
 use base::Loc;
 use base::diag::Result;
@@ -58,6 +58,12 @@ pub(crate) trait World {
         false
     }
     fn report(&mut self, _check: Check, _loc: Loc, _message: String) {}
+    /// What was reported.
+    fn findings(&self) -> &[Finding] {
+        &[]
+    }
+    /// Reads without that being an access.
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()>;
 }
 
 /// Memory that all blocks change in turn.
@@ -89,6 +95,9 @@ impl World for Shared {
     }
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
         self.locals.entry(self.block).or_default().allocate(&mut self.memory, self.block, bytes, align)
+    }
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.read(address, out)
     }
     fn mark(&self) -> usize {
         self.locals.get(&self.block).map_or(0, Locals::mark)
@@ -128,6 +137,9 @@ impl World for Alone<'_> {
     }
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
         self.locals.allocate(&mut self.memory.locals, self.block, bytes, align)
+    }
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.read(address, out)
     }
     fn mark(&self) -> usize {
         self.locals.mark()

@@ -5,7 +5,9 @@ use crate::exec_as::{self, SpreadProgram, Step};
 use crate::exec_core::{Typed, global_bytes};
 use crate::exec_sched;
 use crate::exec_tile::{TileProgram, elem};
+use crate::listing::Listing;
 use crate::memory::{Memory, Segment};
+use crate::observe::Observer;
 use crate::run::{Outcome, Watch, run};
 use crate::tile::Tile;
 use crate::tile::shape::to_bytes;
@@ -13,7 +15,7 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use base::ir::Operation;
 use base::text::Function;
-use base::{File, Payload, Target, Value};
+use base::{DebugInfo, File, Payload, Target, Value};
 use common::Session;
 use common::launch::{Call, ParamType};
 use sched::Phase;
@@ -24,7 +26,8 @@ use vocabulary::tile::Elem;
 /// Where the program's globals are.
 const GLOBALS: u64 = 0x4000_0000_0000_0000;
 
-pub(crate) enum Input {
+/// A program: a file of any of the four formats.
+pub enum Input {
     Tile(File<tileir::Module>),
     Aa(File<tileaa::Module>),
     As(File<tileas::Module>),
@@ -32,23 +35,27 @@ pub(crate) enum Input {
 }
 
 /// One kernel of a program.
-pub(crate) struct Kernel<'a> {
+pub struct Kernel<'a> {
     input: &'a Input,
     index: usize,
-    pub(crate) name: String,
+    pub name: String,
     /// The types of its parameters, which are scalars or pointers.
     pub(crate) types: Vec<Elem>,
 }
 
 impl Input {
     /// The file decides what it is.
-    pub(crate) fn read(session: &mut Session) -> Result<Input> {
+    pub fn read(session: &mut Session) -> Result<Input> {
         let input = session.input()?;
+        Input::decode(session, &input)
+    }
+
+    pub fn decode(session: &mut Session, input: &common::Input) -> Result<Input> {
         let format = if let Sniffed::Stage { format, .. } = sniff(&input.bytes) { format } else { String::new() };
         match format.as_str() {
-            tileaa::Module::FORMAT => session.decode(&input).map(Input::Aa),
-            tileas::Module::FORMAT => session.decode(&input).map(Input::As),
-            sched::Module::FORMAT => session.decode(&input).map(Input::Sched),
+            tileaa::Module::FORMAT => session.decode(input).map(Input::Aa),
+            tileas::Module::FORMAT => session.decode(input).map(Input::As),
+            sched::Module::FORMAT => session.decode(input).map(Input::Sched),
             // Bytecode and its text are programs too.
             _ => {
                 input.refuse_cut()?;
@@ -74,7 +81,7 @@ impl Input {
     }
 
     /// The target that the file is for, from `.as` on.
-    pub(crate) fn target(&self) -> Option<Target> {
+    pub fn target(&self) -> Option<Target> {
         match self {
             Input::Tile(_) | Input::Aa(_) => None,
             Input::As(file) => file.envelope.target,
@@ -83,7 +90,7 @@ impl Input {
     }
 
     /// The kernel named, or the only one.
-    pub(crate) fn kernel(&self, name: Option<&str>) -> Result<Kernel<'_>> {
+    pub fn kernel(&self, name: Option<&str>) -> Result<Kernel<'_>> {
         let names = self.names();
         let index = match (name, &names[..]) {
             (_, []) => return Err(Diagnostic::invalid("RUN067", "the file has no kernel")),
@@ -126,7 +133,7 @@ fn scalars(ids: &[Value], ty: impl Fn(Value) -> Option<Elem>) -> Result<Vec<Elem
 
 impl Kernel<'_> {
     /// The types of the parameters, as launches know them.
-    pub(crate) fn param_types(&self) -> Vec<ParamType> {
+    pub fn param_types(&self) -> Vec<ParamType> {
         let of = |ty: &Elem| match ty {
             Elem::Scalar(scalar) => ParamType::Scalar(*scalar),
             Elem::Ptr { pointee, .. } => ParamType::Pointer(Some(*pointee)),
@@ -134,7 +141,34 @@ impl Kernel<'_> {
         self.types.iter().map(of).collect()
     }
 
-    pub(crate) fn run(&self, call: &Call, watch: Watch, print: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    /// The ops of the kernel.
+    pub fn listing(&self) -> Listing {
+        fn of<O: Operation, T, A>(functions: &[Function<O, T, A>], index: usize) -> Listing {
+            Listing::new(&functions[index].body, functions[index].region)
+        }
+        match self.input {
+            Input::Tile(file) => {
+                let function = &file.payload.functions[self.index];
+                Listing::new(&function.body, function.region)
+            }
+            Input::Aa(file) => of(&file.payload.functions, self.index),
+            Input::As(file) => of(&file.payload.functions, self.index),
+            Input::Sched(file) => of(&file.payload.functions, self.index),
+        }
+    }
+
+    /// Where its ops come from.
+    pub fn debug(&self) -> &DebugInfo {
+        match self.input {
+            Input::Tile(file) => &file.envelope.debug,
+            Input::Aa(file) => &file.envelope.debug,
+            Input::As(file) => &file.envelope.debug,
+            Input::Sched(file) => &file.envelope.debug,
+        }
+    }
+
+    /// Runs it on the arguments of a launch, from the beginning to the end or to a fault.
+    pub fn run(&self, call: &Call, watch: Watch, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<Outcome> {
         let mut memory = Memory::default();
         for buffer in &call.launch.buffers {
             let contents = buffer.contents.clone();
@@ -145,24 +179,24 @@ impl Kernel<'_> {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(tile_globals(&file.payload), &mut memory);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print)
+                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print, observer)
             }
             Input::Aa(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let program = AaProgram { function, debug: &file.envelope.debug, globals };
-                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print)
+                run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print, observer)
             }
             Input::As(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let source = exec_as::source(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
-                self.run_spread(source, globals, memory, call, watch, print)
+                self.run_spread(source, globals, memory, call, watch, print, observer)
             }
             Input::Sched(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let phase = Phase::of(&file.envelope).expect("the verifier holds that the phase is known");
                 let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
-                self.run_spread(source, globals, memory, call, watch, print)
+                self.run_spread(source, globals, memory, call, watch, print, observer)
             }
         }
     }
@@ -175,10 +209,11 @@ impl Kernel<'_> {
         call: &Call,
         watch: Watch,
         print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
     ) -> Result<Outcome> {
         let region = source.region;
         let program = SpreadProgram::new(source, globals)?;
-        run(&program, region, &self.types, program.synchronises(), call, memory, watch, print)
+        run(&program, region, &self.types, program.synchronises(), call, memory, watch, print, observer)
     }
 }
 

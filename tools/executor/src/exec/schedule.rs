@@ -6,7 +6,7 @@
 
 use super::{Env, Machine, Place, Program, State, Status};
 use crate::memory::Memory;
-use crate::trace::Trace;
+use crate::observe::{Nobody, Observer};
 use crate::value::Value;
 use crate::world::{Alone, Shared, World};
 use base::Region;
@@ -29,7 +29,6 @@ pub(crate) struct Job<'a, P> {
     pub(crate) limit: u64,
     /// Which agent of a block runs when.
     pub(crate) seed: u64,
-    pub(crate) trace: Option<Trace>,
 }
 
 /// The blocks to run: all of a grid, or some.
@@ -62,7 +61,7 @@ impl Blocks {
 
 impl<P: Program> Job<'_, P> {
     fn state(&self, block: u64) -> State {
-        State::new(Place::new(block, self.blocks.grid), self.program.body().values.len(), self.limit, self.seed, self.trace.clone())
+        State::new(Place::new(block, self.blocks.grid), self.program.body().values.len(), self.limit, self.seed)
     }
 
     /// Runs blocks at the same time. `print` gets what they print, in block order.
@@ -88,7 +87,7 @@ impl<P: Program> Job<'_, P> {
     fn alone(&self, block: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
         let (mut world, mut state) = (Alone::new(memory), self.state(block));
         world.enter(block);
-        let mut env = Env { state: &mut state, world: &mut world };
+        let mut env = Env { state: &mut state, world: &mut world, observer: &mut Nobody };
         let mut machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
         let result = loop {
             match machine.run(&mut env) {
@@ -101,22 +100,28 @@ impl<P: Program> Job<'_, P> {
     }
 
     /// Runs blocks in turns in one world; `changes` counts the changes of its memory.
-    pub(crate) fn in_turns<W: World>(&self, world: &mut W, changes: fn(&W) -> u64, print: &mut dyn FnMut(&str)) -> Result<()> {
+    pub(crate) fn in_turns<W: World>(
+        &self,
+        world: &mut W,
+        changes: fn(&W) -> u64,
+        print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
         let mut waiting: VecDeque<(State, Machine<'_, P>)> = VecDeque::new();
         let (mut next, mut idle, mut seen) = (0, 0, changes(world));
         while next < self.blocks.count() || !waiting.is_empty() {
             let turns = waiting.len();
             for _ in 0..turns {
                 let (state, machine) = waiting.pop_front().expect("counted before");
-                waiting.extend(self.turn(state, machine, world, print)?);
+                waiting.extend(self.turn(state, machine, world, print, observer)?);
             }
             if next < self.blocks.count() {
                 let block = self.blocks.number(next);
                 let mut state = self.state(block);
                 world.enter(block);
                 let arguments = self.arguments.iter().cloned();
-                let machine = Machine::new(self.program, self.region, arguments, &mut Env { state: &mut state, world });
-                waiting.extend(self.turn(state, machine, world, print)?);
+                let machine = Machine::new(self.program, self.region, arguments, &mut Env { state: &mut state, world, observer });
+                waiting.extend(self.turn(state, machine, world, print, observer)?);
                 next += 1;
                 continue;
             }
@@ -139,12 +144,16 @@ impl<P: Program> Job<'_, P> {
         mut machine: Machine<'p, P>,
         world: &mut dyn World,
         print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
     ) -> Result<Option<(State, Machine<'p, P>)>> {
         world.enter(state.place.linear);
-        let status = machine.run(&mut Env { state: &mut state, world });
+        let status = machine.run(&mut Env { state: &mut state, world, observer: &mut *observer });
         print(&std::mem::take(&mut state.printed));
         Ok(match status? {
-            Status::Done(_) => None,
+            Status::Done(_) => {
+                observer.ended(state.place)?;
+                None
+            }
             _ => Some((state, machine)),
         })
     }

@@ -143,7 +143,7 @@ pub(crate) fn to_bytes(x: &Tile) -> Vec<u8> {
 }
 
 /// Elements from memory where they are contiguous; a byte of an i1 that is not zero is true.
-pub(crate) fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
+pub fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
     match elem.bits() {
         1 => Lanes::W8(bytes.iter().map(|byte| u8::from(*byte != 0)).collect()),
         4 => Lanes::W8(bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect()),

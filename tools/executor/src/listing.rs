@@ -1,0 +1,91 @@
+//! The ops of a kernel of any format, in program order: what somebody who watches a run knows of it beforehand.
+
+use base::ir::Operation;
+use base::{Block, Body, Loc, Op, Region, Value};
+
+/// An op, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub op: Op,
+    pub mnemonic: &'static str,
+    pub operands: Vec<Value>,
+    pub results: Vec<Value>,
+    pub loc: Loc,
+    /// How many ops it is inside of.
+    pub depth: usize,
+    /// The row of the op that it is inside of.
+    pub owner: Option<usize>,
+    pub block: Block,
+    /// What its block takes: the function's parameters, the number and the carried values of a loop.
+    pub arguments: Vec<Value>,
+}
+
+/// All ops of a kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    pub rows: Vec<Row>,
+    /// Of each op its row.
+    row_of: Vec<usize>,
+}
+
+impl Listing {
+    pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region) -> Listing {
+        let mut listing = Listing { rows: Vec::new(), row_of: vec![usize::MAX; body.ops.len()] };
+        // An explicit stack: nesting depth is the input's choice.
+        let mut stack: Vec<(Op, Block, usize, Option<usize>)> = Vec::new();
+        let push = |stack: &mut Vec<_>, region: Region, depth: usize, owner: Option<usize>| {
+            for block in body.regions[region].blocks.iter().rev() {
+                stack.extend(body.blocks[*block].ops.iter().rev().map(|op| (*op, *block, depth, owner)));
+            }
+        };
+        push(&mut stack, region, 0, None);
+        while let Some((op, block, depth, owner)) = stack.pop() {
+            let node = &body.ops[op];
+            let row = listing.rows.len();
+            listing.row_of[op.0 as usize] = row;
+            for inner in node.kind.regions().into_iter().rev() {
+                push(&mut stack, inner, depth + 1, Some(row));
+            }
+            listing.rows.push(Row {
+                op,
+                mnemonic: node.kind.mnemonic(),
+                operands: node.kind.operands().to_vec(),
+                results: node.results.to_vec(),
+                loc: node.loc,
+                depth,
+                owner,
+                block,
+                arguments: body.blocks[block].args.clone(),
+            });
+        }
+        listing
+    }
+
+    /// The row of an op.
+    pub fn row(&self, op: Op) -> usize {
+        self.row_of[op.0 as usize]
+    }
+
+    /// The values that ops at a row may use, the ones computed last at the end.
+    pub fn visible(&self, row: usize) -> Vec<Value> {
+        let mut levels = Vec::new();
+        let mut at = Some(row);
+        while let Some(row) = at {
+            let Row { owner, block, arguments, .. } = &self.rows[row];
+            let first = owner.map_or(0, |owner| owner + 1);
+            let before = self.rows[first..row].iter().filter(|other| other.block == *block).flat_map(|row| &row.results);
+            levels.push(arguments.iter().chain(before).copied().collect::<Vec<_>>());
+            at = *owner;
+        }
+        levels.into_iter().rev().flatten().collect()
+    }
+
+    /// An op as a line: its results, its name and its operands.
+    pub fn text(&self, row: usize) -> String {
+        let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+        let Row { mnemonic, operands, results, .. } = &self.rows[row];
+        let made = if results.is_empty() { String::new() } else { format!("{} = ", list(results)) };
+        let taken = if operands.is_empty() { String::new() } else { format!(" {}", list(operands)) };
+        format!("{made}{mnemonic}{taken}")
+    }
+}
