@@ -124,8 +124,8 @@ pub enum Fill {
     Threads,
     /// Asynchronous copies of the producer's threads: a slot is filled when those that they issued before they committed are there.
     Copies,
-    /// Copies by boxes, one to each buffer. The producer's first thread alone acquires, asks for them and commits: a slot is filled
-    /// when their bytes are there.
+    /// Copies by boxes, one to each buffer. One thread of the producer alone acquires, asks for them and commits: a slot is filled
+    /// when their bytes are there. The producer's warps take turns by the number of the slot.
     Boxes,
     /// Products that have their sums in tensor memory. The producer's first thread alone acquires, multiplies and commits: a slot is
     /// filled when all products that it made before are complete.

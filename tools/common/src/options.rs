@@ -32,9 +32,9 @@ pub struct GpuName {
 /// `--tma`: first needed by tile-lower-as.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Tma {
-    /// Whether the copy engine copies operands of products, by tensor maps: on (where that can be) or off [default: those of
-    /// products in tensor memory]
-    #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
+    /// Whether the copy engine copies operands of products, by tensor maps: auto (those of products in tensor memory, where it pays),
+    /// on (where it can) or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
 }
 

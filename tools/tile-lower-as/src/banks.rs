@@ -3,12 +3,13 @@
 //! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
 //! the row's number (a swizzle); which bits is tried out, and the wavefronts of all accesses are counted.
 
+use numerics::Scalar;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
-use tileas::{BufferInfo, CopyAtom, Layout, Space};
+use tileas::{BufferInfo, CopyAtom, Layout, Space, group};
 use vocabulary::tile::Elem;
 
 /// All the banks, in bytes.
-const LINE: u32 = 128;
+pub(crate) const LINE: u32 = 128;
 const PIECE: u32 = 16;
 
 /// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from in pieces of 16 bytes.
@@ -104,9 +105,24 @@ pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout) -> CopyAtom {
     info.matrix(layout).unwrap_or(CopyAtom::Vector { vector_bits: neighbours(info, layout) })
 }
 
+/// The layout in which lanes that the same banks of a swizzled box would serve take what lies further on in their row: what reads the
+/// tile from there meets fewer banks twice. It goes through registers, so each element may be anywhere.
+pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
+    let elem = Elem::Scalar(elem);
+    let Some(info) = group::operand_buffer(elem, &shape, inner) else { return layout };
+    let pieces = Strides::of(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((PIECE / elem.bytes()).ilog2() as usize);
+    let other = |(lane, piece): (usize, u32)| {
+        let mut other = layout.clone();
+        other.lane[lane] ^= piece;
+        other
+    };
+    let others: Vec<Layout> = pieces.flat_map(|piece| (0..2).map(move |lane| (lane, piece))).map(other).collect();
+    std::iter::once(layout).chain(others).min_by_key(|layout| wavefronts(&info, layout)).expect("there is one")
+}
+
 /// How many times a warp's reads of a whole tile occupy the banks. Accesses of other registers and warps differ from the first
 /// by an exclusive or, which permutes banks.
-fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
+pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
     let bytes = info.elem.bytes();
     let address = |element: u32| solve(&info.offsets, element).map_or(0, |offset| offset as u32 * bytes);
     match read_atom(info, layout) {
@@ -139,7 +155,6 @@ fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numerics::Scalar;
     use tileas::mma::{Cover, Operand, named};
 
     /// Operands as their global layout has them, row by row, and what a warp must at least read.

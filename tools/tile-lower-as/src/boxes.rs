@@ -65,6 +65,9 @@ impl Planner<'_> {
                 buffer = read;
                 Readers::Products
             }
+            Some(Reads { fragments, .. }) if self.meets_banks(value, &buffer, &fragments) => {
+                return Err("fragments would be read from its boxes with bank conflicts");
+            }
             Some(_) => Readers::Products,
             None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
             None => Readers::Registers,

@@ -7,9 +7,9 @@
 use crate::access::{Accesses, Pieces};
 use crate::banks;
 use crate::plan::Plan;
-use crate::products::{self, MOST_BETWEEN, Product, Products};
+use crate::products::{self, MOST_BETWEEN, Place, Product, Products};
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Target, Value};
+use base::{Block, Envelope, Target, Value};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use tensormap::Map;
@@ -19,7 +19,25 @@ use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, budget, group};
 use vocabulary::core_ops::Core;
 use vocabulary::memory::{MemoryOrdering, Padding};
-use vocabulary::tile::{Dense, Elem, Space, ViewKind};
+use vocabulary::tile::{Dense, Elem, Space, ViewKind, element_count};
+
+/// Whether the copy engine makes copies: what `--tma` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Boxes {
+    Never,
+    WherePays,
+    WherePossible,
+}
+
+impl Boxes {
+    pub(crate) fn of(envelope: &Envelope) -> Boxes {
+        match envelope.options.get("tma") {
+            Some("off") => Boxes::Never,
+            Some("on") => Boxes::WherePossible,
+            _ => Boxes::WherePays,
+        }
+    }
+}
 
 const NO_ROOM: &str = "shared memory has no room for it beside the others";
 
@@ -57,6 +75,12 @@ pub(crate) enum Readers {
     Registers,
 }
 
+/// An operand that warp groups read from shared memory, and whether it is stored there the other way round than memory has it.
+struct InPlace {
+    value: Value,
+    transposed: bool,
+}
+
 /// The copies of a function by the load's op, and why other operands of products are loaded to registers.
 #[derive(Default)]
 pub(crate) struct Copies {
@@ -74,9 +98,8 @@ pub(crate) struct Reads {
 }
 
 impl Copies {
-    /// Those of which the loops' buffers take at most the target's memory; by boxes where that can be and is asked for, or where
-    /// nothing is said and products in tensor memory read them.
-    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, with_boxes: Option<bool>) -> Copies {
+    /// Those of which the loops' buffers take at most the target's memory.
+    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, boxes: Boxes) -> Copies {
         let Plan { accesses, products, warp_bits, .. } = plan;
         let body = &function.body;
         let order = body.walk(function.region);
@@ -87,6 +110,7 @@ impl Copies {
         let planner = Planner {
             function,
             target,
+            boxes,
             accesses,
             products,
             warp_bits: *warp_bits,
@@ -103,9 +127,8 @@ impl Copies {
                     found.declined.push((load, NO_ROOM));
                     continue;
                 }
-                let wanted = || with_boxes.unwrap_or_else(|| planner.reaches_tensor_memory(body.result(load)));
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
-                if is_view && planner.reaches_product(body.result(load), 0) && wanted() {
+                if is_view && planner.reaches_product(body.result(load), 0) && planner.wants_boxes(load) {
                     match planner.boxes(load, op) {
                         Ok(copy) => {
                             found.copies.insert(load, copy);
@@ -124,30 +147,48 @@ impl Copies {
                     Err(reason) => found.declined.push((load, reason)),
                 }
             }
-            found.share_room(&planner, block, budget::shared_memory(target));
+            found.settle_boxes(&planner, block, budget::shared_memory(target));
             found.fit(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
         found
     }
 
-    /// Rings that the copy engine fills share memory with nothing. Where there is no room for two slots of each, threads make the
-    /// copies of a loop.
-    fn share_room(&mut self, planner: &Planner<'_>, block: Block, room: u32) {
+    /// Lets threads make all copies of a loop where boxes for some would not pay.
+    fn settle_boxes(&mut self, planner: &Planner<'_>, block: Block, room: u32) {
         let ops = &planner.function.body.blocks[block].ops;
-        let by_boxes = |copy: &Copy| matches!(copy.by, By::Boxes(_));
-        let boxes: Vec<OpId> = ops.iter().copied().filter(|op| self.copies.get(op).is_some_and(by_boxes)).collect();
-        let bytes = boxes.iter().map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
-        if bytes <= room / 2 {
-            return;
-        }
+        let copies = ops.iter().filter_map(|op| Some((*op, &self.get(*op)?.by)));
+        let (boxes, pieces): (Vec<_>, Vec<_>) = copies.partition(|(_, by)| matches!(by, By::Boxes(_)));
+        let boxes: Vec<OpId> = boxes.into_iter().map(|(op, _)| op).collect();
+        let of_tensor_memory = |load: &OpId| planner.reaches_tensor_memory(planner.function.body.result(*load));
+        let reason = match (pieces.is_empty(), self.has_room(planner, ops, &boxes, room)) {
+            (false, _) if !boxes.iter().any(of_tensor_memory) => {
+                "threads copy another operand of its loop, and wait for all at once"
+            }
+            (_, false) => "shared memory has no room for two tiles of each operand beside what the loop stores there",
+            (_, true) => return,
+        };
         for load in boxes {
             self.copies.remove(&load);
-            self.no_boxes.push((load, "shared memory has no room for two tiles of each operand"));
+            self.no_boxes.push((load, reason));
             match planner.view(load, block) {
                 Ok(copy) => _ = self.copies.insert(load, copy),
                 Err(reason) => self.declined.push((load, reason)),
             }
         }
+    }
+
+    /// A ring that the copy engine fills shares memory with nothing else in its loop, and is worth that only if one slot is filled
+    /// while another is read.
+    fn has_room(&self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId], room: u32) -> bool {
+        let bytes = boxes.iter().map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
+        let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.brings(planner, operand));
+        let stored = stored.map(|operand| planner.bytes(operand.value)).fold(0, u32::saturating_add);
+        bytes.saturating_mul(2).saturating_add(stored) <= room
+    }
+
+    /// Whether a copy brings an operand as warp groups read it; else it is stored to shared memory for them.
+    fn brings(&self, planner: &Planner<'_>, operand: &InPlace) -> bool {
+        !operand.transposed && planner.loaded_by(operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
     /// Takes back copies of a loop until one slot of each has room, beside the largest tile that then passes through shared memory
@@ -199,6 +240,7 @@ struct Copied {
 pub(crate) struct Planner<'a> {
     pub(crate) function: &'a Function,
     pub(crate) target: Target,
+    pub(crate) boxes: Boxes,
     accesses: &'a Accesses,
     products: &'a Products,
     warp_bits: usize,
@@ -354,7 +396,17 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether it is one of a product in tensor memory.
+    /// Whether a load is copied by boxes if it can be. Unasked only for products in tensor memory: agents of other functions still
+    /// lose more by memory that loops do not share than boxes save.
+    fn wants_boxes(&self, load: OpId) -> bool {
+        match self.boxes {
+            Boxes::Never => false,
+            Boxes::WherePays => self.reaches_tensor_memory(self.function.body.result(load)),
+            Boxes::WherePossible => true,
+        }
+    }
+
+    /// Whether a value is an operand of a product in tensor memory.
     fn reaches_tensor_memory(&self, value: Value) -> bool {
         self.users_behind(value).into_iter().any(|user| matches!(self.products.get(user), Some(Product::Tensor { .. })))
     }
@@ -390,6 +442,51 @@ impl Planner<'_> {
         let Op::Core(core) = &self.function.body.ops[op].kind else { return None };
         let passes = matches!(core, Core::Permute { .. } | Core::Reshape { .. }) || core.is_elementwise();
         (passes && between < MOST_BETWEEN).then(|| self.function.body.result(op))
+    }
+
+    /// The operands of a product that warp groups read from shared memory.
+    fn in_place(&self, op: OpId) -> Vec<InPlace> {
+        let (Op::Mma { lhs, rhs, .. }, Some(Product::Group { lhs: a, rhs: b, .. })) =
+            (&self.function.body.ops[op].kind, self.products.get(op))
+        else {
+            return Vec::new();
+        };
+        let operand = |(value, place): (&Value, &Place)| match place {
+            Place::Registers(_) | Place::Tensor(_) => None,
+            Place::Transposed(_) => Some(InPlace { value: *value, transposed: true }),
+            Place::Memory => Some(InPlace { value: *value, transposed: false }),
+        };
+        [(lhs, a), (rhs, b)].into_iter().filter_map(operand).collect()
+    }
+
+    /// The load that gives a tile, perhaps rearranged.
+    fn loaded_by(&self, value: Value) -> Option<OpId> {
+        let body = &self.function.body;
+        let op = body.defining_op(value)?;
+        match &body.ops[op].kind {
+            Op::LoadView { .. } | Op::Load { .. } => Some(op),
+            Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) => self.loaded_by(*x),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, value: Value) -> u32 {
+        let tile = self.function.body.ty(value).tile();
+        tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
+    }
+
+    /// Whether fragments are read from a buffer that boxes fill with more passes over the banks than it takes threads to copy a tile
+    /// to another buffer and read them there.
+    pub(crate) fn meets_banks(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
+        let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
+        let inner = Strides::of(shape);
+        let first = buffer.offsets.first().copied().unwrap_or(1);
+        let dim = (0..shape.len()).find(|dim| inner.mask(*dim) & first != 0).unwrap_or(shape.len() - 1);
+        let reads: Vec<&Layout> = fragments.iter().collect();
+        let passes =
+            |buffer: &BufferInfo| fragments.iter().map(|layout| banks::wavefronts(buffer, layout)).sum::<u32>() << self.warp_bits;
+        let other = banks::buffer(elem, shape, dim, &reads);
+        passes(buffer) > passes(&other) && passes(buffer) >= passes(&other) + buffer.bytes() / banks::LINE
     }
 
     fn bits(&self, value: Value) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! What was decided about a function, pass by pass; `--print-after` prints it below the program.
 
 use crate::access::Accesses;
-use crate::copies::{Copies, Readers};
+use crate::copies::{Boxes, Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
 use crate::products::{Place, Product, Products};
@@ -31,13 +31,12 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy)]
 pub(crate) struct Choices {
     level: u32,
-    /// Whether loads are copied by boxes; none where that is not said.
-    with_boxes: Option<bool>,
+    boxes: Boxes,
 }
 
 impl Choices {
     pub(crate) fn of(envelope: &Envelope) -> Choices {
-        Choices { level: envelope.options.opt_level(), with_boxes: envelope.options.get("tma").map(|tma| tma == "on") }
+        Choices { level: envelope.options.opt_level(), boxes: Boxes::of(envelope) }
     }
 }
 
@@ -78,7 +77,7 @@ impl Plan {
         let mut refused = BTreeMap::new();
         loop {
             if options.level >= 2 {
-                self.copies = Copies::of(function, self, target, options.with_boxes);
+                self.copies = Copies::of(function, self, target, options.boxes);
             }
             let news = tensor::without_boxes(function, &self.products, &self.copies);
             if news.is_empty() {

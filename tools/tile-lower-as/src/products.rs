@@ -1,6 +1,7 @@
 //! Chooses the atom of every matrix product, how the warps divide it, and the layouts of its operands.
 
 use crate::access::Accesses;
+use crate::banks;
 use crate::chains::Chain;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
@@ -311,7 +312,8 @@ fn transposing_layout(side: Operand, elem: Scalar, sync: Option<&SyncAtom>, [m, 
         let share = warp_bits.min((lines / 16).checked_ilog2().unwrap_or(0));
         let (m_bits, n_bits) = if side == Operand::A { (share, 0) } else { (0, share) };
         let cover = atom.interleave(Cover { m_bits, n_bits, ..Cover::default() }, [m, n], true, true);
-        return Some(atom.layout(side, 1, rows, cols, cover, warp_bits));
+        let layout = atom.layout(side, 1, rows, cols, cover, warp_bits);
+        return Some(banks::apart(elem, [rows, cols], if side == Operand::A { 0 } else { 1 }, layout));
     }
     let strides = Strides::of(&[rows, cols]);
     let (of_lines, of_depth) = if side == Operand::A { (0, 1) } else { (1, 0) };

@@ -17,9 +17,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let agents = partition::is_wanted(&file.envelope);
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
-        let rings = rings(function, &boxes::schedules(function, schedules));
-        let deepen = agents && partition::check(function).is_ok();
-        let rings = if deepen { deepest(function, rings, budget::shared_memory(target)) } else { rings };
+        let divided = agents && partition::check(function).is_ok();
+        let rings = rings(function, &boxes::schedules(function, schedules), divided);
+        let rings = if divided { deepest(function, rings, budget::shared_memory(target)) } else { rings };
         function.attrs.placements = place(function, &rings);
         function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
         // The last word is for the address of its columns.
@@ -46,8 +46,8 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
 }
 
 /// The shared memory that a function would take with these schedules of its loops.
-pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule]) -> u32 {
-    with_barriers(function, &place(function, &rings(function, &boxes::schedules(function, schedules))))
+pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bool) -> u32 {
+    with_barriers(function, &place(function, &rings(function, &boxes::schedules(function, schedules), divided)))
 }
 
 /// Where the last buffer ends.
@@ -77,11 +77,13 @@ struct Ring {
     block: Block,
     /// Slots: one, one more for each iteration that the copy runs ahead, and one for what a product in flight still reads.
     depth: u32,
-    /// Whether the copy engine fills it: what threads did before to the same memory is then not ordered.
     by_boxes: bool,
+    /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
+    from_start: bool,
 }
 
-fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
+/// The rings of a function; `divided` says that boxes have an agent of their own.
+fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<Option<Ring>> {
     let mut rings = vec![None; function.attrs.program.buffers.len()];
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
@@ -93,7 +95,7 @@ fn rings(function: &Function, schedules: &[LoopSchedule]) -> Vec<Option<Ring>> {
                 if matches!(touch, Touch::Copy(_)) {
                     let depth = depth(schedule, slot, touch.buffer(), &kept);
                     let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes });
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes, from_start: by_boxes && divided });
                 }
             }
         }
@@ -228,7 +230,7 @@ impl Walk<'_> {
                 }
                 // What a scheduled copy fills is in use all through the loop, and filled right before it.
                 if let Some(ring) = ring.filter(|ring| inner.iter().any(|inner| body.block_of(*inner) == ring.block)) {
-                    let first = if ring.by_boxes { 0 } else { life.first.min(start) };
+                    let first = if ring.from_start { 0 } else { life.first.min(start) };
                     *life = Life { first, last: self.position };
                 }
             }

@@ -9,6 +9,7 @@ use crate::hazards::touches;
 use crate::in_flight;
 use crate::machine::Machine;
 use crate::modulo::{self, Rows};
+use crate::partition;
 use crate::tensor;
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
@@ -95,9 +96,10 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
     let good =
         |schedule: &LoopSchedule| !schedule.in_flight || schedule.last_stage() >= 2 && in_flight::is_possible(function, schedule);
     let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(good);
-    let found = fit_in(function, planned.clone(), memory, true)
-        .filter(far_enough)
-        .or_else(|| fit_in(function, planned.clone(), memory, false));
+    let divided = partition::is_wanted(envelope) && partition::check(function).is_ok();
+    let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
+    let fit_in = |in_flight| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
+    let found = fit_in(true).filter(far_enough).or_else(|| fit_in(false));
     let Some(schedules) = found else {
         // With every copy in its own iteration nothing is gained.
         for planned in &planned {
@@ -112,10 +114,15 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
     schedules
 }
 
-fn fit_in(function: &Function, mut planned: Vec<Planned>, memory: u32, in_flight: bool) -> Option<Vec<LoopSchedule>> {
+fn fit_in(
+    function: &Function,
+    mut planned: Vec<Planned>,
+    in_flight: bool,
+    fits: impl Fn(&[LoopSchedule]) -> bool,
+) -> Option<Vec<LoopSchedule>> {
     loop {
         let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned, in_flight)).collect();
-        if alloc::bytes(function, &schedules) <= memory {
+        if fits(&schedules) {
             planned.iter_mut().for_each(|planned| level(function, planned));
             return Some(planned.iter().map(|planned| table(function, planned, in_flight)).collect());
         }

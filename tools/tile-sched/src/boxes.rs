@@ -6,11 +6,12 @@
 
 use crate::alloc;
 use crate::graph::{loops, region_of};
-use base::ir::Op as OpId;
+use crate::hazards::{Touch, touches};
+use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
 use std::collections::BTreeSet;
-use tileas::Buffer;
 use tileas::effects::Way;
+use tileas::{Buffer, Space};
 
 /// The buffer that an op fills by boxes.
 pub(crate) fn filled(op: &Op) -> Option<Buffer> {
@@ -50,6 +51,35 @@ pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) 
     let body = &function.body;
     let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
     buffers.map(|buffer| 2 * PipeInfo::BARRIER * depth(buffer)).sum()
+}
+
+/// Whether something else has had the memory of these buffers when a loop begins, perhaps in an earlier round of a loop around it.
+pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) -> bool {
+    let (body, attrs) = (&function.body, &function.attrs);
+    let range = |buffer: Buffer| {
+        let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
+        place.offset..place.offset + info.bytes() * place.depth
+    };
+    let meets = |other: Buffer| {
+        let other = range(other);
+        buffers.iter().map(|own| range(*own)).any(|own| own.start < other.end && other.start < own.end)
+    };
+    let with_inner = |op: OpId| {
+        let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+        std::iter::once(op).chain(inner).collect::<Vec<_>>()
+    };
+    for &op in body.blocks[function.entry()].ops.iter().take_while(|op| **op != for_op) {
+        let all = with_inner(op);
+        let touched = all.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(Touch::buffer);
+        let mut shared = touched.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
+        if shared.any(|buffer| !buffers.contains(&buffer) && meets(buffer)) {
+            return true;
+        }
+        if all.contains(&for_op) {
+            break;
+        }
+    }
+    false
 }
 
 /// Copies that fill a pipe together, by their place in the loop's order.

@@ -14,9 +14,10 @@ pub(crate) fn run(function: &mut Function) {
     }
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
-        let mut out = Vec::with_capacity(ops.len());
+        let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
         for op in ops {
-            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) {
+            let fenced = out.last().is_some_and(|op| matches!(function.body.ops[*op].kind, Op::AsyncFence {}));
+            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !fenced {
                 let loc = function.body.ops[op].loc;
                 out.push(function.body.new_op(Op::AsyncFence {}, [], loc));
             }

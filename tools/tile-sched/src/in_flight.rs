@@ -5,11 +5,11 @@
 //! one iteration later.
 
 use crate::hazards::{Touch, touches};
-use base::Block;
 use base::ir::{Op as OpId, Operation};
+use base::{Block, Body};
 use sched::{Function, LoopSchedule, Op};
 use std::collections::BTreeSet;
-use tileas::{Buffer, MmaAtom, Place};
+use tileas::{Buffer, MmaAtom, Place, Type};
 
 /// A product that a loop leaves in flight.
 pub(crate) struct Product {
@@ -43,12 +43,17 @@ pub(crate) fn products(function: &Function, block: Block) -> Vec<Product> {
         }
         let sums = body.result(op);
         let carried = args.iter().skip(1).position(|arg| arg == acc)?;
-        // Halves are packed and taken apart by instructions, which would touch them.
-        let whole = body.ty(sums).elem().is_some_and(|elem| elem.bits() == 32);
         let alone = nexts.get(carried) == Some(&sums) && uses(sums) == 1 && uses(*acc) == 1;
-        (whole && alone).then_some(Product { op, carried, reads })
+        (has_whole_sums(body, op) && alone).then_some(Product { op, carried, reads })
     };
     ops.iter().filter_map(product).collect()
+}
+
+/// Whether an op is a product by warp groups that nothing need touch while it is made: halves are packed and taken apart.
+pub(crate) fn has_whole_sums(body: &Body<Op, Type>, op: OpId) -> bool {
+    let kind = &body.ops[op].kind;
+    let by_groups = matches!(kind, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }));
+    by_groups && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
 }
 
 /// Whether every copy to a buffer that such products read runs ahead: in its own iteration it would meet the product before.

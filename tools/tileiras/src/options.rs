@@ -165,9 +165,9 @@ pub(crate) static OPTIONS: &[Spec] = &[
     option(
         "tma",
         Extension,
-        Choice(&[("on", "where that can be"), ("off", "never")]),
+        Choice(&[("auto", "where that pays"), ("on", "where that can be"), ("off", "never")]),
         "when",
-        "Whether the copy engine copies operands of products, by tensor maps [default: those of products in tensor memory]",
+        "Whether the copy engine copies operands of products, by tensor maps: of those in tensor memory where that pays [default: auto]",
     ),
     option(
         "agents",

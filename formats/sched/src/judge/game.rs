@@ -96,8 +96,12 @@ pub(super) struct Game<'a> {
     touches: Vec<Touch>,
     /// What was written last to each slot that still holds it.
     contents: Vec<Slot>,
+    /// By agent: for slots that boxes fill, what the thread that asks for them learned when it acquired the slot. The warps of an
+    /// agent take turns in that; where there is one, its first thread does it all.
+    asking: BTreeMap<(usize, Pipe, u32), Knowledge>,
 }
 
+const WARP: u32 = 32;
 const FULL: usize = 0;
 const EMPTY: usize = 1;
 
@@ -117,7 +121,7 @@ impl<'a> Game<'a> {
             ends: BTreeMap::new(),
         };
         let players = agents.into_iter().map(player).collect();
-        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new() }
+        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new(), asking: BTreeMap::new() }
     }
 
     pub(super) fn whole(mut self) -> Result<(), Fault> {
@@ -155,6 +159,8 @@ impl<'a> Game<'a> {
             What::Barrier => {
                 let player = &mut self.players[at];
                 player.first[at] = player.now;
+                let own = self.asking.iter().filter(|((agent, ..), _)| *agent == at);
+                own.for_each(|(_, asked)| learn(&mut player.first, asked));
                 player.knows.clone_from(&player.first);
             }
             What::Fence => {
@@ -216,9 +222,13 @@ impl<'a> Game<'a> {
 
     fn pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) {
         let known = self.side(pipe, slot, side).known.clone();
-        let alone = self.is_alone(pipe, side);
+        let (alone, turns) = (self.is_alone(pipe, side), self.takes_turns(at, pipe, side));
         let player = &mut self.players[at];
-        learn(&mut player.first, &known);
+        if turns {
+            learn(self.asking.entry((at, pipe, slot)).or_default(), &known);
+        } else {
+            learn(&mut player.first, &known);
+        }
         if !alone {
             learn(&mut player.knows, &known);
         }
@@ -231,6 +241,22 @@ impl<'a> Game<'a> {
     fn is_alone(&self, pipe: Pipe, side: usize) -> bool {
         let info = self.info(pipe);
         if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
+    }
+
+    /// Whether its warps do them in turn.
+    fn takes_turns(&self, at: usize, pipe: Pipe, side: usize) -> bool {
+        side == EMPTY && self.info(pipe).fill == Fill::Boxes && self.players[at].threads > WARP
+    }
+
+    /// What the thread knows that asks for boxes to a slot.
+    fn asker(&self, at: usize, slot: Slot) -> Knowledge {
+        let player = &self.players[at];
+        let Some((pipe, _)) = self.attrs.pipe_of(slot.buffer).filter(|(pipe, _)| self.takes_turns(at, *pipe, EMPTY)) else {
+            return player.first.clone();
+        };
+        let mut knows = player.knows.clone();
+        self.asking.get(&(at, pipe, slot.number)).into_iter().for_each(|asked| learn(&mut knows, asked));
+        knows
     }
 
     /// The place of an agent's products in what agents know.
@@ -411,7 +437,11 @@ impl<'a> Game<'a> {
         let done = if writes { "overwritten" } else { "read" };
         let by_boxes = access.way == Way::Boxes;
         let by_product = completes == Completes::WithItsCommit;
-        let knows = if by_boxes || by_product { &player.first } else { &player.knows };
+        let knows = match (by_boxes, by_product) {
+            (true, _) => self.asker(at, slot),
+            (_, true) => player.first.clone(),
+            _ => player.knows.clone(),
+        };
         for touch in self.touches.iter().filter(|touch| (writes || touch.writes) && touch.slot.meets(&slot)) {
             // Products of one thread follow one another, and so do the accesses of warps that have their lanes to themselves.
             let of_threads = matches!(touch.way, Way::Threads | Way::Copies);

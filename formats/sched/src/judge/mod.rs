@@ -178,6 +178,11 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
             regions.extend(kind.regions().into_iter().map(|region| (region, inner)));
         }
     }
+    // Those that count on groups of copies count on their rounds too.
+    for bounds in pipelined_bounds(function).unwrap_or_default() {
+        let times = if is_of_all(bounds.upper) { Times::Of(bounds.upper) } else { Times::Nested(0) };
+        loops.entry(times).or_default().push(bounds);
+    }
     loops
 }
 
@@ -206,8 +211,12 @@ impl Bounds {
 /// Whether a loop's rounds end groups of copies.
 fn is_pipelined(function: &Function, op: OpId) -> bool {
     let body = &function.body;
-    let Some(Core::For { body: region, .. }) = body.ops[op].kind.core() else { return false };
-    body.blocks[body.block_of(*region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
+    matches!(body.ops[op].kind.core(), Some(Core::For { body: region, .. }) if ends_copies(function, *region))
+}
+
+fn ends_copies(function: &Function, region: Region) -> bool {
+    let body = &function.body;
+    body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
 /// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended

@@ -192,8 +192,9 @@ impl Unroll<'_> {
                 let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
                 let known = from.is_some() && to.is_some();
                 let (mut at, step) = (from, step.unwrap_or(1).max(1));
-                // In two rounds everything that can happen between the rounds of a loop without pipes has happened.
-                let most = if known && super::steps_pipes(self.function, *inner) { MOST_ROUNDS } else { 2 };
+                // In two rounds everything that can happen between the rounds of a loop has happened where they do not count on others.
+                let counts = super::steps_pipes(self.function, *inner) || super::ends_copies(self.function, *inner);
+                let most = if known && counts { MOST_ROUNDS } else { 2 };
                 self.conditions += u32::from(!known);
                 let mut rounds = 0;
                 while rounds < most && at.zip(to).is_none_or(|(at, to)| at < to) {

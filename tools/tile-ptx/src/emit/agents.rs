@@ -88,18 +88,24 @@ impl<'c> Emitter<'c, '_> {
         if function.attrs.pipes.is_empty() && function.attrs.tensor.is_none() {
             return;
         }
+        let ir = self.ir;
         self.take_tensor_memory();
-        self.guarded(Some(self.first_thread()), &[], |e| {
-            for info in function.attrs.pipes.values() {
-                let full = (0..info.depth).map(|slot| (info.full_barrier(slot), info.full));
-                let empty = (0..info.depth).map(|slot| (info.empty_barrier(slot), info.empty));
-                for (offset, arrivals) in full.chain(empty) {
-                    let text = format!("mbarrier.init.shared.b64 [$0+{offset}], {arrivals};");
-                    e.ir.asm(None, &text, "r", &[e.shared_address().into()], true);
-                }
+        for info in function.attrs.pipes.values() {
+            // A thread to each barrier, as far as there are threads: first those of filled slots, then those of free ones.
+            let (all, threads) = (2 * info.depth, self.warps * 32);
+            for first in (0..all).step_by(threads as usize) {
+                let barrier = ir.add(self.thread, ir.const32(first));
+                let own = ir.icmp(IntPredicate::ULT, barrier, ir.const32(all));
+                self.guarded(Some(own), &[], |e| {
+                    let of_full = ir.icmp(IntPredicate::ULT, barrier, ir.const32(info.depth));
+                    let arrivals = ir.select(of_full, ir.const32(info.full).into(), ir.const32(info.empty).into());
+                    let address = ir.add(e.shared_address(), ir.mul(barrier, ir.const32(PipeInfo::BARRIER)));
+                    let text = format!("mbarrier.init.shared.b64 [$0+{}], $1;", info.full_barrier(0));
+                    ir.asm(None, &text, "r,r", &[address.into(), arrivals], true);
+                    Vec::new()
+                });
             }
-            Vec::new()
-        });
+        }
         if self.target.has(Feature::Clusters) {
             self.instruction_alone("fence.mbarrier_init.release.cluster;");
         }
@@ -128,9 +134,12 @@ impl<'c> Emitter<'c, '_> {
     /// Waits until the slot's phase is over. A slot that was never filled counts as free.
     pub(super) fn pipe_wait(&self, pipe: Pipe, slot: Option<Value>, phase: Value, side: Side) {
         let info = &self.function.attrs.pipes[pipe];
-        // Who asks for boxes is alone in waiting for where they go; so is who makes products in tensor memory.
-        let alone = if side == Side::Empty { info.fills_alone() } else { info.drains_alone() };
-        let alone = alone.then(|| self.first_thread());
+        // Who asks for boxes is alone in waiting for where they go, with its warp; so is who makes products in tensor memory.
+        let alone = match side {
+            Side::Empty if info.fill == Fill::Boxes => self.filling_warp(slot.map(|slot| self.scalar(slot).into_int_value())),
+            Side::Empty => info.fills_alone().then(|| self.first_thread()),
+            Side::Full => info.drains_alone().then(|| self.first_thread()),
+        };
         self.guarded(alone, &[], |e| {
             e.wait_for_phase(info, slot, phase, side);
             e.tensor_fence(false);
@@ -154,8 +163,8 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.position_at_end(done);
     }
 
-    /// Every thread of the agent arrives; where copies fill the slots, as soon as its own are there. Where boxes do, the first thread
-    /// says how many bytes will come.
+    /// Every thread of the agent arrives; where copies fill the slots, as soon as its own are there. Where boxes do, the thread
+    /// that asks for them says how many bytes will come.
     pub(super) fn pipe_arrive(&mut self, pipe: Pipe, slot: Option<Value>, side: Side) {
         let info = &self.function.attrs.pipes[pipe];
         let (address, offset) = self.pipe_barrier(info, slot, side);
@@ -165,7 +174,13 @@ impl<'c> Emitter<'c, '_> {
         let text = match (side, info.fill) {
             (Side::Full, Fill::Boxes) => {
                 let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
-                format!("{{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [$0+{offset}], {bytes}; }}")
+                let text = |first: usize| format!("mbarrier.arrive.expect_tx.shared.b64 _, [${first}+{offset}], {bytes};");
+                let slot = slot.map(|slot| self.scalar(slot).into_int_value());
+                self.guarded(self.filling_warp(slot), &[], |e| {
+                    e.by_one(e.elected(), text, "r", &[address.into()]);
+                    Vec::new()
+                });
+                return;
             }
             (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
             (Side::Full, Fill::Products) => commit,

@@ -1,17 +1,21 @@
-//! Copies by boxes of a tensor map: `cp.async.bulk.tensor`, which one thread asks for.
+//! Copies by boxes of a tensor map: `cp.async.bulk.tensor`, which one thread asks for. The warp whose turn it is goes there as a whole
+//! and stays together: what its other lanes leave out is predicated, so that no branch divides them.
 //!
 //! The map is a hidden parameter, of which only the address is used. Coordinates are 32-bit numbers of elements; what the program
 //! means by a tile outside of the tensor, however far, is outside for the copy engine too.
 
 use super::Emitter;
+use crate::ir::Val;
 use crate::kernel;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use std::fmt::Write as _;
 use tileas::{Type, boxes};
+
+/// From a tile of global memory to shared memory, where a barrier counts the bytes.
+const KIND: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
 
 /// A coordinate that is outside of every tensor: `.as` has no maps with longer dimensions.
 const OUTSIDE: u64 = i32::MAX as u64;
@@ -43,29 +47,59 @@ impl<'c> Emitter<'c, '_> {
         let number = (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| id == map).map_or(0, |(number, _)| number);
         let parameter = kernel::map_parameter(self.function, number);
         let address = format!("mov.b64 $0, {parameter};\n\tcvta.param.u64 $0, $0;");
-        let address = ir.asm(Some(ir.i64().into()), &address, "=l", &[], false).expect("the assembly gives an address");
         let rank = order.len();
         let bytes = stated.box_bytes();
-        self.guarded(Some(self.first_thread()), &[], |e| {
+        self.guarded(self.filling_warp(self.slots.get(buffer).copied()), &[], |e| {
+            let address = ir.asm(Some(ir.i64().into()), &address, "=l", &[], false).expect("the assembly gives an address");
+            let one = e.elected();
             for (at, origin) in boxes::boxes(&tile, &stated.extent).iter().enumerate() {
-                let mut text = format!(
-                    "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0+{}], [$1, {{",
-                    at as u32 * bytes
-                );
                 let mut args = vec![start.into(), address, full.into()];
-                for (dim, part) in origin.iter().enumerate() {
-                    let coordinate = e.no_more(ir.add(origins[dim], ir.const64(u64::from(*part))));
-                    let _ = write!(text, "{}${}", if dim == 0 { "" } else { ", " }, args.len());
-                    args.push(ir.resize(coordinate, ir.i32(), false).into());
-                }
-                text += "}], [$2];";
-                let letters = format!("r,l,r{}", ",r".repeat(rank));
-                ir.asm(None, &text, &letters, &args, true);
+                args.extend(origin.iter().zip(&origins).map(|(part, origin)| {
+                    let coordinate = e.no_more(ir.add(*origin, ir.const64(u64::from(*part))));
+                    Val::from(ir.resize(coordinate, ir.i32(), false))
+                }));
+                let text = |first: usize| {
+                    let coordinates: Vec<String> = (0..rank).map(|dim| format!("${}", first + 3 + dim)).collect();
+                    let (to, map, barrier) = (format!("${first}+{}", at as u32 * bytes), first + 1, first + 2);
+                    let coordinates = coordinates.join(", ");
+                    format!("cp.async.bulk.tensor.{rank}d.{KIND} [{to}], [${map}, {{{coordinates}}}], [${barrier}];")
+                };
+                e.by_one(one, text, &format!("r,l,r{}", ",r".repeat(rank)), &args);
             }
             Vec::new()
         });
         self.set_token(result);
         Ok(())
+    }
+
+    /// Whether this is the warp that fills a slot by boxes; they take turns, so that none falls behind the others.
+    pub(super) fn filling_warp(&self, slot: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
+        let ir = self.ir;
+        let warp = || ir.shr(self.thread, ir.const32(5), false);
+        let turn = slot.map_or(ir.const32(0), |slot| ir.and(slot, ir.const32(self.warps - 1)));
+        (self.warps > 1).then(|| ir.icmp(IntPredicate::EQ, warp(), turn))
+    }
+
+    /// A number that is not 0 for one lane of the warp, always the same; none where there is one thread only.
+    pub(super) fn elected(&self) -> Option<IntValue<'c>> {
+        if self.thread.is_const() {
+            return None;
+        }
+        let text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }";
+        let one = self.ir.asm(Some(self.ir.i32().into()), text, "=r", &[], true);
+        Some(one.expect("the assembly gives a value").into_int_value())
+    }
+
+    /// An instruction that the elected lane alone executes; its text is told the number of its first operand.
+    pub(super) fn by_one(&self, elected: Option<IntValue<'c>>, text: impl Fn(usize) -> String, letters: &str, args: &[Val<'c>]) {
+        match elected {
+            None => _ = self.ir.asm(None, &text(0), letters, args, true),
+            Some(one) => {
+                let text = format!("{{ .reg .pred p; setp.ne.b32 p, $0, 0; @p {} }}", text(1));
+                let args = [&[one.into()], args].concat();
+                self.ir.asm(None, &text, &format!("r,{letters}"), &args, true);
+            }
+        }
     }
 
     /// A number without a sign, or that of what is outside.

@@ -99,6 +99,10 @@ struct Plan {
     /// Those that the copy engine makes, and the pipes that they fill.
     boxes: Vec<Copy>,
     groups: Vec<Group>,
+    /// Whether threads or products have had the memory of those pipes before the loop.
+    had_before: bool,
+    /// The product of warp groups during which slots are filled for later iterations; without one, an iteration begins with that.
+    fills_under: Option<OpId>,
     once: bool,
     /// Products that stay in flight until those of the next iteration are.
     in_flight: Vec<in_flight::Product>,
@@ -132,7 +136,15 @@ impl Plan {
         let filled: Vec<(OpId, Buffer, u32)> = boxes.iter().map(|copy| (copy.op, copy.buffer, copy.ahead)).collect();
         let by_products = tensor::operands(function, block);
         let groups = boxes::groups(&mut function.attrs, &filled, &by_products);
-        Plan { copies, boxes, groups, order, once, in_flight }
+        let rings: Vec<Buffer> = filled.iter().map(|(_, buffer, _)| *buffer).collect();
+        let had_before = boxes::had_before(function, for_op, &rings);
+        // Late in an iteration it must be for more than the next one.
+        let early = |slot: &&sched::Slot| 2 * slot.cycle <= schedule.interval || boxes.iter().all(|copy| copy.ahead != 1);
+        let body = &function.body;
+        let products = slots.iter().filter(early).map(|slot| ops[slot.op as usize]);
+        let mut products = products.filter(|op| in_flight.is_empty() && in_flight::has_whole_sums(body, *op));
+        let fills_under = products.next();
+        Plan { copies, boxes, groups, had_before, fills_under, order, once, in_flight }
     }
 
     fn furthest(&self) -> u32 {
@@ -175,11 +187,11 @@ struct Ring {
     write: Value,
 }
 
-/// Both sides' places in a pipe: the slot and the phase that are read next, and those that are filled next.
+/// A place in a pipe.
 #[derive(Clone, Copy)]
 struct Lane {
-    read: [Value; 2],
-    write: [Value; 2],
+    slot: Value,
+    phase: Value,
 }
 
 /// What the parts of a loop share.
@@ -201,6 +213,7 @@ impl Weaver<'_> {
         };
         let index = self.body.ty(lower).clone();
         let mut frame = Frame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
+        self.take_memory();
         let furthest = self.prologue(&mut frame, lower);
         let rings = self.rings();
         let lanes = self.lanes();
@@ -213,7 +226,7 @@ impl Weaver<'_> {
             _ => upper,
         };
         let slots = rings.iter().flat_map(|ring| [ring.read, ring.write]);
-        let places = lanes.iter().flat_map(|lane| [lane.read, lane.write].concat());
+        let places = lanes.iter().flat_map(|lane| [lane.slot, lane.phase]);
         let carried: Vec<Value> = init.iter().copied().chain(slots).chain(places).chain([lower]).collect();
         let all_in_one = self.plan.once || self.plan.furthest() == 0;
         let first = if all_in_one { Part::Whole } else { Part::Steady };
@@ -287,7 +300,8 @@ impl Weaver<'_> {
                 if let Some(iteration) = (round + group.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
                     self.guarded(exists, |weaver| {
-                        let place = [iteration % group.depth, 0].map(|number| weaver.number(number));
+                        let [slot, phase] = [iteration % group.depth, 0].map(|number| weaver.number(number));
+                        let place = Lane { slot, phase };
                         weaver.fill(frame, group, index, place, iteration as i32, &Map::new());
                     });
                 }
@@ -321,7 +335,7 @@ impl Weaver<'_> {
         let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
         map.insert(old[0], counter);
         let (slots, places) = args[old.len() - 1..args.len() - 1].split_at(2 * rings.len());
-        let lanes: Vec<Lane> = places.chunks(4).map(|lane| Lane { read: [lane[0], lane[1]], write: [lane[2], lane[3]] }).collect();
+        let lanes: Vec<Lane> = places.chunks(2).map(|lane| Lane { slot: lane[0], phase: lane[1] }).collect();
         let rings: Vec<Ring> = rings
             .iter()
             .zip(slots.chunks(2))
@@ -338,9 +352,8 @@ impl Weaver<'_> {
             values.extend([self.next_slot(ring.read, ring.depth), write]);
         }
         for (group, lane) in self.plan.groups.iter().zip(&lanes) {
-            values.extend(
-                [lane.read, lane.write].into_iter().flat_map(|place| self.next_place(place, group.depth)).collect::<Vec<_>>(),
-            );
+            let Lane { slot, phase } = self.further(*lane, 1, group.depth);
+            values.extend([slot, phase]);
         }
         values.push(self.add(counter, frame.step, &frame.index.clone()));
         self.control(Core::Continue { values }, Vec::new());
@@ -364,8 +377,8 @@ impl Weaver<'_> {
         }
         let (mut filled, mut taken) = (BTreeSet::new(), BTreeSet::new());
         // Before the iteration reads anything, so that nothing comes between reads and products.
-        for group in plan.groups.iter().filter(|group| group.ahead > 0) {
-            self.scheduled_fill(frame, group.copies[0].0, counter, lanes, &mut filled, map);
+        if plan.fills_under.is_none() {
+            self.fill_ahead(frame, counter, lanes, &mut filled, map);
         }
         let mut issued = 0;
         // Copies whose data is known to be there.
@@ -380,8 +393,10 @@ impl Weaver<'_> {
                 issued += 1;
                 continue;
             }
-            if plan.boxes.iter().any(|copy| copy.op == op) {
-                self.scheduled_fill(frame, op, counter, lanes, &mut filled, map);
+            if let Some(copy) = plan.boxes.iter().find(|copy| copy.op == op) {
+                if copy.ahead == 0 {
+                    self.scheduled_fill(frame, op, counter, lanes, &mut filled, map);
+                }
                 continue;
             }
             let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
@@ -397,6 +412,14 @@ impl Weaver<'_> {
             self.read = read.map(|copy| (copy.buffer, self.ring(rings, copy).read)).collect();
             self.read_slots(lanes);
             self.clone_op(op, map);
+            if plan.fills_under == Some(op) {
+                let product = self.set_in_flight();
+                self.fill_ahead(frame, counter, lanes, &mut filled, map);
+                let wait = self.append(Op::GroupWait { pending: 0, sums: vec![mapped(map, self.body.result(op))] }, []);
+                let reads = touches(&self.body.ops[product].kind).into_iter().map(Touch::buffer);
+                self.marks.freed.insert(wait, reads.collect());
+                self.marks.iterations.insert(wait, 0);
+            }
             if let Some(product) = plan.in_flight.iter().find(|product| product.op == op) {
                 self.stays_in_flight(&product.reads);
             }
@@ -420,13 +443,18 @@ impl Weaver<'_> {
 
     /// The product just written need not be complete; that of the iteration before must be.
     fn stays_in_flight(&mut self, reads: &[Buffer]) {
+        self.set_in_flight();
+        let wait = self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
+        self.marks.freed.insert(wait, reads.to_vec());
+        self.marks.iterations.insert(wait, -1);
+    }
+
+    fn set_in_flight(&mut self) -> OpId {
         let product = *self.out.last().expect("a product was written");
         if let Op::Core(tileas::Op::Mma { in_flight, .. }) = &mut self.body.ops[product].kind {
             *in_flight = true;
         }
-        let wait = self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
-        self.marks.freed.insert(wait, reads.to_vec());
-        self.marks.iterations.insert(wait, -1);
+        product
     }
 
     fn scheduled_copy(&mut self, frame: &Frame, part: Part, copy: &Copy, counter: Value, rings: &[Ring], map: &mut Map) {

@@ -1,8 +1,10 @@
 //! The steps of the pipes that copies by boxes fill.
 //!
-//! A slot is filled at the start of an iteration, for the one that is so far ahead; where copies do not run ahead, where the first of
+//! A slot is filled at the start of an iteration, for the one that is so far ahead, or while its first product by warp groups is made,
+//! so that who asks for the boxes keeps nobody waiting; where copies do not run ahead, where the first of
 //! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
-//! where a product in flight still reads it. What the steps order needs no barrier.
+//! where a product in flight still reads it. What the steps order needs no barrier. Where the memory of the slots had another use
+//! before the loop, a fence and a barrier of all threads end that.
 
 use super::{Frame, Lane, Map, Weaver, scalar};
 use crate::boxes::Group;
@@ -17,27 +19,30 @@ use tileas::effects::Way;
 use vocabulary::core_ops::Core;
 
 impl Weaver<'_> {
-    /// Where both sides of each pipe begin in the loop: some slots were filled before it.
-    pub(super) fn lanes(&mut self) -> Vec<Lane> {
-        let plan = self.plan;
-        let lane = |group: &Group| {
-            let [first, next] = [0, group.ahead % group.depth].map(|slot| self.number(slot));
-            let [before, after] = [0, group.ahead / group.depth % 2].map(|phase| self.number(phase));
-            Lane { read: [first, before], write: [next, after] }
-        };
-        plan.groups.iter().map(lane).collect()
+    /// Nobody is at the memory of the slots any more, and the copy engine sees it so.
+    pub(super) fn take_memory(&mut self) {
+        if self.plan.had_before {
+            self.append(Op::AsyncFence {}, []);
+            self.append(Op::Barrier { id: 0, threads: self.threads }, []);
+        }
     }
 
-    /// The slot and phase that follow.
-    pub(super) fn next_place(&mut self, [slot, phase]: [Value; 2], depth: u32) -> [Value; 2] {
+    /// Where each pipe begins in the loop: the slot and phase that are read.
+    pub(super) fn lanes(&mut self) -> Vec<Lane> {
+        self.plan.groups.iter().map(|_| Lane { slot: self.number(0), phase: self.number(0) }).collect()
+    }
+
+    /// The slot and phase that are so many further on, less than all.
+    pub(super) fn further(&mut self, Lane { slot, phase }: Lane, steps: u32, depth: u32) -> Lane {
         let number = scalar(Scalar::I32);
-        let next = self.next_slot(slot, depth);
-        let zero = self.number(0);
-        let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
-        let around = self.core(Core::Compare { kind, lhs: next, rhs: zero }, scalar(Scalar::I1));
-        let one = self.number(1);
+        let [steps, depth, one] = [steps, depth, 1].map(|value| self.number(value));
+        let next = self.add(slot, steps, &number);
+        let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
+        let inside = self.core(Core::Compare { kind, lhs: next, rhs: depth }, scalar(Scalar::I1));
+        let around = self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &number);
         let other = self.binary(Binary::Xor, phase, one, &number);
-        [next, self.core(Core::Select { cond: around, yes: other, no: phase }, number)]
+        let slot = self.core(Core::Select { cond: inside, yes: next, no: around }, number.clone());
+        Lane { slot, phase: self.core(Core::Select { cond: inside, yes: phase, no: other }, number) }
     }
 
     /// Fills a slot for the iteration with that index.
@@ -46,7 +51,7 @@ impl Weaver<'_> {
         frame: &Frame,
         group: &Group,
         index: Value,
-        [slot, phase]: [Value; 2],
+        Lane { slot, phase }: Lane,
         iteration: i32,
         map: &Map,
     ) {
@@ -75,16 +80,25 @@ impl Weaver<'_> {
         if !filled.insert(at) {
             return;
         }
-        let (group, place) = (&plan.groups[at], lanes[at].write);
+        let (group, lane) = (&plan.groups[at], lanes[at]);
         if group.ahead == 0 {
-            return self.fill(frame, group, counter, place, 0, map);
+            return self.fill(frame, group, counter, lane, 0, map);
         }
         let distance = frame.distances[&group.ahead];
         let exists = self.more_than(frame, distance, counter);
         self.guarded(exists, |weaver| {
             let index = weaver.add(counter, distance, &frame.index.clone());
+            let place = weaver.further(lane, group.ahead, group.depth);
             weaver.fill(frame, group, index, place, group.ahead as i32, map);
         });
+    }
+
+    /// The slots for later iterations.
+    pub(super) fn fill_ahead(&mut self, frame: &Frame, counter: Value, lanes: &[Lane], filled: &mut BTreeSet<usize>, map: &Map) {
+        let plan = self.plan;
+        for group in plan.groups.iter().filter(|group| group.ahead > 0) {
+            self.scheduled_fill(frame, group.copies[0].0, counter, lanes, filled, map);
+        }
     }
 
     /// Waits for the slots of the buffers that an op reads, once in an iteration.
@@ -92,8 +106,8 @@ impl Weaver<'_> {
         let plan = self.plan;
         for (at, (group, lane)) in plan.groups.iter().zip(lanes).enumerate() {
             if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && taken.insert(at) {
-                let [slot, phase] = lane.read;
-                self.append(Op::PipeWait { pipe: group.pipe, slot: (group.depth > 1).then_some(slot), phase }, []);
+                let slot = (group.depth > 1).then_some(lane.slot);
+                self.append(Op::PipeWait { pipe: group.pipe, slot, phase: lane.phase }, []);
             }
         }
     }
@@ -101,7 +115,7 @@ impl Weaver<'_> {
     /// The slots that the next op reads.
     pub(super) fn read_slots(&mut self, lanes: &[Lane]) {
         for (group, lane) in self.plan.groups.iter().zip(lanes).filter(|(group, _)| group.depth > 1) {
-            self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, lane.read[0])));
+            self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, lane.slot)));
         }
     }
 
@@ -110,12 +124,12 @@ impl Weaver<'_> {
         let plan = self.plan;
         for (group, lane) in plan.groups.iter().zip(lanes) {
             if !self.is_in_flight(group) {
-                self.release(group, lane.read[0]);
+                self.release(group, lane.slot);
                 continue;
             }
             let later = self.less(frame, lower, counter);
             self.guarded(later, |weaver| {
-                let before = weaver.slot_before(lane.read[0], group.depth);
+                let before = weaver.slot_before(lane.slot, group.depth);
                 weaver.release(group, before);
             });
         }
@@ -124,7 +138,7 @@ impl Weaver<'_> {
     /// Behind the loop, what its last products have read; `places` are those that its end leaves.
     pub(super) fn release_last(&mut self, frame: &Frame, lower: Value, places: &[Value]) {
         let plan = self.plan;
-        for (group, place) in plan.groups.iter().zip(places.chunks(4)) {
+        for (group, place) in plan.groups.iter().zip(places.chunks(2)) {
             if !self.is_in_flight(group) {
                 continue;
             }
