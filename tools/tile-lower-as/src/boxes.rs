@@ -4,7 +4,7 @@
 //! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
 //! memory counts the bytes that come, by turns: so the loop runs once, and each of its iterations to its end.
 
-use crate::copies::{By, Copy, Planner, Readers, Reads};
+use crate::copies::{Boxes, By, Copy, Planner, Readers, Reads};
 use base::ir::{Op as OpId, Operation};
 use base::{Region, Value};
 use hardware::Feature;
@@ -65,7 +65,7 @@ impl Planner<'_> {
                 buffer = read;
                 Readers::Products
             }
-            Some(Reads { fragments, .. }) if self.meets_banks(value, &buffer, &fragments) => {
+            Some(Reads { fragments, .. }) if self.boxes == Boxes::WherePays && self.meets_banks(value, &buffer, &fragments) => {
                 return Err("fragments would be read from its boxes with bank conflicts");
             }
             Some(_) => Readers::Products,

@@ -161,7 +161,7 @@ impl Copies {
         let boxes: Vec<OpId> = boxes.into_iter().map(|(op, _)| op).collect();
         let of_tensor_memory = |load: &OpId| planner.reaches_tensor_memory(planner.function.body.result(*load));
         let reason = match (pieces.is_empty(), self.has_room(planner, ops, &boxes, room)) {
-            (false, _) if !boxes.iter().any(of_tensor_memory) => {
+            (false, _) if planner.boxes == Boxes::WherePays && !boxes.iter().any(of_tensor_memory) => {
                 "threads copy another operand of its loop, and wait for all at once"
             }
             (_, false) => "shared memory has no room for two tiles of each operand beside what the loop stores there",
