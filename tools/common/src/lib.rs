@@ -45,7 +45,7 @@ pub use difference::{Colour, difference};
 pub use files::{Input, plain, read_at_most, read_file, write_file};
 pub use limits::Limits;
 pub use passes::{Pass, Show};
-pub use report::{ErrorFormat, Reporter};
+pub use report::{ErrorFormat, Reporter, say};
 pub use session::{Format, Session};
 pub use start::{About, filter, limit_of_file_sizes_is_an_error, runner};
 

@@ -29,18 +29,30 @@ pub struct GpuName {
     pub gpu_name: Option<Target>,
 }
 
-/// `--tma`: first needed by tile-lower-as.
+/// What tile-lower-as decides, unless a user does: each is carried out, or refused with the reason. First needed there.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Tma {
+pub struct Lowering {
+    /// Warps of a block: a power of two up to 32 [default: num_worker_warps_per_cta of the program, or what its tiles keep busy]
+    #[arg(long, value_name = "N", value_parser = parse_warps)]
+    pub warps: Option<u32>,
+    /// Blocks of a multiprocessor that registers and memory must do for, 1 to 32 [default: occupancy of the program]
+    #[arg(long, value_name = "N", value_parser = parse_occupancy)]
+    pub occupancy: Option<u32>,
+    /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
+    #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
+    pub products: Option<String>,
     /// Whether the copy engine copies operands of products, by tensor maps: auto (those of products in tensor memory, where it pays),
     /// on (where it can) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
 }
 
-/// `--agents`: first needed by tile-sched.
+/// What tile-sched decides, unless a user does. First needed there.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Agents {
+pub struct Scheduling {
+    /// Stages of each loop with asynchronous copies, 1 to 8: copies run one iteration less ahead [default: as many as hide them]
+    #[arg(long, value_name = "N", value_parser = parse_stages)]
+    pub stages: Option<u32>,
     /// Whether the copy engine's copies have warps of their own, where that can be: on or off [default: on]
     #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
     pub agents: Option<String>,
@@ -69,6 +81,38 @@ pub struct Host {
     /// Instrument the kernel: memcheck
     #[arg(long, value_name = "KIND", value_parser = ["memcheck"])]
     pub sanitize: Option<String>,
+    /// Options that ptxas is given too, separated by spaces; what it then says is printed
+    #[arg(long, value_name = "OPTIONS", value_parser = parse_ptxas_options, allow_hyphen_values = true)]
+    pub ptxas_options: Option<String>,
+}
+
+/// How options of ptxas begin that tile-link gives it, or that would bring others which nothing looked at.
+const OF_TILE_LINK: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
+
+fn parse_ptxas_options(text: &str) -> Result<String, String> {
+    for word in text.split_whitespace() {
+        if !word.starts_with('-') {
+            return Err(format!("'{word}' is no option; give values as --name=value"));
+        }
+        let name = word.split('=').next().unwrap_or(word);
+        if OF_TILE_LINK.iter().any(|own| name.starts_with(own)) {
+            return Err(format!("{name} is for tile-link to give"));
+        }
+    }
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn parse_warps(text: &str) -> Result<u32, String> {
+    let warps = text.parse().ok().filter(|warps: &u32| warps.is_power_of_two() && *warps <= 32);
+    warps.ok_or_else(|| "a block has 1, 2, 4, 8, 16 or 32 warps".into())
+}
+
+fn parse_occupancy(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|blocks| (1..=32).contains(blocks)).ok_or_else(|| "a multiprocessor has 1 to 32 blocks".into())
+}
+
+fn parse_stages(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|stages| (1..=8).contains(stages)).ok_or_else(|| "a loop has 1 to 8 stages".into())
 }
 
 fn parse_target(name: &str) -> Result<Target, String> {
@@ -114,15 +158,31 @@ impl GpuName {
     }
 }
 
-impl Tma {
+impl Lowering {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
+        set(envelope, "warps", self.warps.map(|warps| warps.to_string()).as_deref())?;
+        set(envelope, "occupancy", self.occupancy.map(|blocks| blocks.to_string()).as_deref())?;
+        set(envelope, "products", self.products.as_deref())?;
         set(envelope, "tma", self.tma.as_deref())
+    }
+    /// `--warps` of a file.
+    pub fn warps(envelope: &Envelope) -> Result<Option<u32>> {
+        read(envelope, "warps", parse_warps)
+    }
+    /// `--occupancy` of a file.
+    pub fn occupancy(envelope: &Envelope) -> Result<Option<u32>> {
+        read(envelope, "occupancy", parse_occupancy)
     }
 }
 
-impl Agents {
+impl Scheduling {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
+        set(envelope, "stages", self.stages.map(|stages| stages.to_string()).as_deref())?;
         set(envelope, "agents", self.agents.as_deref())
+    }
+    /// `--stages` of a file.
+    pub fn stages(envelope: &Envelope) -> Result<Option<u32>> {
+        read(envelope, "stages", parse_stages)
     }
 }
 
@@ -141,10 +201,17 @@ impl Host {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         set(envelope, "host-arch", self.host_arch.as_deref())?;
         set(envelope, "host-os", self.host_os.as_deref())?;
-        set(envelope, "sanitize", self.sanitize.as_deref())
+        set(envelope, "sanitize", self.sanitize.as_deref())?;
+        set(envelope, "ptxas-options", self.ptxas_options.as_deref())
     }
 }
 
 fn set(envelope: &mut Envelope, name: &str, value: Option<&str>) -> Result<()> {
     value.map_or(Ok(()), |value| envelope.options.set(name, value))
+}
+
+/// A number that was recorded, by this program or by who edited the file.
+fn read(envelope: &Envelope, name: &str, parse: fn(&str) -> Result<u32, String>) -> Result<Option<u32>> {
+    let wrong = |why| Diagnostic::invalid("OPT004", format!("option '{name}' of the file: {why}"));
+    envelope.options.get(name).map(|text| parse(text).map_err(wrong)).transpose()
 }

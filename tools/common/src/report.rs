@@ -28,6 +28,6 @@ impl Reporter {
 }
 
 /// Writes to standard error; that nobody reads it is no reason to fail.
-pub(crate) fn say(text: &str) {
+pub fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

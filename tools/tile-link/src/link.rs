@@ -34,6 +34,7 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
         chip: &source.chip,
         opt_level: options.opt_level(),
         sanitize,
+        options: options.get("ptxas-options").unwrap_or_default(),
         text: &source.text,
         host_object: &host_object,
         entries: &source.entries,
@@ -41,7 +42,11 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
     };
     let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&job))?;
     session.say(&assembled.command);
-    assembled.messages.iter().for_each(|line| session.say(line));
+    match job.options {
+        "" => assembled.messages.iter().for_each(|line| session.say(line)),
+        // Who asks ptxas for something wants to see it.
+        _ => assembled.messages.iter().for_each(|line| common::say(&format!("{line}\n"))),
+    }
     match emit {
         Emit::Cubin => Ok(assembled.cubin),
         Emit::Fatbin | Emit::HostObject => {

@@ -10,6 +10,8 @@ pub(crate) struct Job<'a> {
     pub(crate) chip: &'a str,
     pub(crate) opt_level: u32,
     pub(crate) sanitize: bool,
+    /// More options, of the user.
+    pub(crate) options: &'a str,
     pub(crate) text: &'a str,
     pub(crate) host_object: &'a [u8],
     /// The kernels that the cubin must have.
@@ -55,6 +57,7 @@ impl Ptxas {
         if job.sanitize {
             command.args(["-sanitize=memcheck", "-g-tmem-access-check"]);
         }
+        command.args(job.options.split_whitespace());
         let line = format!("{command:?}");
         let output = child::output(&mut command, job.memory);
         let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;

@@ -1,7 +1,9 @@
-//! Resolves the author's hints for the target: warps, occupancy.
+//! Resolves the author's hints for the target, and what options say instead: warps, occupancy.
 
+use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
+use common::options;
 use tileas::FunctionAttrs;
 
 /// Warps of a kernel that its tiles keep busy.
@@ -14,14 +16,16 @@ const MOST_ELEMENTS: usize = 64;
 /// Warps that an author may ask for at most: those of a block of 1024 threads.
 const MOST_WARPS: u32 = 32;
 
-pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mut Envelope) -> FunctionAttrs {
+pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mut Envelope) -> Result<FunctionAttrs> {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, as the reference does.
-    let occupancy = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
-    let warps = match spec.worker_warps {
-        None => chosen_warps(function, target),
-        Some(wish) => {
+    let hinted = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
+    let occupancy = options::Lowering::occupancy(envelope)?.or(hinted);
+    let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
+        (Some(warps), _) => warps,
+        (None, None) => chosen_warps(function, target),
+        (None, Some(wish)) => {
             let (warps, outcome, message) = wished_warps(function, target, wish);
             envelope.log.push(LogEntry {
                 pass: "kernel-spec".into(),
@@ -35,7 +39,7 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
             warps
         }
     };
-    FunctionAttrs { private: function.attrs.private, warps, occupancy, buffers: Arena::new(), maps: Arena::new() }
+    Ok(FunctionAttrs { private: function.attrs.private, warps, occupancy, buffers: Arena::new(), maps: Arena::new() })
 }
 
 /// What becomes of the author's wish, and what is said of it.

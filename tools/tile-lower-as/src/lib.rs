@@ -80,7 +80,7 @@ impl Lowering {
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
                 let detached = detach::run(function, &chains::of(function).1.keys().copied().collect());
-                kept = Plan::rehearsed(&detached, target, options, &self.lowered.envelope);
+                kept = Plan::rehearsed(&detached, target, options, &self.lowered.envelope)?;
                 let alone = chains::of(function).1.into_keys().filter(|op| kept.contains(op)).collect();
                 *function = detach::run(function, &alone);
             }
@@ -104,7 +104,7 @@ impl Lowering {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         let functions = program.payload.functions.iter();
-        *plans = functions.map(|function| Plan::new(function, target, &mut lowered.envelope)).collect();
+        *plans = functions.map(|function| Plan::new(function, target, &mut lowered.envelope)).collect::<Result<_>>()?;
         Ok(())
     }
 
@@ -145,6 +145,7 @@ impl Lowering {
                 payload.layouts = layouts.clone();
                 (new, filled) = convert::convert(function, plan, payload, envelope)?;
             }
+            plan.keeps_what_was_asked(function, envelope)?;
             remarks::log(function, &plan.accesses, &plan.products, envelope);
             remarks::log_copies(function, &plan.copies, envelope);
             payload.functions.push(new);

@@ -22,7 +22,7 @@ struct Options {
     #[command(flatten)]
     opt: options::OptLevel,
     #[command(flatten)]
-    tma: options::Tma,
+    decisions: options::Lowering,
 }
 
 fn main() -> std::process::ExitCode {
@@ -30,7 +30,7 @@ fn main() -> std::process::ExitCode {
         let mut input = session.read::<tileaa::Module>()?;
         options.opt.record(&mut input.envelope)?;
         options.gpu.record_needed(&mut input.envelope)?;
-        options.tma.record(&mut input.envelope)?;
+        options.decisions.record(&mut input.envelope)?;
         if session.verify_only() {
             return Ok(());
         }

@@ -4,11 +4,11 @@ use crate::access::Accesses;
 use crate::copies::{Boxes, Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
-use crate::products::{Place, Product, Products};
+use crate::products::{Family, Place, Product, Products};
 use crate::tensor;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
-use base::text::to_text;
+use base::text::{TypeText, to_text};
 use base::{Envelope, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,6 +19,8 @@ use vocabulary::tile::element_count;
 pub(crate) struct Plan {
     pub(crate) attrs: FunctionAttrs,
     pub(crate) warp_bits: usize,
+    /// What the user wants all products made by.
+    asked: Option<Family>,
     pub(crate) accesses: Accesses,
     pub(crate) products: Products,
     pub(crate) copies: Copies,
@@ -42,34 +44,35 @@ impl Choices {
 
 impl Plan {
     /// The products that would be made in tensor memory if the function was so.
-    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> BTreeSet<Op> {
-        let mut plan = Plan::new(function, target, &mut envelope.clone());
+    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<BTreeSet<Op>> {
+        let mut plan = Plan::new(function, target, &mut envelope.clone())?;
         plan.choose_products(function, target, &BTreeMap::new());
         plan.choose_copies(function, target, options);
-        plan.products.in_tensor_memory().collect()
+        Ok(plan.products.in_tensor_memory().collect())
     }
 
     /// Only warps and accesses are decided.
-    pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Plan {
-        let attrs = kernel_spec::resolve(function, target, envelope);
+    pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Plan> {
+        let attrs = kernel_spec::resolve(function, target, envelope)?;
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
         let homes = Homes::none(function, warp_bits);
-        Plan {
+        Ok(Plan {
             attrs,
             warp_bits,
+            asked: envelope.options.get("products").and_then(Family::named),
             accesses,
             products: Products::default(),
             copies: Copies::default(),
             without_room: BTreeSet::new(),
             homes,
-        }
+        })
     }
 
     /// How products are made; none of those in `refused` in tensor memory, for the reason there.
     pub(crate) fn choose_products(&mut self, function: &Function, target: Target, refused: &BTreeMap<Op, &'static str>) {
         let columns = budget::tensor_columns(target, self.attrs.occupancy.unwrap_or(1));
-        self.products = Products::of(function, &self.accesses, target, (self.warp_bits, columns), refused);
+        self.products = Products::of(function, &self.accesses, target, (self.warp_bits, columns, self.asked), refused);
     }
 
     /// Which loads are copied, and how. Products of which the operands then are not where they must be are made in another way.
@@ -143,6 +146,22 @@ impl Plan {
         said.extend(self.copies.no_boxes.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by boxes: {why}")));
         said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
         said
+    }
+
+    /// Every product is made by what the user wants.
+    pub(crate) fn keeps_what_was_asked(&self, function: &Function, envelope: &Envelope) -> Result<()> {
+        let Some(asked) = self.asked else { return Ok(()) };
+        let other = |(_, product): &(Op, &Product)| product.family() != Some(asked);
+        let Some((op, product)) = self.products.all().find(other) else { return Ok(()) };
+        let node = &function.body.ops[op];
+        let operand = node.kind.operands().first().and_then(|value| function.body.ty(*value).tile());
+        let of = operand.map_or(String::new(), |(elem, _)| format!(" of {}", elem.print()));
+        let why = match product {
+            Product::Sync { why: Some(why), .. } if asked.exists_on(envelope.target()?) => (*why).to_string(),
+            _ => format!("{} has none", envelope.target()?),
+        };
+        let message = format!("--products={}: this {}{of} is not made so: {why}", asked.name(), node.kind.mnemonic());
+        Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, node.loc))
     }
 
     /// Every home holds its tile.

@@ -5,7 +5,7 @@ use crate::banks;
 use crate::chains::Chain;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
-use hardware::Rates;
+use hardware::{Feature, Rates};
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
@@ -28,6 +28,36 @@ pub(crate) enum Product {
     Tensor { atom: &'static TensorAtom, c: Layout, lhs: Place, rhs: Place },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
+}
+
+/// What makes a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    Warps,
+    WarpGroups,
+    TensorMemory,
+}
+
+impl Family {
+    const ALL: [Family; 3] = [Family::Warps, Family::WarpGroups, Family::TensorMemory];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Family::Warps => "mma",
+            Family::WarpGroups => "wgmma",
+            Family::TensorMemory => "tcgen05",
+        }
+    }
+    pub(crate) fn exists_on(self, target: Target) -> bool {
+        match self {
+            Family::Warps => true,
+            Family::WarpGroups => target.has(Feature::WarpGroupProducts),
+            Family::TensorMemory => target.has(Feature::TensorMemory),
+        }
+    }
+    pub(crate) fn named(name: &str) -> Option<Family> {
+        Family::ALL.into_iter().find(|family| family.name() == name)
+    }
 }
 
 /// Where warp groups, or products in tensor memory, find an operand.
@@ -53,6 +83,15 @@ impl Place {
 }
 
 impl Product {
+    /// What makes it, if not each thread for itself.
+    pub(crate) fn family(&self) -> Option<Family> {
+        match self {
+            Product::Sync { .. } => Some(Family::Warps),
+            Product::Group { .. } => Some(Family::WarpGroups),
+            Product::Tensor { .. } => Some(Family::TensorMemory),
+            Product::Shared { .. } => None,
+        }
+    }
     pub(crate) fn accumulator(&self) -> &Layout {
         match self {
             Product::Sync { c, .. } | Product::Group { c, .. } | Product::Tensor { c, .. } | Product::Shared { c } => c,
@@ -68,16 +107,17 @@ pub(crate) struct Products {
 }
 
 impl Products {
-    /// Sums take at most so many columns of tensor memory, and none of the products in `refused` is there, for the given reason.
+    /// Sums take at most so many columns of tensor memory, and none of the products in `refused` is there, for the given reason. What
+    /// the user asked for is not declined because something else is faster.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,
         target: Target,
-        (warp_bits, columns): (usize, u32),
+        (warp_bits, columns, asked): (usize, u32, Option<Family>),
         refused: &BTreeMap<OpId, &'static str>,
     ) -> Products {
         let chained = chained(function);
-        let planner = Planner { function, accesses, target, warp_bits: warp_bits as u32 };
+        let planner = Planner { function, accesses, target, warp_bits: warp_bits as u32, asked };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
             Op::Mma { lhs, rhs, acc, .. } => {
@@ -95,6 +135,9 @@ impl Products {
         };
         let products = function.body.walk(function.region).into_iter().filter_map(plan).collect();
         Products { products, chains }
+    }
+    pub(crate) fn all(&self) -> impl Iterator<Item = (OpId, &Product)> {
+        self.products.iter().map(|(op, product)| (*op, product))
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&Product> {
         self.products.get(&op)
@@ -127,9 +170,23 @@ pub(crate) struct Planner<'a> {
     accesses: &'a Accesses,
     pub(crate) target: Target,
     pub(crate) warp_bits: u32,
+    asked: Option<Family>,
 }
 
 impl Planner<'_> {
+    /// That the user asked for something else than this.
+    pub(crate) fn unasked(&self, family: Family) -> Option<&'static str> {
+        let other = self.asked.filter(|asked| *asked != family)?;
+        Some(match other {
+            Family::Warps => "--products=mma is given",
+            Family::WarpGroups => "--products=wgmma is given",
+            Family::TensorMemory => "--products=tcgen05 is given",
+        })
+    }
+    pub(crate) fn is_asked(&self, family: Family) -> bool {
+        self.asked == Some(family)
+    }
+
     fn plan(&self, [lhs, rhs, acc]: [Value; 3], lhs_scale: Option<Value>, rows: bool, why: Option<&'static str>) -> Product {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
         let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
@@ -172,6 +229,9 @@ impl Planner<'_> {
         if !group::multiplies(target, elem, sum) {
             return Err(None);
         }
+        if let Some(why) = self.unasked(Family::WarpGroups) {
+            return Err(Some(why));
+        }
         let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
         let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
         let (sums, left) = (group::accumulators(m, n, warp_bits), group::left(elem, m, k, warp_bits));
@@ -196,7 +256,8 @@ impl Planner<'_> {
         let transposed =
             |place: &Place, lines: u32| if matches!(place, Place::Transposed(_)) { lines * k * elem.bytes() } else { 0 };
         let transposed = transposed(&lhs, m) + transposed(&rhs, n);
-        if transposed > 0 && sync.is_some_and(|sync| !self.transposing_pays(elem, sync, [m, n, k], transposed)) {
+        let may_decline = !self.is_asked(Family::WarpGroups);
+        if transposed > 0 && may_decline && sync.is_some_and(|sync| !self.transposing_pays(elem, sync, [m, n, k], transposed)) {
             return Err(Some("wgmma takes such elements along K, and transposing those in memory takes longer than it saves"));
         }
         Ok(Product::Group { atom, c: sums, lhs, rhs })

@@ -5,7 +5,7 @@
 
 use crate::chains::{self, Chain};
 use crate::copies::{By, Copies};
-use crate::products::{Place, Planner, Product, Products, extents};
+use crate::products::{Family, Place, Planner, Product, Products, extents};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use hardware::{Feature, Rates};
@@ -32,7 +32,7 @@ impl Planner<'_> {
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
         let (mut chains, mut taken, mut shared) = (Vec::new(), 0, Vec::new());
         for chain in all {
-            let too_short = chain.is_straight() && !self.pays_at_once(&chain);
+            let too_short = chain.is_straight() && !self.is_asked(Family::TensorMemory) && !self.pays_at_once(&chain);
             let plan = |op: &OpId| match refused.get(op) {
                 Some(reason) => Err(*reason),
                 None => self.tensor_product(*op).and_then(|product| match too_short {
@@ -85,6 +85,9 @@ impl Planner<'_> {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
+        if let Some(why) = self.unasked(Family::TensorMemory) {
+            return Err(why);
+        }
         if batch > 1 {
             return Err("tcgen05 has no batches");
         }

@@ -8,6 +8,7 @@ use crate::{columns, in_flight, partition, tensor};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region, Target};
+use common::options;
 use sched::{Function, FunctionAttrs, LoopSchedule, Module, PipeInfo, Placement, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, BufferInfo, budget};
@@ -15,11 +16,12 @@ use tileas::{Buffer, BufferInfo, budget};
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
     let agents = partition::is_wanted(&file.envelope);
+    let asked = options::Scheduling::stages(&file.envelope)?;
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
         let divided = agents && partition::check(function).is_ok();
         let rings = rings(function, &boxes::schedules(function, schedules), divided);
-        let rings = if divided { deepest(function, rings, budget::shared_memory(target)) } else { rings };
+        let rings = if divided && asked.is_none() { deepest(function, rings, budget::shared_memory(target)) } else { rings };
         function.attrs.placements = place(function, &rings);
         function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
         // The last word is for the address of its columns.

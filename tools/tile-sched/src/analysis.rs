@@ -11,10 +11,11 @@ use crate::machine::Machine;
 use crate::modulo::{self, Rows};
 use crate::partition;
 use crate::tensor;
-use base::diag::Result;
+use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
 use base::{Envelope, File, Loc};
+use common::options;
 use sched::{Function, LoopSchedule, Module, Slot};
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
@@ -26,11 +27,16 @@ const MOST_OPS: usize = 4096;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let File { envelope, payload: module } = file;
-    if envelope.options.opt_level() < 2 {
-        return Ok(());
+    let asked = options::Scheduling::stages(envelope)?;
+    if envelope.options.opt_level() < 2 || asked == Some(1) {
+        return match asked {
+            Some(2..) => Err(refuse("loops are pipelined from -O2 on".into())),
+            _ => Ok(()),
+        };
     }
     let target = envelope.target()?;
-    let machine = Machine::of(target);
+    let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
+    let mut why = None;
     for index in 0..module.functions.len() {
         let mut planned = Vec::new();
         for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
@@ -41,13 +47,30 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             let loc = function.body.ops[for_op].loc;
             match plan(module, function, for_op, &machine) {
                 Ok((graph, plan)) => planned.push(Planned { number: number as u32, loc, graph, plan }),
-                Err(reason) => log(envelope, function, loc, Outcome::Declined, format!("the loop is not pipelined: {reason}")),
+                Err(reason) => {
+                    let message = format!("the loop is not pipelined: {reason}");
+                    why.get_or_insert((message.clone(), loc));
+                    log(envelope, function, loc, Outcome::Declined, message);
+                }
             }
         }
-        let schedules = fit(&module.functions[index], planned, tileas::budget::shared_memory(target), envelope);
+        let function = &module.functions[index];
+        let schedules = match asked {
+            Some(stages) => exactly(function, planned, stages, memory, envelope)?,
+            None => fit(function, planned, memory, envelope),
+        };
         module.schedules.extend(schedules);
     }
+    if asked.is_some() && module.schedules.is_empty() {
+        let (message, loc) = why.unwrap_or_else(|| ("no loop copies anything asynchronously".into(), Loc::UNKNOWN));
+        return Err(refuse(message).at_loc(&envelope.debug, loc));
+    }
     Ok(())
+}
+
+/// That what the user asked for cannot be.
+fn refuse(why: String) -> Box<Diagnostic> {
+    Diagnostic::unsupported("SC101", format!("--stages: {why}"))
 }
 
 #[derive(Clone)]
@@ -56,6 +79,19 @@ struct Planned {
     loc: Loc,
     graph: Graph,
     plan: modulo::Plan,
+}
+
+impl Planned {
+    /// Lets each copy run as many iterations ahead as is said of those that it does.
+    fn move_copies(&mut self, to: impl Fn(i64) -> i64) {
+        let interval = i64::from(self.plan.interval);
+        for (node, start) in self.graph.nodes.iter().zip(&mut self.plan.starts) {
+            if node.ahead {
+                let now = ahead(*start, interval);
+                *start += (now - to(now)) * interval;
+            }
+        }
+    }
 }
 
 /// Whether anything directly in a loop's body is copied asynchronously.
@@ -79,23 +115,47 @@ fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Ma
     Ok((graph, plan))
 }
 
+/// The schedules of a function's loops with so many stages each, which must have room; products are left in flight where they can be.
+fn exactly(
+    function: &Function,
+    mut planned: Vec<Planned>,
+    stages: u32,
+    memory: u32,
+    envelope: &mut Envelope,
+) -> Result<Vec<LoopSchedule>> {
+    planned.iter_mut().for_each(|planned| planned.move_copies(|_| i64::from(stages) - 1));
+    let tables = |in_flight| planned.iter().map(|planned| table(function, planned, in_flight)).collect::<Vec<_>>();
+    let divided = partition::is_wanted(envelope) && partition::check(function).is_ok();
+    let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
+    let is_good =
+        |schedules: &Vec<LoopSchedule>| bytes(schedules) <= memory && schedules.iter().all(|it| leaves_time(function, it));
+    let schedules = Some(tables(true)).filter(is_good).unwrap_or_else(|| tables(false));
+    let needed = bytes(&schedules);
+    if let Some(first) = planned.first().filter(|_| needed > memory) {
+        let message = format!("{stages} stages take {needed} bytes of shared memory, and a block has {memory}");
+        return Err(refuse(message).at_loc(&envelope.debug, first.loc));
+    }
+    for (planned, schedule) in planned.iter().zip(&schedules) {
+        log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
+    }
+    Ok(schedules)
+}
+
+/// Whether products that are left in flight have ended when a copy fills what they read.
+fn leaves_time(function: &Function, schedule: &LoopSchedule) -> bool {
+    !schedule.in_flight || schedule.last_stage() >= 2 && in_flight::is_possible(function, schedule)
+}
+
 /// The schedules of a function's loops, with copies that run no further ahead than shared memory allows.
 ///
 /// A product of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
 fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &mut Envelope) -> Vec<LoopSchedule> {
-    for Planned { graph, plan, number, .. } in &mut planned {
-        let block = sched::loop_body(function, *number).expect("the loop was planned");
+    for planned in &mut planned {
+        let block = sched::loop_body(function, planned.number).expect("the loop was planned");
         let furthest = if tensor::operands(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
-        let interval = i64::from(plan.interval);
-        for (node, start) in graph.nodes.iter().zip(&mut plan.starts) {
-            if node.ahead {
-                *start += (ahead(*start, interval) - furthest).max(0) * interval;
-            }
-        }
+        planned.move_copies(|ahead| ahead.min(furthest));
     }
-    let good =
-        |schedule: &LoopSchedule| !schedule.in_flight || schedule.last_stage() >= 2 && in_flight::is_possible(function, schedule);
-    let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(good);
+    let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| leaves_time(function, schedule));
     let divided = partition::is_wanted(envelope) && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let fit_in = |in_flight| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);

@@ -24,7 +24,7 @@ struct Options {
     #[command(flatten)]
     gpu: options::GpuName,
     #[command(flatten)]
-    agents: options::Agents,
+    decisions: options::Scheduling,
     /// Write the schedules of loops as a Chrome trace
     #[arg(long, value_name = "FILE")]
     schedule_trace: Option<std::path::PathBuf>,
@@ -42,7 +42,7 @@ fn main() -> std::process::ExitCode {
         };
         options.opt.record(&mut file.envelope)?;
         options.gpu.record(&mut file.envelope)?;
-        options.agents.record(&mut file.envelope)?;
+        options.decisions.record(&mut file.envelope)?;
         if session.verify_only() {
             return check(&file);
         }

@@ -16,17 +16,22 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 17] = [
+const FORWARDED: [&str; 22] = [
     "max-memory",
     "max-time",
     "check-bounds",
+    "warps",
+    "occupancy",
+    "products",
     "tma",
+    "stages",
     "agents",
     "lineinfo",
     "device-debug",
     "host-arch",
     "host-os",
     "sanitize",
+    "ptxas-options",
     "emit",
     "format",
     "stop-after",

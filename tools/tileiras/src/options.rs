@@ -162,6 +162,15 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "",
         "Assert before each access that it stays within its argument array, where that is known",
     ),
+    option("warps", Extension, Integer, "N", "Warps of a block, a power of two up to 32 [default: chosen]"),
+    option("occupancy", Extension, Integer, "N", "Blocks of a multiprocessor that a kernel must leave room for [default: chosen]"),
+    option(
+        "products",
+        Extension,
+        Choice(&[("mma", "warps"), ("wgmma", "warp groups"), ("tcgen05", "into tensor memory")]),
+        "atom",
+        "What makes all products, or why that cannot be [default: what is fastest]",
+    ),
     option(
         "tma",
         Extension,
@@ -176,6 +185,14 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "when",
         "Whether the copy engine's copies have warps of their own [default: on]",
     ),
+    option(
+        "stages",
+        Extension,
+        Integer,
+        "N",
+        "Stages of loops that are pipelined, 1 to 8, or why that cannot be [default: chosen]",
+    ),
+    option("ptxas-options", Extension, Text, "options", "Options that ptxas is given too, separated by spaces"),
     option("stop-after", Extension, Text, "tool[:pass]", "Stop after a tool or a pass, and write its file"),
     option("print-after", Extension, Text, "[tool:]pass", "Print the file after this pass, or after each with 'all'"),
     option(
