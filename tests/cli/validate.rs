@@ -92,6 +92,20 @@ fn the_stage_with_a_planted_fault_is_named() {
     }
 }
 
+/// What is validated is what is compiled: a fault that shows only in what a user decided is found.
+#[test]
+fn what_a_user_decides_is_validated() {
+    let script = r#"for w; do out=$w; done; wrong=cat
+case " $* " in *" --stages=1 "*) wrong='sed s/constant(3.0)/constant(5.0)/';; esac
+$real "${@:1:$#-2}" --format=text | $wrong > $out"#;
+    let folder = place("tile-sched", script);
+    let validate = |words: &[&str]| in_place(folder.path(), "tile-validate", &[&["--gpu-name=sm_80"], words].concat());
+    assert_eq!(validate(&[]).code, Some(0));
+    assert_eq!(validate(&["--stages=1"]).code, Some(1));
+    let driven = in_place(folder.path(), "tileiras", &["--gpu-name=sm_80", "--validate", "--stages=1", "--emit=as", "-o", "out"]);
+    assert!(driven.stderr.contains("error: what tile-sched makes"), "{}", driven.stderr);
+}
+
 #[test]
 fn the_driver_writes_nothing_that_is_wrong() {
     let (stage, script) = PLANTED[3];

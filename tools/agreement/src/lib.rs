@@ -31,6 +31,9 @@ pub struct Bench {
     pub tools: PathBuf,
     pub level: String,
     pub target: String,
+    /// What tile-lower-as and tile-sched are told to decide.
+    pub lowering: Vec<String>,
+    pub scheduling: Vec<String>,
 }
 
 /// What the message begins with where the program itself does not leave what is known.
@@ -101,6 +104,9 @@ impl Bench {
             steps[3].args[0] = &atoms;
             steps[4].runs = &[EARLY];
             steps.remove(2);
+        }
+        for (step, decided) in [(1, &self.lowering), (2, &self.scheduling)] {
+            steps[step].args.splice(0..0, decided.iter().map(String::as_str));
         }
         for Step { tool, args, file, executor, runs } in steps {
             if let Ran::Failed(outcome) = self.run(tool, &args)? {

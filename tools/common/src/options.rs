@@ -159,11 +159,18 @@ impl GpuName {
 }
 
 impl Lowering {
+    fn given(&self) -> Vec<(&'static str, String)> {
+        let numbers =
+            [("warps", self.warps), ("occupancy", self.occupancy)].map(|(name, value)| (name, value.map(|n| n.to_string())));
+        let words = [("products", self.products.clone()), ("tma", self.tma.clone())];
+        numbers.into_iter().chain(words).filter_map(|(name, value)| Some((name, value?))).collect()
+    }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        set(envelope, "warps", self.warps.map(|warps| warps.to_string()).as_deref())?;
-        set(envelope, "occupancy", self.occupancy.map(|blocks| blocks.to_string()).as_deref())?;
-        set(envelope, "products", self.products.as_deref())?;
-        set(envelope, "tma", self.tma.as_deref())
+        self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
+    }
+    /// The words of a command line that says the same.
+    pub fn words(&self) -> Vec<String> {
+        self.given().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
     /// `--warps` of a file.
     pub fn warps(envelope: &Envelope) -> Result<Option<u32>> {
@@ -176,9 +183,16 @@ impl Lowering {
 }
 
 impl Scheduling {
+    fn given(&self) -> Vec<(&'static str, String)> {
+        let all = [("stages", self.stages.map(|stages| stages.to_string())), ("agents", self.agents.clone())];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        set(envelope, "stages", self.stages.map(|stages| stages.to_string()).as_deref())?;
-        set(envelope, "agents", self.agents.as_deref())
+        self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
+    }
+    /// The words of a command line that says the same.
+    pub fn words(&self) -> Vec<String> {
+        self.given().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
     /// `--stages` of a file.
     pub fn stages(envelope: &Envelope) -> Result<Option<u32>> {

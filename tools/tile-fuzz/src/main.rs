@@ -20,6 +20,7 @@ mod views;
 use agreement::{Bench, Outcome};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
+use common::options::{Lowering, Scheduling};
 use program::{Generator, Wish};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -53,6 +54,10 @@ struct Options {
     /// Optimisation levels, each program gets one of
     #[arg(short = 'O', value_delimiter = ',', default_value = "3,0,2,3,1")]
     levels: Vec<String>,
+    #[command(flatten)]
+    lowering: Lowering,
+    #[command(flatten)]
+    scheduling: Scheduling,
     /// Folder for programs; those that differ stay there
     #[arg(long, default_value = "fuzz-out")]
     dir: PathBuf,
@@ -128,7 +133,8 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let pick = |from: &[String], by: u64| from[(by % from.len() as u64) as usize].clone();
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
-    let bench = Bench { tools: tools.into(), level, target };
+    let (lowering, scheduling) = (options.lowering.words(), options.scheduling.words());
+    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     if let Outcome::Wrong(message) = &outcome {

@@ -10,7 +10,7 @@ use agreement::{Bench, Outcome, Output};
 use arrays::Kernel;
 use base::diag::{Diagnostic, Result};
 use cases::CASES;
-use common::options::{GpuName, OptLevel};
+use common::options::{GpuName, Lowering, OptLevel, Scheduling};
 use common::{About, Session};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,10 @@ struct Options {
     target: GpuName,
     #[command(flatten)]
     level: OptLevel,
+    #[command(flatten)]
+    lowering: Lowering,
+    #[command(flatten)]
+    scheduling: Scheduling,
     /// A launch instead of those that are made up
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
@@ -74,7 +78,13 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         return Ok(());
     }
     let tools = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
-    let bench = Bench { tools, level: options.level.opt_level.unwrap_or(3).to_string(), target: target.name.into() };
+    let bench = Bench {
+        tools,
+        level: options.level.opt_level.unwrap_or(3).to_string(),
+        target: target.name.into(),
+        lowering: options.lowering.words(),
+        scheduling: options.scheduling.words(),
+    };
     let program = file.write(base::envelope::Form::Binary)?;
     let all: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
     let (mut same, mut why) = (0, String::from("nothing says how large its arrays are"));

@@ -67,6 +67,9 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     }
 }
 
+/// What a user decides instead of the stages; what is validated is what is compiled.
+const DECISIONS: [&str; 6] = ["warps", "occupancy", "products", "tma", "stages", "agents"];
+
 /// Has `tile-validate` execute the stages. Gives what it says; that nothing can be told is no failure.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     let failed =
@@ -75,6 +78,8 @@ fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
     command.arg(JSON).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
     command.arg(format!("--gpu-name={}", parsed.get("gpu-name").unwrap_or_default())).arg(input.path());
+    let decided = DECISIONS.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
+    command.args(decided);
     let ended = child::output(&mut command, None).map_err(failed)?;
     let said = String::from_utf8_lossy(&ended.stderr);
     let mut told: Vec<Diagnostic> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
