@@ -30,6 +30,20 @@ pub fn ways(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     runs.chain(sims).collect()
 }
 
+/// Both executors see that something is wrong with the program in a folder, in some order.
+pub fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
+    for executor in ["tile-run", "tile-sim"] {
+        let seen = ways(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+            let file = file_for(tool);
+            executed(folder, tool, file, &options).map_or(true, |left| left != right)
+        });
+        if !seen {
+            return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
+        }
+    }
+    Ok(())
+}
+
 /// Writes the program and its PTX.
 pub fn written(folder: &Path, text: &str) {
     let path = |name: &str| folder.join(name).display().to_string();

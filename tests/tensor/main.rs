@@ -7,7 +7,7 @@ use numerics::{Scalar, literal};
 use program::{Form, Operand, PLAIN, Product};
 use std::path::Path;
 use std::sync::Mutex;
-use tests::scheduled::{edited, executed, file_for, judged, ways, without, written};
+use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, without, written};
 use tests::{for_each, run, temporary};
 
 const TRIPS: [usize; 5] = [0, 1, 2, 3, 8];
@@ -239,20 +239,6 @@ fn broken() -> Vec<(Product, String, &'static str)> {
     let of_small = of_small.into_iter().map(|(text, why)| (SMALL, text, why));
     let of_several = of_several.into_iter().map(|(text, why)| (several, text, why));
     of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
-}
-
-/// Both executors see that something is wrong with the program in a folder, in some order.
-fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
-    for executor in ["tile-run", "tile-sim"] {
-        let seen = ways(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
-            let file = file_for(tool);
-            executed(folder, tool, file, &options).map_or(true, |left| left != right)
-        });
-        if !seen {
-            return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
-        }
-    }
-    Ok(())
 }
 
 #[test]

@@ -2,12 +2,14 @@
 //!
 //! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that are
 //! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
-//! memory counts the bytes that come, by turns: so the loop runs once, and each of its iterations to its end.
+//! memory counts the bytes that come, by turns, which go on from round to round of the loops around: so the loop is in no condition,
+//! and all iterations run to their end.
 
 use crate::copies::{Boxes, By, Copy, Planner, Readers, Reads};
-use base::ir::{Op as OpId, Operation};
+use base::ir::{Def, Op as OpId, Operation};
 use base::{Region, Value};
 use hardware::Feature;
+use std::collections::BTreeSet;
 use tileaa::facts::Facts;
 use tileaa::ops::AccessHint;
 use tileaa::{Op, Type};
@@ -42,10 +44,10 @@ impl Planner<'_> {
         if !matches!(ty.padding, None | Some(Padding::Zero)) {
             return Err("its padding is not zero");
         }
-        if token.is_some() && self.writes_before(for_op) {
+        if token.is_some_and(|token| !self.is_of_loads(token)) {
             return Err("it is ordered after what this kernel writes");
         }
-        self.runs_once(for_op)?;
+        self.runs_in_turn(for_op)?;
         index.iter().try_for_each(|index| self.is_counted(*index, for_op, 0))?;
         let map = boxes::map(body, self.function.params(), *view)?;
         self.fits(ty, *view)?;
@@ -104,31 +106,46 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The loop is in no other one and in no condition, and no iteration ends early.
-    fn runs_once(&self, for_op: OpId) -> Result<(), &'static str> {
+    /// The loop is in no condition, and no iteration of it or of one around it ends early.
+    fn runs_in_turn(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let inside = |region: Region| body.walk(region).into_iter().map(|op| (op, &body.ops[op].kind));
-        if self.blocks[for_op.0 as usize] != Some(self.function.entry()) {
-            return Err("its loop is inside another one, or a condition");
-        }
-        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
-        for (_, kind) in inside(*region) {
+        let outermost = self.outermost(for_op).ok_or("its loop is inside a condition, or a loop without bounds")?;
+        for op in self.inside(outermost) {
             let ends = |region: &Region| {
                 let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
                 !matches!(last.and_then(core), Some(Core::Yield { .. }))
             };
-            match core(kind) {
+            match core(&body.ops[op].kind) {
                 Some(Core::If { then, otherwise, .. }) if [then, otherwise].into_iter().any(ends) => {
                     return Err("an iteration of its loop may end early");
                 }
                 Some(Core::Loop { .. } | Core::Return {}) => return Err("an iteration of its loop may end early"),
                 _ => {}
             }
-            if writes(kind) {
-                return Err("its loop writes to memory");
-            }
         }
-        Ok(())
+        match self.inside(for_op).into_iter().any(|op| writes(&body.ops[op].kind)) {
+            true => Err("its loop writes to memory"),
+            false => Ok(()),
+        }
+    }
+
+    /// The `for` around a `for` that is in no other one, if nothing but such loops is around it.
+    fn outermost(&self, for_op: OpId) -> Option<OpId> {
+        let body = &self.function.body;
+        let mut at = for_op;
+        while self.blocks[at.0 as usize] != Some(self.function.entry()) {
+            let around = |op: &OpId| match core(&body.ops[*op].kind) {
+                Some(Core::For { body: region, .. }) => self.blocks[at.0 as usize] == Some(body.block_of(*region)),
+                _ => false,
+            };
+            at = body.ops.ids().find(around)?;
+        }
+        Some(at)
+    }
+
+    fn inside(&self, op: OpId) -> Vec<OpId> {
+        let body = &self.function.body;
+        body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
     /// An index is computed from the loop's counter, and from what does not change in it.
@@ -152,10 +169,30 @@ impl Planner<'_> {
         kind.operands().into_iter().try_for_each(|operand| self.is_counted(operand, for_op, far + 1))
     }
 
-    /// Whether the function may write to memory before a loop.
-    fn writes_before(&self, for_op: OpId) -> bool {
+    /// Whether what a token orders behind is nothing but loads.
+    fn is_of_loads(&self, token: Value) -> bool {
         let body = &self.function.body;
-        body.walk(self.function.region).into_iter().take_while(|op| *op != for_op).any(|op| writes(&body.ops[op].kind))
+        let around =
+            |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|inner| body.block_of(*inner) == block));
+        let (mut seen, mut work) = (BTreeSet::new(), vec![token]);
+        while let Some(token) = work.pop() {
+            if !seen.insert(token) {
+                continue;
+            }
+            let made_by = match body.values[token].def {
+                Def::Result { op, .. } => Some(op),
+                Def::Argument { block, .. } => around(block),
+            };
+            let Some(op) = made_by else { return false };
+            // Of a construct any that it has.
+            let all: Vec<OpId> = self.inside(op).into_iter().chain([op]).collect();
+            if all.iter().any(|op| writes(&body.ops[*op].kind)) {
+                return false;
+            }
+            let before = all.into_iter().flat_map(|op| body.ops[op].kind.operands());
+            work.extend(before.filter(|value| matches!(body.ty(*value), Type::Token)));
+        }
+        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loops whose copies the copy engine makes: which pipes they fill, and where those lie.
 //!
-//! Copies of a loop that run equally far ahead, in rings of equally many slots, fill the slots of one pipe together. Their loop runs
-//! at most once, so both sides begin with the first slot. A loop that could not be pipelined has a schedule of one stage here, since
+//! Copies of a loop that run equally far ahead, in rings of equally many slots, fill the slots of one pipe together. Both sides begin
+//! with the first slot, and where their loop runs again with the slot behind the last one. A loop that could not be pipelined has a schedule of one stage here, since
 //! such copies are waited for by their pipe and by nothing else.
 
 use crate::alloc;

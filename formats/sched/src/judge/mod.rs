@@ -170,7 +170,7 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
                 inner += 1;
                 let bounds =
                     Bounds { lower: (*lower, constant(function, *lower)), step: (*step, constant(function, *step)), upper: *upper };
-                if constant(function, *upper).is_none() || bounds.lower.1.is_none() {
+                if !bounds.are_few(constant(function, *upper)) {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
                     loops.entry(times).or_default().push(bounds);
                 }
@@ -201,6 +201,12 @@ struct Bounds {
 }
 
 impl Bounds {
+    /// Whether the iterations are constant, and so few that they are played as they are.
+    fn are_few(&self, upper: Option<u64>) -> bool {
+        const FEW: u64 = 64;
+        let (from, step) = (self.lower.1, self.step.1);
+        from.zip(upper).zip(step).is_some_and(|((from, to), by)| to.saturating_sub(from) <= by.saturating_mul(FEW))
+    }
     fn for_trips(&self, trips: u64) -> Vec<(Value, u64)> {
         let (start, step) = (self.lower.1.unwrap_or(0), self.step.1.unwrap_or(1).max(1));
         let unknown = [self.lower, self.step].into_iter().zip([start, step]).filter(|((_, known), _)| known.is_none());
@@ -222,8 +228,6 @@ fn ends_copies(function: &Function, region: Region) -> bool {
 /// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended
 /// does the rest of the same iterations. None without pipelined loops.
 fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
-    /// Constant iterations that are played as they are.
-    const FEW: u64 = 64;
     let body = &function.body;
     let constant = |value: Value| constant(function, value);
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
@@ -236,13 +240,8 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let of = |&op: &OpId| {
         let [_, upper, step] = bounds(op);
         let lower = bounds(first_part(op).unwrap_or(op))[0];
-        let (from, by) = (constant(lower), constant(step));
-        if let (Some(from), Some(to), Some(by)) = (from, constant(upper), by)
-            && to.saturating_sub(from) <= by.saturating_mul(FEW)
-        {
-            return None;
-        }
-        Some(Bounds { lower: (lower, from), step: (step, by), upper })
+        let bounds = Bounds { lower: (lower, constant(lower)), step: (step, constant(step)), upper };
+        (!bounds.are_few(constant(upper))).then_some(bounds)
     };
     let ends = pipelined.iter().filter(|op| !has_rest.contains(op));
     (!pipelined.is_empty()).then(|| ends.filter_map(of).collect())

@@ -9,6 +9,8 @@
 //! loop. Each warp waits for its own part of it: what the product has read can be overwritten behind the barrier after that wait,
 //! which is the one before the next reads. So the copies of such a loop come behind that barrier.
 //!
+//! Inner loops come first: what one has become is then part of an iteration of the one around it.
+//!
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; a slot in every access to a ring. Other barriers are for [`crate::barriers`] to place.
 
@@ -38,6 +40,15 @@ pub(crate) struct Marks {
     pub(crate) freed: BTreeMap<OpId, Vec<Buffer>>,
 }
 
+impl Marks {
+    /// A copy of an op is what the op is.
+    fn repeat(&mut self, op: OpId, new: OpId) {
+        self.iterations.get(&op).copied().into_iter().for_each(|iteration| _ = self.iterations.insert(new, iteration));
+        self.loops.get(&op).copied().into_iter().for_each(|part| _ = self.loops.insert(new, part));
+        self.freed.get(&op).cloned().into_iter().for_each(|buffers| _ = self.freed.insert(new, buffers));
+    }
+}
+
 /// Which part of a pipelined loop a `for` is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -59,18 +70,24 @@ const MOST_REPEATED: u32 = 128;
 
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
     let mut marks = Marks::default();
+    let mut woven = BTreeMap::new();
     let all = loops(function);
-    for schedule in schedules {
+    let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
-        let plan = Plan::of(function, for_op, schedule);
+        (for_op, Plan::of(function, for_op, schedule))
+    };
+    let plans: Vec<(OpId, Plan)> = schedules.iter().map(plan).collect();
+    for (for_op, plan) in plans.into_iter().rev() {
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
-        let loc = function.body.ops[for_op].loc;
+        let (loc, around) = (function.body.ops[for_op].loc, around(function, for_op));
         let mut weaver = Weaver {
             body: &mut function.body,
             out: Vec::new(),
             marks: &mut marks,
+            woven: &mut woven,
             plan: &plan,
+            around,
             threads,
             depths,
             read: BTreeMap::new(),
@@ -79,6 +96,24 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks 
         weaver.pipeline(for_op);
     }
     marks
+}
+
+/// The loops around a loop, outermost first; none where it is inside a condition, too.
+fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let blocks = body.op_blocks();
+    let (mut at, mut around) = (for_op, Vec::new());
+    while let Some(block) = blocks[at.0 as usize].filter(|block| *block != function.entry()) {
+        let holds = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
+        let parent = all.iter().copied().find(holds).expect("a block is an op's");
+        if !matches!(body.ops[parent].kind.core(), Some(Core::For { .. })) {
+            return Vec::new();
+        }
+        around.insert(0, parent);
+        at = parent;
+    }
+    around
 }
 
 /// A copy and where it stands in an iteration.
@@ -170,7 +205,11 @@ struct Weaver<'a> {
     /// The ops of the block being written.
     out: Vec<OpId>,
     marks: &'a mut Marks,
+    /// What stands in the place of each loop that is written.
+    woven: &'a mut BTreeMap<OpId, Vec<OpId>>,
     plan: &'a Plan,
+    /// The loops around it, outermost first.
+    around: Vec<OpId>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
     /// The slots of the rings that the op being written reads.
@@ -214,9 +253,10 @@ impl Weaver<'_> {
         let index = self.body.ty(lower).clone();
         let mut frame = Frame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
         self.take_memory();
-        let furthest = self.prologue(&mut frame, lower);
+        let carried = self.carried_lanes();
+        let furthest = self.prologue(&mut frame, lower, &carried);
         let rings = self.rings();
-        let lanes = self.lanes();
+        let lanes = if carried.is_empty() { self.first_lanes() } else { carried };
         // The steady part stops where the furthest copy has nothing left to fetch.
         let steady_end = match frame.distances.get(&self.plan.furthest()) {
             Some(&distance) if !self.plan.once => {
@@ -247,9 +287,12 @@ impl Weaver<'_> {
         for (old, new) in old.iter().zip(&results) {
             self.body.replace_uses(*old, *new);
         }
+        let places = init.len() + 2 * rings.len()..results.len() - 1;
+        self.hand_on(&results[places]);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
-        self.body.blocks[block].ops.splice(at..=at, out);
+        self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
+        self.woven.insert(for_op, out);
     }
 
     fn place_of(&self, op: OpId) -> (base::Block, usize) {
@@ -260,7 +303,7 @@ impl Weaver<'_> {
 
     /// The first iterations' copies, each if there is such an iteration. Gives whether there is one for the furthest copy after
     /// them, and fills in the distances.
-    fn prologue(&mut self, frame: &mut Frame, lower: Value) -> Value {
+    fn prologue(&mut self, frame: &mut Frame, lower: Value, lanes: &[Lane]) -> Value {
         let furthest = self.plan.furthest();
         let mut exists = self.less(frame, lower, frame.upper);
         // Iteration `j` and whether it exists; the sums cannot wrap where it does.
@@ -296,12 +339,15 @@ impl Weaver<'_> {
                 }
                 self.commit();
             }
-            for group in &self.plan.groups {
+            for (at, group) in self.plan.groups.iter().enumerate() {
                 if let Some(iteration) = (round + group.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
                     self.guarded(exists, |weaver| {
-                        let [slot, phase] = [iteration % group.depth, 0].map(|number| weaver.number(number));
-                        let place = Lane { slot, phase };
+                        let place = match lanes.get(at) {
+                            Some(lane) if iteration == 0 => *lane,
+                            Some(lane) => weaver.further(*lane, iteration, group.depth),
+                            None => weaver.lane([iteration % group.depth, 0]),
+                        };
                         weaver.fill(frame, group, index, place, iteration as i32, &Map::new());
                     });
                 }
@@ -411,7 +457,9 @@ impl Weaver<'_> {
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
             self.read = read.map(|copy| (copy.buffer, self.ring(rings, copy).read)).collect();
             self.read_slots(lanes);
-            self.clone_op(op, map);
+            for op in self.woven.get(&op).cloned().unwrap_or_else(|| vec![op]) {
+                self.clone_op(op, map);
+            }
             if plan.fills_under == Some(op) {
                 let product = self.set_in_flight();
                 self.fill_ahead(frame, counter, lanes, &mut filled, map);
@@ -509,7 +557,7 @@ impl Weaver<'_> {
             *token = None;
         }
         kind.for_each_operand_mut(&mut |value| *value = mapped(&map, *value));
-        set_slots(&mut kind, |_| slot);
+        set_slots(&mut kind, |_, _| slot);
         let loc = self.body.ops[copy.op].loc;
         let new = self.body.new_op(kind, [Type::Token], loc);
         self.out.push(new);
@@ -528,12 +576,13 @@ impl Weaver<'_> {
         }
         let mut next = new_regions.into_iter();
         node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("one for each"));
-        set_slots(&mut node.kind, |buffer| self.read.get(&buffer).copied());
+        set_slots(&mut node.kind, |buffer, slot| self.read.get(&buffer).copied().or(slot));
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);
         for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
             map.insert(*old, new);
         }
+        self.marks.repeat(op, new);
         let rings: BTreeSet<Buffer> = self.plan.copies.iter().chain(&self.plan.boxes).map(|copy| copy.buffer).collect();
         if touches(&self.body.ops[new].kind).iter().any(|touch| rings.contains(&touch.buffer())) {
             self.marks.iterations.insert(new, 0);
@@ -637,10 +686,10 @@ fn scalar(scalar: Scalar) -> Type {
 }
 
 /// Gives each access of an op the slot of its buffer.
-fn set_slots(op: &mut Op, slot: impl Fn(Buffer) -> Option<Value>) {
+fn set_slots(op: &mut Op, slot: impl Fn(Buffer, Option<Value>) -> Option<Value>) {
     let Op::Core(program) = op else { return };
     for (buffer, place) in program.slots_mut() {
-        *place = slot(buffer);
+        *place = slot(buffer, *place);
     }
 }
 

@@ -9,7 +9,7 @@
 use super::{Frame, Lane, Map, Weaver, scalar};
 use crate::boxes::Group;
 use base::Value;
-use base::ir::{Op as OpId, Operation};
+use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Predicate, Signedness};
 use sched::Op;
@@ -28,8 +28,52 @@ impl Weaver<'_> {
     }
 
     /// Where each pipe begins in the loop: the slot and phase that are read.
-    pub(super) fn lanes(&mut self) -> Vec<Lane> {
-        self.plan.groups.iter().map(|_| Lane { slot: self.number(0), phase: self.number(0) }).collect()
+    pub(super) fn first_lanes(&mut self) -> Vec<Lane> {
+        self.plan.groups.iter().map(|_| self.lane([0, 0])).collect()
+    }
+
+    pub(super) fn lane(&mut self, place: [u32; 2]) -> Lane {
+        let [slot, phase] = place.map(|number| self.number(number));
+        Lane { slot, phase }
+    }
+
+    /// The same where loops go round it: they carry the places from one round to the next. None without such loops.
+    pub(super) fn carried_lanes(&mut self) -> Vec<Lane> {
+        let Some(&outermost) = self.around.first() else { return Vec::new() };
+        let outer = std::mem::take(&mut self.out);
+        let mut places: Vec<Value> = self.first_lanes().into_iter().flat_map(|lane| [lane.slot, lane.phase]).collect();
+        let zeros = std::mem::replace(&mut self.out, outer);
+        let (block, at) = self.place_of(outermost);
+        self.body.blocks[block].ops.splice(at..at, zeros);
+        for op in self.around.clone() {
+            let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. })) = &mut self.body.ops[op].kind else {
+                unreachable!("only `for` loops are around")
+            };
+            init.extend(&places);
+            let region = *region;
+            let block = self.body.block_of(region);
+            places.iter_mut().for_each(|place| *place = self.body.add_argument(block, scalar(Scalar::I32)));
+        }
+        places.chunks(2).map(|lane| Lane { slot: lane[0], phase: lane[1] }).collect()
+    }
+
+    /// The loops around go on with the places that the end of this one leaves.
+    pub(super) fn hand_on(&mut self, places: &[Value]) {
+        let mut places = places.to_vec();
+        for op in self.around.clone().into_iter().rev() {
+            let Some(Core::For { body: region, .. }) = self.body.ops[op].kind.core() else {
+                unreachable!("only `for` loops are around")
+            };
+            let end = self.body.terminator(self.body.block_of(*region)).expect("a loop's body ends in continue");
+            if let Op::Core(tileas::Op::Core(Core::Continue { values })) = &mut self.body.ops[end].kind {
+                values.extend(&places);
+            }
+            for place in &mut places {
+                let index = self.body.ops[op].results.len() as u32;
+                *place = self.body.values.push(ValueNode { ty: scalar(Scalar::I32), def: Def::Result { op, index } });
+                self.body.ops[op].results.push(*place);
+            }
+        }
     }
 
     /// The slot and phase that are so many further on, less than all.

@@ -1,0 +1,185 @@
+//! Products in a loop over tiles of the output, as blocks that stay have them: however many tiles and steps there are, the pipes of
+//! the inner loop go on where the tile before left them; broken in each way, the judge refuses it and the executors see it.
+
+use std::path::Path;
+use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, without, written};
+use tests::{for_each, run, temporary};
+
+/// Each of two blocks makes every second tile of some, of products over as many steps as it is told.
+const KERNEL: &str = "//!tile tileir 2 read
+//!tile producer test
+//!tile input 0
+entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %tiles: tile<i32>, %steps: tile<i32>) {
+  %a16 = assume div_by<16>, %a : tile<ptr<f16>>
+  %b16 = assume div_by<16>, %b : tile<ptr<f16>>
+  %c16 = assume div_by<16>, %c : tile<ptr<f32>>
+  %lhs = make_tensor_view %a16, shape = [ROWS, DEPTH], strides = [DEPTH, 1] : tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>
+  %rhs = make_tensor_view %b16, shape = [DEPTH, 64], strides = [64, 1] : tensor_view<DEPTHx64xf16, strides=[64,1]>
+  %out = make_tensor_view %c16, shape = [ROWS, 64], strides = [64, 1] : tensor_view<ROWSx64xf32, strides=[64,1]>
+  %ls = make_partition_view %lhs : partition_view<tile=(128x32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>
+  %rs = make_partition_view %rhs : partition_view<tile=(32x64), tensor_view<DEPTHx64xf16, strides=[64,1]>>
+  %os = make_partition_view %out : partition_view<tile=(128x64), tensor_view<ROWSx64xf32, strides=[64,1]>>
+  %x, %y, %z = get_tile_block_id : tile<i32>
+  %blocks, %by, %bz = get_num_tile_blocks : tile<i32>
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %none = constant <f32: 0.000000e+00> : tile<128x64xf32>
+  for %t in (%x to %tiles, step %blocks) : tile<i32> {
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<128x64xf32>) {
+      %l, %lt = load_view_tko weak %ls[%t, %i] : partition_view<tile=(128x32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>, tile<i32> -> tile<128x32xf16>, token
+      %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(32x64), tensor_view<DEPTHx64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+      %next = mmaf %l, %r, %acc : tile<128x32xf16>, tile<32x64xf16>, tile<128x64xf32>
+      continue %next : tile<128x64xf32>
+    }
+    %stored = store_view_tko weak %sum, %os[%t, %zero] : tile<128x64xf32>, partition_view<tile=(128x64), tensor_view<ROWSx64xf32, strides=[64,1]>>, tile<i32> -> token
+    continue
+  }
+  return
+}
+";
+const TILES: usize = 6;
+const STEPS: usize = 10;
+const ROWS: usize = TILES * 128;
+const DEPTH: usize = STEPS * 32;
+const COLUMNS: usize = 64;
+
+/// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an agent for copies and without.
+const WAYS: [(&str, &[&str]); 6] = [
+    ("sm_100", &[]),
+    ("sm_90", &["--tma=on"]),
+    ("sm_90", &["--tma=on", "--agents=off"]),
+    ("sm_90", &["--tma=off"]),
+    ("sm_120", &["--tma=on"]),
+    ("sm_120", &["--tma=on", "--agents=off"]),
+];
+
+/// Tiles and steps: none, fewer than there are slots, and more.
+const COUNTS: [[usize; 2]; 6] = [[0, 3], [5, 0], [6, 1], [5, 3], [6, 7], [5, 10]];
+
+/// The program for a target, scheduled.
+fn scheduled(target: &str, options: &[&str]) -> String {
+    let folder = temporary();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let kernel = KERNEL.replace("ROWS", &ROWS.to_string()).replace("DEPTH", &DEPTH.to_string());
+    std::fs::write(path("k.tile"), kernel).expect("the folder takes files");
+    let make = |tool: &str, options: &[&str], from: &str, to: &str| {
+        let (from, to) = (path(from), path(to));
+        run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {target}"));
+    };
+    let (agents, tma): (Vec<&str>, Vec<&str>) = options.iter().partition(|option| option.starts_with("--agents"));
+    make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
+    make("tile-lower-as", &[&["--gpu-name", target], &tma[..]].concat(), "k.aa", "k.as");
+    make("tile-sched", &[&["--format=text"], &agents[..]].concat(), "k.as", "k.sched");
+    std::fs::read_to_string(path("k.sched")).expect("it was written")
+}
+
+/// Small whole numbers, so small that no sum is rounded; as f16 and f32 they have few digits.
+fn left(row: usize, k: usize) -> i32 {
+    (row * 7 + k * 3 + k / 32 + row / 128) as i32 % 5 - 2
+}
+fn right(k: usize, column: usize) -> i32 {
+    (k * 5 + column * 2 + k / 32) as i32 % 3 - 1
+}
+fn half(number: i32) -> [u8; 2] {
+    let magnitude: u16 = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
+    (magnitude | u16::from(number < 0) << 15).to_le_bytes()
+}
+
+/// The launch in a folder, and what it has to leave: tiles that are not asked for are as they were.
+fn launch(folder: &Path, [tiles, steps]: [usize; 2]) -> Vec<u8> {
+    let a: Vec<u8> = (0..ROWS * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
+    let b: Vec<u8> = (0..DEPTH * COLUMNS).flat_map(|i| half(right(i / COLUMNS, i % COLUMNS))).collect();
+    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; ROWS * COLUMNS * 4])] {
+        std::fs::write(folder.join(name), data).expect("the folder takes files");
+    }
+    let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
+    let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {tiles}}}, {{"i32": {steps}}}"#);
+    let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
+    std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+    let sum = |row: usize, column: usize| (0..steps * 32).map(|k| left(row, k) * right(k, column)).sum::<i32>() as f32;
+    let element = |i: usize| match i / COLUMNS < tiles * 128 {
+        true => sum(i / COLUMNS, i % COLUMNS).to_le_bytes(),
+        false => [0xff; 4],
+    };
+    (0..ROWS * COLUMNS).flat_map(element).collect()
+}
+
+#[test]
+fn any_number_of_tiles_and_steps_is_right_in_every_order() {
+    let programs: Vec<(String, String)> =
+        WAYS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options))).collect();
+    for (name, text) in &programs {
+        let pipes = text.matches("pipe_acquire(").count();
+        assert_eq!(pipes == 0, name.contains("off\"]") && name.contains("tma=off"), "{name} has {pipes} steps of pipes");
+        assert_eq!(text.contains("tcgen05"), name.contains("sm_100"), "{name}");
+        judged(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+    }
+    let runs: Vec<(&(String, String), [usize; 2])> =
+        programs.iter().flat_map(|program| COUNTS.map(|counts| (program, counts))).collect();
+    for_each(&runs, |((name, text), counts)| {
+        let folder = temporary();
+        let wanted = launch(folder.path(), *counts);
+        written(folder.path(), text);
+        for (tool, options) in ways(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
+            let left = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
+            if left != wanted {
+                return Err(format!("{name}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
+            }
+        }
+        Ok(())
+    });
+}
+
+// Broken programs.
+
+/// The `which`-th loop over tiles goes into its next round with one of the values that it carries as the round found it.
+fn kept(text: &str, which: usize, value: usize) -> String {
+    let is_outer = |line: &&str| line.contains(" = for(") && line.contains("init: [%") && !line.contains("tile<");
+    let outer = text.lines().filter(is_outer).nth(2 * which).expect("tiles are in a loop");
+    let behind = &text[text.find(outer).expect("it is there") + outer.len()..];
+    let args = behind.lines().find(|line| line.trim_start().starts_with("(%")).expect("a loop has arguments");
+    let arg = args.split("(%").nth(1).and_then(|rest| rest.split(", %").nth(value + 1)).expect("it carries the value");
+    let arg = format!("%{}", arg.split(':').next().expect("it has a type"));
+    let indent = outer.len() - outer.trim_start().len() + 2;
+    let is_end = |line: &&str| line.starts_with(&format!("{}continue(", " ".repeat(indent)));
+    let end = behind.lines().find(is_end).expect("a round ends");
+    let values = end.split(['[', ']']).nth(1).expect("it carries values");
+    let mut all: Vec<&str> = values.split(", ").collect();
+    all[value] = &arg;
+    edited(text, end, &end.replace(values, &all.join(", ")))
+}
+
+/// Programs in which tiles meet, and what the judge says of them.
+fn broken() -> Vec<(String, &'static str)> {
+    let (one, agents) = (scheduled("sm_100", &[]), scheduled("sm_90", &["--tma=on"]));
+    let first_barrier = |text: &str| edited(text, &line_with(text, " barrier("), "");
+    vec![
+        (kept(&one, 0, 0), "is not the next one of the block"),
+        (kept(&one, 0, 1), "the block is at phase 1 of slot 1 of pipe0, not 0"),
+        (kept(&one, 0, 2), "the block is at phase 1 of slot 0 of pipe1, not 0"),
+        (edited(&one, "constant(true)", "constant(false)"), "slot 0 of buffer2 is read before anything is written to it"),
+        (without(&one, "pipe_release(pipe: 1"), "slot 0 of pipe1 is waited for and never released"),
+        (first_barrier(&one), "is overwritten before a barrier after its last read"),
+        (kept(&agents, 0, 0), "is not the next one of agent 'compute'"),
+        (kept(&agents, 1, 0), "is not the next one of agent 'load'"),
+        (kept(&agents, 1, 1), "agent 'load' is at phase 1 of slot 0 of pipe0, not 0"),
+    ]
+}
+
+fn line_with(text: &str, what: &str) -> String {
+    text.lines().find(|line| line.contains(what)).map(|line| format!("{line}\n")).expect(what)
+}
+
+#[test]
+fn tiles_that_meet_are_refused_and_seen() {
+    for_each(&broken(), |(text, wanted)| {
+        let said = judged(text).err().ok_or_else(|| format!("not refused, instead of '{wanted}':\n{text}"))?;
+        if !said.contains(wanted) {
+            return Err(format!("'{said}' instead of '{wanted}':\n{text}"));
+        }
+        let folder = temporary();
+        let right = launch(folder.path(), [6, 10]);
+        written(folder.path(), text);
+        seen_by_both(folder.path(), &right, wanted)
+    });
+}
