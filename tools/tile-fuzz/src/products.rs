@@ -212,6 +212,42 @@ impl Generator {
         values.into_iter().zip(kinds).for_each(|(value, kind)| self.add(value, kind));
     }
 
+    /// Tiles of a product one after the other, of which each block makes every so many: each is stored, and all are added up.
+    pub(crate) fn product_tiles(&mut self) {
+        let types = self.random.pick(&TYPES);
+        let [m, n, k] = self.extents();
+        let (zero, blocks, steps) = (self.index_constant(0), self.index_constant(self.grid), self.trips());
+        let most = self.random.pick(&[0, 1, 2, 3, 5, 7]);
+        let upper = if self.random.one_in(2) { self.index_constant(most) } else { self.number_parameter(most) };
+        let tiles = Trips { bounds: [self.block, upper, blocks], most: most.max(1) };
+        let lhs = self.matrix(types, m, k, steps.most, true, zero, tiles.most);
+        let rhs = self.matrix(types, n, k, steps.most, false, zero, 1);
+        let result = Kind::new(types.acc, &[m, n]);
+        let out = self.output(types.acc, m * tiles.most * n, 0.0);
+        let out = Tensor::packed(types.acc, &[m * tiles.most, n], &[0, 1], out);
+        let out = self.view(&out, &View { kind: ViewKind::Partition, tile: vec![m, n], dim_map: vec![0, 1] }, None);
+        let (init, kinds) = (vec![self.start(&result, types.limit)], [result.clone()]);
+        let all = self.for_each_step(&tiles, init, &kinds, |outer, tile, all| {
+            let lhs = Matrix { other: tile, ..lhs };
+            let init = vec![outer.start(&result, types.limit)];
+            let sums = outer.for_each_step(&steps, init, &kinds, |inner, step, acc| {
+                let (a, b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
+                vec![inner.multiply(a, b, acc[0], &result)]
+            });
+            outer.store_view(out, &[tile, zero], sums[0], None);
+            vec![outer.added(all[0], sums[0], &result)]
+        });
+        self.add(all[0], result.clone());
+    }
+
+    fn added(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
+        let rounding_mode = Rounding::NearestEven;
+        match kind.scalar.is_int() {
+            true => self.build.plus(kind, lhs, rhs),
+            false => self.build.make(kind, Op::AddF { flush_to_zero: false, rounding_mode, lhs, rhs }),
+        }
+    }
+
     /// What a sum starts with.
     fn start(&mut self, kind: &Kind, limit: i64) -> Value {
         if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }

@@ -142,8 +142,13 @@ const ONCE: &[Step] = &[
     (1, Generator::early_store),
 ];
 /// What is made at most a few times, for it is large.
-const LARGE: &[Step] =
-    &[(1, Generator::leave_early), (3, Generator::product_loop), (1, Generator::attention), (1, Generator::scaled)];
+const LARGE: &[Step] = &[
+    (1, Generator::leave_early),
+    (3, Generator::product_loop),
+    (2, Generator::product_tiles),
+    (1, Generator::attention),
+    (1, Generator::scaled),
+];
 
 /// What programs are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
