@@ -92,6 +92,20 @@ def test_bounds_name_the_line(stage):
     assert np.array_equal(c, a[48:]), "a run that fails changes nothing"
 
 
+def test_a_debugger_stands_still_and_goes_back():
+    a, c = numbers(64), np.zeros(64, np.float32)
+    line = line_of("ct.store(c, index=(i,), tile=ct.load(a")
+    commands = [f"break {line} if block.x == 1", "continue", "print i", "memory", "back", "where"]
+    said = tileworks.debug((2,), kernels.vadd, (a, a.copy(), c, 32), commands=commands)
+    assert f"breakpoint 1\nkernels.py:{line}, block [1, 0, 0]" in said and "> print i\ni32 1" in said
+    assert "\n  a = f32[64]" in said and "0 vadd at kernels.py" in said, "buffers have the names of the parameters"
+    assert not c.any(), "the arrays stay as they are"
+    same = tileworks.debug((2,), kernels.vadd, (a, a.copy(), c, 32), stage="sched", against="tile", commands=["continue"])
+    assert "values can be compared with kernel.tile" in same and "the kernel ends" in same
+    with pytest.raises(tileworks.RunError, match="--block"):
+        tileworks.debug((2,), kernels.vadd, (a, a, c, 32), commands=[], options=["--block=9"])
+
+
 def test_stages_have_text_and_html():
     a = numbers(64)
     program = tileworks.compile(kernels.vadd, (a, a, a, 64), target="sm_80")

@@ -12,10 +12,12 @@
     print(tileworks.compile(vadd, (a, b, c, 256)).stage("sched").text)
     print(tileworks.time((4,), vadd, (a, b, c, 256)))
     tileworks.view(vadd, (a, b, c, 256), grid=(4,)).save("vadd.html")
+    tileworks.debug((4,), vadd, (a, b, c, 256))                     # in this terminal
 
 A kernel is one of cuTile Python, or bytecode as `bytes` or in a file. No GPU is needed, and CUDA only for cubins (ptxas, libdevice);
 `tileiras --doctor` says what was found. The work is done by the tools of the project, each as a process: see their `--help`.
 """
+from ._debug import debug
 from ._errors import CheckError, CompileError, Diagnostic, RunError, TileworksError
 from ._launch import Run, launch
 from ._program import STAGES, Program, Stage, compile
@@ -24,4 +26,4 @@ from ._tools import version
 from ._view import Page, view
 
 __all__ = ["CheckError", "CompileError", "Diagnostic", "Page", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError", "Timing",
-           "compile", "launch", "time", "version", "view"]
+           "compile", "debug", "launch", "time", "version", "view"]

@@ -16,8 +16,17 @@ def is_kernel(value: Any) -> bool:
     return hasattr(value, "_annotated_function") and hasattr(value, "_compiler_options")
 
 
+def function(kernel: Any) -> Any:
+    return kernel._annotated_function.pyfunc
+
+
 def name(kernel: Any) -> str:
-    return kernel._annotated_function.pyfunc.__name__
+    return function(kernel).__name__
+
+
+def names(kernel: Any) -> list[str]:
+    """Of its parameters."""
+    return list(kernel._annotated_function.pysig.parameters)
 
 
 def constants(kernel: Any) -> list[bool]:

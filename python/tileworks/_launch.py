@@ -31,16 +31,19 @@ class Description:
     """A launch in a folder: launch.json, and a file for each array."""
 
     def __init__(self, folder: Path, grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any]):
-        self.folder, self.arrays = folder, []
+        self.folder, self.arrays, self.names = folder, [], []
         self.path = folder / "launch.json"
         as_cutile = _cutile.is_kernel(kernel)
         if as_cutile:
             constant = _cutile.constants(kernel)
+            names = [name for name, known in zip(_cutile.names(kernel), constant) if not known]
             arguments = [one for one, known in zip(_cutile.complete(kernel, arguments), constant) if not known]
+        else:
+            names = [f"arg{index}" for index in range(len(arguments))]
         parameters: list[dict[str, Any]] = []
-        for argument in arguments:
+        for name, argument in zip(names, arguments):
             if isinstance(argument, np.ndarray):
-                parameters.append({"ptr": f"arg{self._buffer(argument)}"})
+                parameters.append({"ptr": self.names[self._buffer(name, argument)]})
                 if as_cutile:
                     parameters += [{"i32": int(extent)} for extent in argument.shape]
                     parameters += [{"i32": stride // argument.itemsize} for stride in argument.strides]
@@ -48,27 +51,28 @@ class Description:
                 number = _cutile.scalar(argument)
                 parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed(number)})
         grid = [grid] if isinstance(grid, int) else [int(extent) for extent in grid]
-        buffers = [{"name": f"arg{index}", "file": f"arg{index}.bin"} for index in range(len(self.arrays))]
+        buffers = [{"name": name, "file": f"{name}.bin"} for name in self.names]
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
-    def _buffer(self, array: np.ndarray) -> int:
+    def _buffer(self, name: str, array: np.ndarray) -> int:
         """The number of the buffer for an array: the same memory is the same buffer."""
         for index, other in enumerate(self.arrays):
             if span(array) == span(other) and array.size:
                 return index
             if overlap(array, other):
                 raise ValueError("two arrays share a part of their memory; pass the same array twice, or copies")
-        memory(array).tofile(self.folder / f"arg{len(self.arrays)}.bin")
+        memory(array).tofile(self.folder / f"{name}.bin")
         self.arrays.append(array)
+        self.names.append(name)
         return len(self.arrays) - 1
 
     def take(self, out: Path) -> None:
         """Puts what was written into the arrays."""
-        for index, array in enumerate(self.arrays):
-            after = np.fromfile(out / f"arg{index}.bin", np.uint8)
+        for name, array in zip(self.names, self.arrays):
+            after = np.fromfile(out / f"{name}.bin", np.uint8)
             if not array.flags.writeable:
                 if not np.array_equal(after, memory(array)):
-                    raise ValueError(f"the kernel writes array {index}, which is read-only")
+                    raise ValueError(f"the kernel writes {name}, which is read-only")
             elif array.size:
                 memory(array)[:] = after
 

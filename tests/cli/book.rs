@@ -38,12 +38,12 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
 #[test]
 fn what_the_pages_tell_to_do_works() {
     need_stages();
-    for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view"] {
+    for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
         tool(name);
     }
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.exists(), "cuTile Python is not there; scripts/setup --clients brings it");
-    for page in ["start.md", "view.md", "launches.md"] {
+    for page in ["start.md", "view.md", "debug.md", "launches.md"] {
         let folder = temporary();
         let page_text = text(&root().join("docs").join(page));
         let blocks = blocks(&page_text);

@@ -6,6 +6,7 @@ mod bugs;
 mod builds;
 mod clients;
 mod conventions;
+mod debug;
 mod driver;
 mod environment;
 mod faults;

@@ -47,7 +47,7 @@ pub use limits::Limits;
 pub use passes::{Pass, Show};
 pub use report::{ErrorFormat, Reporter, say};
 pub use session::{Format, Session};
-pub use start::{About, filter, limit_of_file_sizes_is_an_error, runner};
+pub use start::{About, filter, interactive, limit_of_file_sizes_is_an_error, runner};
 
 /// Exit codes of the native tools; the driver has the reference's.
 pub mod exit {

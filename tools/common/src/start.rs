@@ -54,6 +54,15 @@ pub fn runner<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Sess
     start(about, |line: RunnerLine<E>| (Session::new(about, line.basics, None), line.extra), run)
 }
 
+/// A runner that waits for people, and takes as long as they do unless it is told otherwise.
+pub fn interactive<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Session, &E) -> diag::Result<()>) -> ExitCode {
+    let split = |mut line: RunnerLine<E>| {
+        line.basics.limits.max_time.get_or_insert(0);
+        (Session::new(about, line.basics, None), line.extra)
+    };
+    start(about, split, run)
+}
+
 fn start<L: Parser, E: Send + 'static>(
     about: &'static About,
     split: impl FnOnce(L) -> (Session, E),

@@ -24,13 +24,15 @@ pub struct Row {
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     pub rows: Vec<Row>,
+    /// How many values there are; their numbers are below.
+    pub values: usize,
     /// Of each op its row.
     row_of: Vec<usize>,
 }
 
 impl Listing {
     pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region) -> Listing {
-        let mut listing = Listing { rows: Vec::new(), row_of: vec![usize::MAX; body.ops.len()] };
+        let mut listing = Listing { rows: Vec::new(), values: body.values.len(), row_of: vec![usize::MAX; body.ops.len()] };
         // An explicit stack: nesting depth is the input's choice.
         let mut stack: Vec<(Op, Block, usize, Option<usize>)> = Vec::new();
         let push = |stack: &mut Vec<_>, region: Region, depth: usize, owner: Option<usize>| {

@@ -1,0 +1,37 @@
+//! `tile-debug` as an editor uses it: a client library of the Debug Adapter Protocol talks to it, and each message that comes back is
+//! held to the protocol's schema. `tools/tile-debug/tests` has the debugger itself.
+
+use crate::need_stages;
+use tests::{files_below, root, run_in, shell, temporary, tool};
+
+#[test]
+fn an_editor_debugs_a_product() {
+    need_stages();
+    tool("tile-dump");
+    let python = root().join(".toolkit/python/bin/python");
+    assert!(python.exists(), "the client library is not there; scripts/setup --clients brings it");
+    let schema = files_below(&root().join(".toolkit/python/lib"));
+    let schema = schema.into_iter().find(|path| path.ends_with("debugProtocol.json")).expect("debugpy has the protocol's schema");
+    let folder = temporary();
+    let case = root().join("tests/run/matmul_f16");
+    // A stage that begins its sums with another number than the program says.
+    let kernel = case.join("kernel.tileirbc");
+    run_in(folder.path(), "tileiras", &[kernel.to_str().unwrap(), "--gpu-name=sm_90", "--emit=as", "-o", "k.as"], b"")
+        .ok("tileiras");
+    let text = String::from_utf8(run_in(folder.path(), "tile-dump", &["k.as"], b"").ok("tile-dump")).unwrap();
+    let broken = text.replace("constant(0.0)", "constant(0.5)");
+    assert_ne!(broken, text);
+    std::fs::write(folder.path().join("broken.as"), broken).unwrap();
+    let line = format!(
+        "PYTHONDONTWRITEBYTECODE=1 '{}' '{}' '{}' '{}' '{}' '{}' '{}' broken.as",
+        python.display(),
+        root().join("tests/cli/debug.py").display(),
+        tool("tile-debug").display(),
+        schema.display(),
+        kernel.display(),
+        case.join("launch.json").display(),
+        root().join("scripts/kernels.py").canonicalize().unwrap().display(),
+    );
+    let ran = shell(folder.path(), &line);
+    assert!(ran.code == Some(0) && ran.text().ends_with("debugged\n"), "{}{}", ran.text(), ran.stderr);
+}

@@ -1,0 +1,194 @@
+//! Two stages of one program, value by value. What another stage computes is recorded block by block under the place in the source
+//! and the type; where both stages compute as many values of a type at a place, the values are compared in order. Integers are
+//! compared where they are data and no addresses: what is loaded, stored, multiplied and reduced.
+
+use crate::engine::{Control, FAULTS};
+use crate::expression::elements;
+use crate::subject::{Subject, elem_name};
+use base::diag::{Diagnostic, Result};
+use executor::{Moment, Observer, Tile, Value, Watch};
+use numerics::Scalar;
+use std::collections::BTreeMap;
+use vocabulary::tile::Elem;
+
+/// A place in the source, a type, and whether it is what a store writes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    file: String,
+    line: u32,
+    column: u32,
+    ty: String,
+    stored: bool,
+}
+
+/// Of each block and key what was computed, in order.
+type Values = BTreeMap<(u64, Key), Vec<Tile>>;
+
+/// What another stage computes, as far as the stage that is debugged computes as many values there.
+pub(crate) struct Recording {
+    /// The other file.
+    pub(crate) name: String,
+    values: Values,
+    /// How far an element may be off, relative to the largest of its tile.
+    tolerance: Option<f64>,
+}
+
+/// Bytes of values that are kept.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Ops whose integers are data.
+const DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
+
+/// What an op contributes: its results, or what it stores.
+fn data(subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(Key, Tile)> {
+    let Some((file, line, column)) = moment.debug().position(moment.loc()) else { return Vec::new() };
+    let row = &subject.listing.rows[row];
+    let key = |tile: &Tile, stored: bool| {
+        let ty = format!("{}{:?}", elem_name(tile.elem), &tile.shape[..]);
+        Key { file: file.into(), line, column, ty, stored }
+    };
+    if row.mnemonic.starts_with("store") {
+        let operands = row.operands.iter().filter_map(|id| match moment.value(*id) {
+            Some(Value::Tile(tile)) if matches!(tile.elem, Elem::Scalar(_)) => Some(tile),
+            _ => None,
+        });
+        // Masks and indices are no larger; of equal ones the value comes first or is the only float.
+        let widest = operands.max_by_key(|tile| (tile.count(), tile.carrier().is_float(), tile.carrier().bits()));
+        return widest.map(|tile| (key(&tile, true), tile)).into_iter().collect();
+    }
+    let integers = DATA.iter().any(|name| row.mnemonic.starts_with(name));
+    let tiles = row.results.iter().zip(results).filter_map(|(id, value)| match moment.shown(*id, value) {
+        Value::Tile(tile) => Some(tile),
+        _ => None,
+    });
+    let wanted = tiles.filter(|tile| match tile.elem {
+        Elem::Scalar(scalar) => scalar.is_float() || integers && scalar != Scalar::I1,
+        Elem::Ptr { .. } => false,
+    });
+    wanted.map(|tile| (key(&tile, false), tile)).collect()
+}
+
+struct Recorder<'r, 's> {
+    subject: &'r Subject<'s>,
+    block: Option<u64>,
+    values: Values,
+    bytes: usize,
+}
+
+impl Observer for Recorder<'_, '_> {
+    fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
+        let block = moment.place().linear;
+        if self.block.is_some_and(|wanted| wanted != block) {
+            return Ok(());
+        }
+        for (key, tile) in data(self.subject, moment, self.subject.listing.row(moment.op), results) {
+            self.bytes += tile.count() * 8;
+            if self.bytes > MOST_BYTES {
+                let message = "the values of all tile blocks are too many to be compared; name one with --block, or some with --sample-blocks";
+                return Err(Diagnostic::usage("DBG002", message));
+            }
+            self.values.entry((block, key)).or_default().push(tile);
+        }
+        Ok(())
+    }
+}
+
+fn record(subject: &Subject<'_>, control: &Control) -> Result<Values> {
+    let mut recorder = Recorder { subject, block: control.block, values: Values::new(), bytes: 0 };
+    let checks = FAULTS.iter().map(|(check, ..)| *check).collect();
+    let watch = Watch { limit: control.max_ops, seed: control.seed, checks };
+    let outcome = subject.kernel.run(&subject.call, watch, &mut |_| {}, &mut recorder)?;
+    match outcome.failure {
+        // What was computed before a fault can be compared; that there is one is seen where it is debugged.
+        Some(failure) if failure.code == "DBG002" => Err(failure),
+        _ => Ok(recorder.values),
+    }
+}
+
+impl Recording {
+    pub(crate) fn new(
+        name: &str,
+        other: &Subject<'_>,
+        own: &Subject<'_>,
+        control: &Control,
+        tolerance: Option<f64>,
+    ) -> Result<Recording> {
+        let mut values = record(other, control)?;
+        let counts: BTreeMap<(u64, Key), usize> =
+            record(own, control)?.into_iter().map(|(key, tiles)| (key, tiles.len())).collect();
+        values.retain(|key, tiles| counts.get(key) == Some(&tiles.len()));
+        if values.is_empty() {
+            let message = format!("{name} and the program have no values at the same places of the source that could be compared");
+            return Err(Diagnostic::invalid("DBG003", message));
+        }
+        Ok(Recording { name: name.into(), values, tolerance })
+    }
+
+    /// How many values can be compared.
+    pub(crate) fn count(&self) -> usize {
+        self.values.values().map(Vec::len).sum()
+    }
+}
+
+/// How far a run is along a recording.
+pub(crate) struct Compared<'r> {
+    recording: &'r Recording,
+    seen: BTreeMap<(u64, Key), usize>,
+}
+
+impl<'r> Compared<'r> {
+    pub(crate) fn new(recording: &'r Recording) -> Compared<'r> {
+        Compared { recording, seen: BTreeMap::new() }
+    }
+
+    /// What is different in what an op has just computed.
+    pub(crate) fn look(&mut self, subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Option<String> {
+        let mut told = None;
+        for (key, tile) in data(subject, moment, row, results) {
+            let at = (moment.place().linear, key);
+            let Some(theirs) = self.recording.values.get(&at) else { continue };
+            let number = self.seen.entry(at).or_default();
+            let other = theirs.get(*number);
+            *number += 1;
+            let Some(other) = other else { continue };
+            if let Some(text) = difference(&tile, other, self.recording.tolerance) {
+                let what = if moment.results().is_empty() { "what it stores".into() } else { moment.results()[0].to_string() };
+                told.get_or_insert(format!("{what}, {text} in {}", self.recording.name));
+            }
+        }
+        told
+    }
+}
+
+/// How far results of a type may be off by the order of sums alone.
+fn usual(ty: Scalar) -> f64 {
+    match ty.bits() {
+        _ if !ty.is_float() => 0.0,
+        64 => 1e-12,
+        32 => 1e-5,
+        16 => 2e-2,
+        _ => 0.2,
+    }
+}
+
+/// The first element that differs by more than is allowed, in words.
+fn difference(ours: &Tile, theirs: &Tile, tolerance: Option<f64>) -> Option<String> {
+    if ours.lanes() == theirs.lanes() {
+        return None;
+    }
+    let (a, b) = (elements(ours), elements(theirs));
+    let largest = b.iter().copied().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+    let allowed = tolerance.unwrap_or_else(|| usual(ours.carrier())) * largest;
+    let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= allowed;
+    let mut wrong = (0..a.len()).filter(|at| !same((&a[*at], &b[*at])));
+    let first = wrong.next()?;
+    let more = wrong.count();
+    let mut index = Vec::new();
+    let mut rest = first;
+    for extent in ours.shape.iter().rev() {
+        index.insert(0, rest % *extent as usize);
+        rest /= *extent as usize;
+    }
+    let of = if index.is_empty() { String::new() } else { format!("element {index:?} ({} of {} differ) ", more + 1, a.len()) };
+    Some(format!("{of}is {} here and {}", a[first], b[first]))
+}

@@ -1,0 +1,445 @@
+//! Where a run stops and how it goes on. Nothing is undone: a run is always the same, so going back is running again from the
+//! beginning and stopping earlier. What is told of a run is counted, and such a count names a moment in every run.
+
+use crate::compare::{Compared, Recording};
+use crate::expression;
+use crate::scene::{Scene, Stop, Why};
+use crate::subject::Subject;
+use base::diag::{Diagnostic, Result};
+use executor::{Check, Moment, Observer, Place, Value, Watch};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What can be gone on to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Motion {
+    /// The next breakpoint or fault.
+    Go,
+    /// The next line, of the function or of one that called it.
+    Over,
+    /// The next line, of a function that it calls too.
+    Into,
+    /// The line that called the function.
+    Out,
+    /// The next op.
+    Op,
+    /// The first op of the tile block that is looked at.
+    Start,
+}
+
+/// What whoever looks at a moment wants next.
+pub(crate) enum Resume {
+    Forward(Motion),
+    Back(Motion),
+    To(u64),
+    Quit,
+}
+
+pub(crate) struct Breakpoint {
+    pub(crate) id: u64,
+    /// A file, or the end of its name; empty for any.
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) condition: Option<String>,
+    /// It stops from this time on that the line is come to.
+    pub(crate) times: u64,
+    /// It says this, with `{expressions}`, and does not stop.
+    pub(crate) message: Option<String>,
+    /// How often the line was come to in this run.
+    seen: u64,
+}
+
+/// What the run is held to; it can be changed whenever it stands still.
+pub(crate) struct Control {
+    pub(crate) breakpoints: Vec<Breakpoint>,
+    last_id: u64,
+    /// Faults that are passed over, by their words.
+    pub(crate) ignored: BTreeSet<String>,
+    /// The only tile block that is looked at.
+    pub(crate) block: Option<u64>,
+    pub(crate) max_ops: u64,
+    pub(crate) seed: u64,
+}
+
+impl Control {
+    pub(crate) fn new(max_ops: u64, seed: u64) -> Control {
+        Control { breakpoints: Vec::new(), last_id: 0, ignored: BTreeSet::new(), block: None, max_ops, seed }
+    }
+
+    pub(crate) fn add(&mut self, file: &str, line: u32) -> &mut Breakpoint {
+        self.last_id += 1;
+        let (id, file) = (self.last_id, file.to_string());
+        self.breakpoints.push(Breakpoint { id, file, line, condition: None, times: 1, message: None, seen: 0 });
+        self.breakpoints.last_mut().expect("just added")
+    }
+}
+
+/// Faults after which a program goes on, by the words that switch them off, and what they are.
+pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
+    (Check::Memory, "memory", "Accesses out of bounds"),
+    (Check::Init, "init", "Reads of memory that was never written"),
+    (Check::Token, "token", "Accesses to the same bytes that no token orders"),
+    (Check::Race, "race", "Races between tile blocks"),
+    (Check::Assume, "assume", "Assumptions that do not hold"),
+    (Check::Facts, "facts", "Facts of an .aa file that do not hold"),
+    (Check::Nan, "nan", "NaN made of numbers"),
+];
+
+/// The word for a value that another stage has differently.
+pub(crate) const DIFFERENCE: &str = "difference";
+
+/// How a run came to its end.
+pub(crate) struct End<'a> {
+    pub(crate) failure: Option<&'a Diagnostic>,
+    pub(crate) faults: usize,
+    pub(crate) tick: u64,
+}
+
+/// Whoever looks: a person at a terminal, or an editor.
+pub(crate) trait Front {
+    fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume;
+    fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume;
+    /// What the kernel prints, or a breakpoint says.
+    fn output(&mut self, text: &str);
+    /// Whether the run is to pause; asked now and then.
+    fn pauses(&mut self, control: &mut Control) -> bool;
+}
+
+/// An agent of a tile block, or the block.
+type Strand = (u64, usize);
+
+/// Where a motion began.
+#[derive(Clone, Copy)]
+struct Origin {
+    strand: Strand,
+    level: usize,
+}
+
+#[derive(Clone)]
+enum Goal {
+    Go {
+        motion: Motion,
+        origin: Option<Origin>,
+    },
+    /// A moment that a run before this one came to.
+    Reach(Stop),
+    /// The last moment before `until` at which a motion would stop.
+    Seek {
+        until: u64,
+        motion: Motion,
+        origin: Option<Origin>,
+        last: Option<Stop>,
+    },
+}
+
+impl Goal {
+    fn start() -> Goal {
+        Goal::Go { motion: Motion::Start, origin: None }
+    }
+    /// The end of a search.
+    fn found(last: &mut Option<Stop>) -> Goal {
+        last.take().map_or_else(Goal::start, Goal::Reach)
+    }
+}
+
+/// Debugs until whoever looks has seen enough.
+pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dyn Front, other: Option<&Recording>) -> Result<()> {
+    let printed = RefCell::new(String::new());
+    let mut goal = Goal::start();
+    loop {
+        control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.seen = 0);
+        let watch = Watch { limit: control.max_ops, seed: control.seed, checks: FAULTS.iter().map(|(check, ..)| *check).collect() };
+        let mut run = Run {
+            subject,
+            control,
+            front,
+            printed: &printed,
+            goal,
+            tick: 0,
+            faults: 0,
+            failed: false,
+            last: BTreeMap::new(),
+            compared: other.map(Compared::new),
+            next: None,
+        };
+        let outcome = subject.kernel.run(&subject.call, watch, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
+        run.say();
+        let (next, faults, tick) = (run.next.take(), run.faults, run.tick);
+        let sought = if let Goal::Seek { last, .. } = &mut run.goal { Some(Goal::found(last)) } else { None };
+        goal = match (next, sought) {
+            (Some(Next::Quit), _) => return Ok(()),
+            (Some(Next::Again(goal)), _) | (None, Some(goal)) => goal,
+            (None, None) => {
+                let end = End { failure: outcome.failure.as_deref(), faults, tick };
+                loop {
+                    match front.ended(control, &end) {
+                        Resume::Quit => return Ok(()),
+                        // There is nothing left to go on to.
+                        Resume::Forward(Motion::Start) => break Goal::start(),
+                        Resume::Forward(_) => {}
+                        Resume::Back(motion) => break Goal::Seek { until: u64::MAX, motion, origin: None, last: None },
+                        Resume::To(tick) => break reach(tick),
+                    }
+                }
+            }
+        };
+    }
+}
+
+/// A moment of which only the count is known.
+fn reach(tick: u64) -> Goal {
+    Goal::Reach(Stop { why: Why::Step, tick, row: 0, level: usize::MAX })
+}
+
+/// Why a run was given up.
+enum Next {
+    Again(Goal),
+    Quit,
+}
+
+struct Run<'r, 's> {
+    subject: &'r Subject<'s>,
+    control: &'r mut Control,
+    front: &'r mut dyn Front,
+    printed: &'r RefCell<String>,
+    goal: Goal,
+    tick: u64,
+    /// Faults that were seen.
+    faults: usize,
+    failed: bool,
+    /// Of each strand the row that it came from.
+    last: BTreeMap<Strand, usize>,
+    compared: Option<Compared<'r>>,
+    next: Option<Next>,
+}
+
+/// How often whoever looks is asked whether to pause, in ops.
+const POLL: u64 = 64;
+
+/// What ends a run that is given up.
+fn given_up() -> Box<Diagnostic> {
+    Diagnostic::invalid("DBG001", "the run was given up by the debugger")
+}
+
+impl Run<'_, '_> {
+    fn say(&mut self) {
+        let text = std::mem::take(&mut *self.printed.borrow_mut());
+        // On the way to where a run before it was, everything was said already.
+        if !text.is_empty() && matches!(self.goal, Goal::Go { .. }) {
+            self.front.output(&text);
+        }
+    }
+
+    fn is_looked_at(&self, moment: &Moment<'_>) -> bool {
+        self.control.block.is_none_or(|block| block == moment.place().linear)
+    }
+
+    /// The outermost frame in which the op stands in another line than the op before it, if in any. A loop whose body is one line
+    /// comes to it again each time.
+    fn arrival(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
+        let frames = &self.subject.frames[row];
+        if frames.is_empty() {
+            return None;
+        }
+        let last = self.last.insert((moment.place().linear, moment.agent()), row);
+        let Some(last) = last else { return Some(0) };
+        let before = &self.subject.frames[last];
+        let line = |frame: &crate::subject::Frame| (frame.file, frame.line);
+        let other = (0..frames.len()).find(|level| before.get(*level).map(line) != Some(line(&frames[*level])));
+        let again = row <= last && moment.bodies() == 0 && before.len() == frames.len();
+        other.or(again.then_some(frames.len() - 1))
+    }
+
+    /// Whether a run that goes for something stops before an op.
+    fn sought(&mut self, moment: &Moment<'_>, row: usize) -> Option<(Why, usize)> {
+        let arrival = self.arrival(moment, row);
+        if !self.is_looked_at(moment) {
+            return None;
+        }
+        if let Some(arrival) = arrival
+            && let Some(found) = self.breakpoint(moment, row, arrival)
+        {
+            return Some(found);
+        }
+        let (motion, origin) = match &self.goal {
+            Goal::Go { motion, origin } | Goal::Seek { motion, origin, .. } => (*motion, *origin),
+            Goal::Reach(_) => return None,
+        };
+        let depth = self.subject.frames[row].len();
+        let here = (moment.place().linear, moment.agent());
+        let strand = origin.is_none_or(|origin| origin.strand == here);
+        let level = origin.map_or(usize::MAX, |origin| origin.level);
+        match motion {
+            Motion::Start => Some((Why::Entry, arrival.map_or(depth, |arrival| arrival + 1))),
+            Motion::Go => None,
+            _ if !strand => None,
+            Motion::Op => Some((Why::Step, depth)),
+            Motion::Into => arrival.map(|arrival| (Why::Step, arrival + 1)),
+            Motion::Over => arrival.filter(|arrival| *arrival < level).map(|arrival| (Why::Step, arrival + 1)),
+            Motion::Out if depth > 0 && depth < level => Some((Why::Step, depth)),
+            Motion::Out => arrival.filter(|arrival| *arrival + 1 < level).map(|arrival| (Why::Step, arrival + 1)),
+        }
+    }
+
+    fn breakpoint(&mut self, moment: &Moment<'_>, row: usize, arrival: usize) -> Option<(Why, usize)> {
+        let subject = self.subject;
+        let (mut hit, mut shown) = (Vec::new(), usize::MAX);
+        let mut said = Vec::new();
+        for breakpoint in &mut self.control.breakpoints {
+            let frames = subject.frames[row].iter().enumerate().skip(arrival);
+            let mut at = frames.filter(|(_, frame)| frame.line == breakpoint.line && subject.is_file(frame.file, &breakpoint.file));
+            let Some((frame, _)) = at.next() else { continue };
+            let stop = Stop { why: Why::Step, tick: self.tick, row, level: frame + 1 };
+            let scene = Scene { subject, moment, stop: &stop };
+            match breakpoint.condition.as_deref().map_or(Ok(true), |condition| expression::holds(condition, &scene)) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(error) => said.push(format!("breakpoint {}: {error}\n", breakpoint.id)),
+            }
+            breakpoint.seen += 1;
+            if breakpoint.seen < breakpoint.times {
+                continue;
+            }
+            match &breakpoint.message {
+                Some(message) => said.push(filled(message, &scene) + "\n"),
+                None => {
+                    hit.push(breakpoint.id);
+                    shown = shown.min(frame + 1);
+                }
+            }
+        }
+        if matches!(self.goal, Goal::Go { .. }) {
+            said.iter().for_each(|text| self.front.output(text));
+        }
+        (!hit.is_empty()).then_some((Why::Breakpoint(hit), shown))
+    }
+
+    /// Stops, notes that it would, or goes on.
+    fn decide(&mut self, found: Option<(Why, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
+        let tick = self.tick;
+        match &mut self.goal {
+            Goal::Reach(stop) if stop.tick == tick => {
+                let stop = Stop { row, ..stop.clone() };
+                return self.stop(stop, moment);
+            }
+            Goal::Seek { until, last, .. } if tick >= *until => {
+                self.next = Some(Next::Again(Goal::found(last)));
+                return Err(given_up());
+            }
+            Goal::Seek { last, .. } => *last = found.map(|(why, level)| Stop { why, tick, row, level }).or(last.take()),
+            Goal::Go { .. } => {
+                if let Some((why, level)) = found {
+                    return self.stop(Stop { why, tick, row, level }, moment);
+                }
+            }
+            Goal::Reach(_) => {}
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, mut stop: Stop, moment: &Moment<'_>) -> Result<()> {
+        stop.level = stop.level.min(self.subject.frames[stop.row].len());
+        loop {
+            let scene = Scene { subject: self.subject, moment, stop: &stop };
+            let resume = self.front.stopped(self.control, &scene);
+            let origin = Some(Origin { strand: (moment.place().linear, moment.agent()), level: stop.level });
+            let next = match resume {
+                // The op stands in a function that the line calls.
+                Resume::Forward(Motion::Into) if stop.level < self.subject.frames[stop.row].len() => {
+                    stop.level += 1;
+                    stop.why = Why::Step;
+                    continue;
+                }
+                Resume::Forward(Motion::Start) => Next::Again(Goal::start()),
+                Resume::Forward(motion) => {
+                    self.goal = Goal::Go { motion, origin };
+                    return Ok(());
+                }
+                Resume::Back(motion) => Next::Again(Goal::Seek { until: stop.tick, motion, origin, last: None }),
+                Resume::To(tick) => Next::Again(reach(tick)),
+                Resume::Quit => Next::Quit,
+            };
+            self.next = Some(next);
+            return Err(given_up());
+        }
+    }
+}
+
+impl Observer for Run<'_, '_> {
+    fn before(&mut self, moment: &Moment<'_>) -> Result<()> {
+        self.say();
+        self.tick += 1;
+        let row = self.subject.listing.row(moment.op);
+        let mut found = self.sought(moment, row);
+        if self.tick.is_multiple_of(POLL) && self.front.pauses(self.control) && found.is_none() {
+            found = Some((Why::Pause, usize::MAX));
+        }
+        self.decide(found, moment, row)
+    }
+
+    fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
+        self.tick += 1;
+        let row = self.subject.listing.row(moment.op);
+        let mut found = None;
+        for finding in moment.findings().iter().skip(self.faults) {
+            let word = FAULTS.iter().find(|(check, ..)| *check == finding.check).map_or("", |(_, word, _)| word);
+            let other = finding.other.and_then(|loc| moment.debug().position(loc));
+            let other = other.map_or(String::new(), |(file, line, _)| format!("; the other access is at {file}:{line}"));
+            if !self.control.ignored.contains(word) {
+                found.get_or_insert((Why::Fault(word, format!("{}{other}", finding.message)), usize::MAX));
+            }
+        }
+        self.faults = moment.findings().len();
+        if let Some(compared) = &mut self.compared
+            && let Some(text) = compared.look(self.subject, moment, row, results)
+            && !self.control.ignored.contains(DIFFERENCE)
+        {
+            found.get_or_insert((Why::Difference(text), usize::MAX));
+        }
+        let found = found.filter(|_| self.is_looked_at(moment));
+        self.decide(found, moment, row)
+    }
+
+    fn failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {
+        // What is around the op fails with it, and a run that is given up does not fail.
+        if self.failed || self.next.is_some() {
+            return;
+        }
+        self.failed = true;
+        self.tick += 1;
+        let row = self.subject.listing.row(moment.op);
+        let notes: String = error.notes.iter().map(|note| format!("; {note}")).collect();
+        let why = Why::Failure(format!("[{}] {}{notes}", error.code, error.message));
+        // That this one ends the run is known already.
+        let _ = self.decide(Some((why, usize::MAX)), moment, row);
+    }
+
+    fn ended(&mut self, place: Place) -> Result<()> {
+        self.last.retain(|(block, _), _| *block != place.linear);
+        // A step beyond the end of a block ends in the next one.
+        if let Goal::Go { origin, .. } = &mut self.goal
+            && origin.is_some_and(|origin| origin.strand.0 == place.linear)
+        {
+            *origin = None;
+        }
+        Ok(())
+    }
+}
+
+/// A message with what its `{expressions}` are.
+fn filled(message: &str, scene: &Scene<'_>) -> String {
+    let mut out = String::new();
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let Some((inside, after)) = after.split_once('}') else {
+            out.push('{');
+            rest = after;
+            continue;
+        };
+        let shown = expression::evaluate(inside, scene).and_then(|datum| crate::values::describe(&datum, scene));
+        out.push_str(shown.unwrap_or_else(|error| format!("<{error}>")).lines().next().unwrap_or_default());
+        rest = after;
+    }
+    out + rest
+}

@@ -1,0 +1,437 @@
+//! Expressions over what a kernel holds, for `print` and for conditions: `%7[0:4, 3]`, `sum(a[128:256]) > 0.5`, `block.x == 3`.
+//!
+//! | what | how |
+//! |---|---|
+//! | values, by number | `%7` |
+//! | names of the source, buffers, parameters | `acc`, `arg0` |
+//! | a part | `[2]`, `[0:4, :]`, behind either |
+//! | the tile block | `block.x`, `block.y`, `block.z`, `grid.x` |
+//! | a number of a whole tile | `min max sum mean any all count nans` with `(...)` |
+//! | arithmetic, element by element | `+ - * / % == != < <= > >= && \|\| !`, `abs(...)` |
+
+use crate::scene::Scene;
+use crate::subject::Array;
+use executor::{Tile, Value, from_bytes};
+use numerics::Scalar;
+use vocabulary::tile::{Elem, Shape};
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+pub(crate) enum Datum {
+    /// As the kernel has it.
+    Tile(Tile),
+    /// An array in memory, which is read when its elements are wanted.
+    Array(Array),
+    /// Something else of the kernel's: a view, a token.
+    Other(Value),
+    /// What was computed here.
+    Numbers(Vec<f64>),
+}
+
+/// Elements that are read for one expression.
+const MOST_ELEMENTS: usize = 1 << 24;
+/// Brackets inside each other.
+const MOST_NESTED: usize = 64;
+
+/// Computes an expression, or says what is wrong with it.
+pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
+    let mut parser = Parser { rest: text.trim_start(), scene, depth: 0 };
+    let datum = parser.either()?;
+    match parser.rest {
+        "" => Ok(datum),
+        rest => Err(format!("'{rest}' is not understood")),
+    }
+}
+
+/// Whether a condition holds.
+pub(crate) fn holds(text: &str, scene: &Scene<'_>) -> Result<bool, String> {
+    match numbers(&evaluate(text, scene)?, scene)?[..] {
+        [one] => Ok(one != 0.0),
+        ref many => Err(format!("a condition is one number, and this is {}; say any(...) or all(...)", many.len())),
+    }
+}
+
+/// The elements of a tile, as numbers.
+pub(crate) fn elements(tile: &Tile) -> Vec<f64> {
+    let ty = tile.carrier();
+    let number = |bits: u64| match ty {
+        Scalar::I1 => (bits & 1) as f64,
+        _ if ty.is_float() => numerics::float::decode(ty, bits),
+        _ => ty.sign_extend(bits) as f64,
+    };
+    tile.lanes().iter().map(number).collect()
+}
+
+fn numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
+    match datum {
+        Datum::Numbers(numbers) => Ok(numbers.clone()),
+        Datum::Tile(tile) => Ok(elements(tile)),
+        Datum::Array(array) => Ok(elements(&read(array, scene)?)),
+        Datum::Other(_) => Err("a view has no elements of its own; its memory has".into()),
+    }
+}
+
+/// The elements of an array, out of memory.
+pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
+    let count = array.sizes.iter().try_fold(1usize, |all, size| all.checked_mul(usize::try_from(*size).ok()?));
+    let count = count.filter(|count| *count <= MOST_ELEMENTS);
+    let count = count
+        .ok_or_else(|| format!("that is more than {MOST_ELEMENTS} elements; take a part of it, as in {}[0:16]", array.name))?;
+    let bits = if array.elem.bits() == 4 { 4 } else { i128::from(array.elem.bytes()) * 8 };
+    let elem = Elem::Scalar(array.elem);
+    let mut index = vec![0i64; array.sizes.len()];
+    let mut lanes = numerics::arith::Lanes::splat(array.elem, 0, count);
+    for at in 0..count {
+        let offset: i128 = index.iter().zip(&array.strides).map(|(i, stride)| i128::from(*i) * i128::from(*stride)).sum();
+        let mut bytes = vec![0; (bits as usize).div_ceil(8)];
+        let address = array.base.wrapping_add((offset * bits >> 3) as u64);
+        scene.moment.peek(address, &mut bytes).map_err(|error| error.message)?;
+        let half = bits == 4 && offset & 1 == 1;
+        lanes.set(at, from_bytes(elem, &bytes).get(usize::from(half)));
+        for dim in (0..index.len()).rev() {
+            index[dim] += 1;
+            if index[dim] < array.sizes[dim] {
+                break;
+            }
+            index[dim] = 0;
+        }
+    }
+    let shape: Shape = array.sizes.iter().map(|size| *size as u32).collect();
+    Ok(Tile::new(shape, elem, lanes))
+}
+
+/// A range of one dimension; one number leaves the dimension out of the result.
+struct Part {
+    start: i64,
+    end: i64,
+    single: bool,
+}
+
+struct Parser<'t, 's> {
+    rest: &'t str,
+    scene: &'s Scene<'s>,
+    depth: usize,
+}
+
+type Parsed = Result<Datum, String>;
+
+impl Parser<'_, '_> {
+    fn eat(&mut self, token: &str) -> bool {
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest.trim_start();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), String> {
+        if self.eat(token) { Ok(()) } else { Err(format!("'{token}' is expected before '{}'", self.rest)) }
+    }
+
+    /// The longest start of characters of a kind.
+    fn word(&mut self, wanted: impl Fn(char) -> bool) -> String {
+        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        word.to_string()
+    }
+
+    fn either(&mut self) -> Parsed {
+        let mut left = self.both()?;
+        while self.eat("||") {
+            let right = self.both()?;
+            left = self.combine(&left, &right, |a, b| f64::from(a != 0.0 || b != 0.0))?;
+        }
+        Ok(left)
+    }
+
+    fn both(&mut self) -> Parsed {
+        let mut left = self.comparison()?;
+        while self.eat("&&") {
+            let right = self.comparison()?;
+            left = self.combine(&left, &right, |a, b| f64::from(a != 0.0 && b != 0.0))?;
+        }
+        Ok(left)
+    }
+
+    fn comparison(&mut self) -> Parsed {
+        let left = self.sum()?;
+        type Compare = fn(f64, f64) -> bool;
+        let kinds: [(&str, Compare); 6] = [
+            ("==", |a, b| a == b),
+            ("!=", |a, b| a != b),
+            ("<=", |a, b| a <= b),
+            (">=", |a, b| a >= b),
+            ("<", |a, b| a < b),
+            (">", |a, b| a > b),
+        ];
+        for (token, compare) in kinds {
+            if self.eat(token) {
+                let right = self.sum()?;
+                return self.combine(&left, &right, |a, b| f64::from(compare(a, b)));
+            }
+        }
+        Ok(left)
+    }
+
+    fn sum(&mut self) -> Parsed {
+        let mut left = self.product()?;
+        loop {
+            let subtract = if self.eat("+") {
+                false
+            } else if self.eat("-") {
+                true
+            } else {
+                return Ok(left);
+            };
+            let right = self.product()?;
+            left = self.combine(&left, &right, |a, b| if subtract { a - b } else { a + b })?;
+        }
+    }
+
+    fn product(&mut self) -> Parsed {
+        let mut left = self.unary()?;
+        loop {
+            let kind = match self.rest.chars().next() {
+                Some(kind @ ('*' | '/' | '%')) => kind,
+                _ => return Ok(left),
+            };
+            self.rest = self.rest[1..].trim_start();
+            let right = self.unary()?;
+            left = self.combine(&left, &right, |a, b| match kind {
+                '*' => a * b,
+                '/' => a / b,
+                _ => a.rem_euclid(b),
+            })?;
+        }
+    }
+
+    fn unary(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > MOST_NESTED {
+            return Err(format!("brackets and signs are more than {MOST_NESTED} deep"));
+        }
+        let each = |parser: &Self, datum: Datum, f: fn(f64) -> f64| -> Parsed {
+            Ok(Datum::Numbers(numbers(&datum, parser.scene)?.into_iter().map(f).collect()))
+        };
+        let not = self.rest.starts_with('!') && !self.rest.starts_with("!=");
+        let result = if self.eat("-") {
+            let datum = self.unary()?;
+            each(self, datum, |x| -x)
+        } else if not && self.eat("!") {
+            let datum = self.unary()?;
+            each(self, datum, |x| f64::from(x == 0.0))
+        } else {
+            self.indexed()
+        };
+        self.depth -= 1;
+        result
+    }
+
+    fn indexed(&mut self) -> Parsed {
+        let mut datum = self.primary()?;
+        while self.eat("[") {
+            let mut parts = Vec::new();
+            loop {
+                parts.push(self.part()?);
+                if !self.eat(",") {
+                    break;
+                }
+            }
+            self.expect("]")?;
+            datum = match datum {
+                Datum::Tile(tile) => Datum::Tile(slice(&tile, &parts)?),
+                Datum::Array(array) => Datum::Array(section(&array, &parts)?),
+                _ => return Err("only tiles and memory have parts".into()),
+            };
+        }
+        Ok(datum)
+    }
+
+    /// `3`, `1:5`, `:5`, `1:` or `:`.
+    fn part(&mut self) -> Result<Part, String> {
+        let number = |parser: &mut Self| -> Result<Option<i64>, String> {
+            let digits = parser.word(|c| c.is_ascii_digit() || c == '-');
+            if digits.is_empty() { Ok(None) } else { digits.parse().map(Some).map_err(|_| format!("'{digits}' is no index")) }
+        };
+        let start = number(self)?;
+        if self.eat(":") {
+            let end = number(self)?;
+            return Ok(Part { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), single: false });
+        }
+        let start = start.ok_or_else(|| format!("an index is expected before '{}'", self.rest))?;
+        Ok(Part { start, end: start.saturating_add(1), single: true })
+    }
+
+    fn primary(&mut self) -> Parsed {
+        if self.eat("(") {
+            let datum = self.either()?;
+            self.expect(")")?;
+            return Ok(datum);
+        }
+        if self.rest.starts_with('%') {
+            self.rest = &self.rest[1..];
+            let digits = self.word(|c| c.is_ascii_digit());
+            let number = digits.parse().map_err(|_| format!("'%{digits}' is no value"))?;
+            return self.scene.value(base::Value(number)).map(of_value);
+        }
+        if self.rest.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            let mut end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(self.rest.len());
+            // The sign of an exponent.
+            if self.rest[..end].ends_with(['e', 'E']) && self.rest[end..].starts_with(['-', '+']) {
+                end += 1;
+                end += self.rest[end..].find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len() - end);
+            }
+            let (digits, rest) = self.rest.split_at(end);
+            let number = digits.parse().map_err(|_| format!("'{digits}' is no number"))?;
+            self.rest = rest.trim_start();
+            return Ok(Datum::Numbers(vec![number]));
+        }
+        let name = self.word(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        if name.is_empty() {
+            return Err(if self.rest.is_empty() {
+                "something is missing at the end".into()
+            } else {
+                format!("'{}' is not understood", self.rest)
+            });
+        }
+        if self.eat("(") {
+            let argument = self.either()?;
+            self.expect(")")?;
+            return call(&name, &numbers(&argument, self.scene)?);
+        }
+        let place = self.scene.moment.place();
+        let axis = |axes: [u32; 3], axis: &str| ["x", "y", "z"].iter().position(|name| *name == axis).map(|axis| axes[axis]);
+        let known = match name.split_once('.') {
+            Some(("block", dim)) => axis(place.index, dim),
+            Some(("grid", dim)) => axis(place.grid, dim),
+            _ => None,
+        };
+        if let Some(number) = known {
+            return Ok(Datum::Numbers(vec![number.into()]));
+        }
+        match self.scene.named(&name) {
+            Some(value) => value.map(of_value),
+            None => self.scene.subject.array(&name).cloned().map(Datum::Array).ok_or_else(|| {
+                let arrays: Vec<&str> = self.scene.subject.arrays.iter().map(|array| array.name.as_str()).collect();
+                format!("nothing is called '{name}' here; buffers are {}, values %N", arrays.join(", "))
+            }),
+        }
+    }
+
+    fn combine(&self, left: &Datum, right: &Datum, f: impl Fn(f64, f64) -> f64) -> Parsed {
+        let (left, right) = (numbers(left, self.scene)?, numbers(right, self.scene)?);
+        let pairs = |count: usize, a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| (0..count).map(|i| f(a(i), b(i))).collect();
+        Ok(Datum::Numbers(match (left.len(), right.len()) {
+            (a, b) if a == b => pairs(a, &|i| left[i], &|i| right[i]),
+            (1, count) => pairs(count, &|_| left[0], &|i| right[i]),
+            (count, 1) => pairs(count, &|i| left[i], &|_| right[0]),
+            (a, b) => return Err(format!("{a} elements cannot be combined with {b}")),
+        }))
+    }
+}
+
+/// Memory that a value stands for is read where it is used.
+pub(crate) fn of_value(value: Value) -> Datum {
+    match value {
+        Value::Tile(tile) => Datum::Tile(tile),
+        Value::Tensor(tensor) => Datum::Array(Array {
+            name: "the array".into(),
+            base: tensor.base,
+            elem: tensor.elem,
+            sizes: tensor.sizes.clone(),
+            strides: tensor.strides.clone(),
+        }),
+        other => Datum::Other(other),
+    }
+}
+
+fn call(name: &str, numbers: &[f64]) -> Parsed {
+    let one = |number: f64| Ok(Datum::Numbers(vec![number]));
+    let known = || numbers.iter().copied().filter(|number| !number.is_nan());
+    match name {
+        "min" => one(known().fold(f64::INFINITY, f64::min)),
+        "max" => one(known().fold(f64::NEG_INFINITY, f64::max)),
+        "sum" => one(numbers.iter().sum()),
+        "mean" => one(numbers.iter().sum::<f64>() / numbers.len() as f64),
+        "any" => one(f64::from(numbers.iter().any(|number| *number != 0.0))),
+        "all" => one(f64::from(numbers.iter().all(|number| *number != 0.0))),
+        "count" => one(numbers.iter().filter(|number| **number != 0.0).count() as f64),
+        "nans" => one(numbers.iter().filter(|number| number.is_nan()).count() as f64),
+        "abs" => Ok(Datum::Numbers(numbers.iter().map(|number| number.abs()).collect())),
+        _ => Err(format!("there is no function '{name}'; there are min, max, sum, mean, any, all, count, nans and abs")),
+    }
+}
+
+/// Where a part begins and how long it is; indices below zero count from the end.
+fn bounds(part: &Part, extent: i64, dim: usize) -> Result<(i64, i64), String> {
+    let at = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
+    let (start, end) = match part.single {
+        true => (at(part.start), at(part.start).saturating_add(1)),
+        false => (at(part.start), at(part.end).min(extent)),
+    };
+    match (0..=extent).contains(&start) && end <= extent && start <= end && (!part.single || start < extent) {
+        true => Ok((start, end - start)),
+        false => Err(format!("index {} of dimension {dim} is outside its {extent} elements", part.start)),
+    }
+}
+
+/// A part of an array, which is an array.
+fn section(array: &Array, parts: &[Part]) -> Result<Array, String> {
+    if parts.len() > array.sizes.len() {
+        return Err(format!("{} indices for {} dimensions", parts.len(), array.sizes.len()));
+    }
+    let mut out = Array { sizes: Vec::new(), strides: Vec::new(), ..array.clone() };
+    let mut offset = 0i128;
+    for dim in 0..array.sizes.len() {
+        let (start, length) = parts.get(dim).map_or(Ok((0, array.sizes[dim])), |part| bounds(part, array.sizes[dim], dim))?;
+        offset += i128::from(start) * i128::from(array.strides[dim]);
+        if parts.get(dim).is_none_or(|part| !part.single) {
+            out.sizes.push(length);
+            out.strides.push(array.strides[dim]);
+        }
+    }
+    if array.elem.bits() == 4 && offset % 2 != 0 {
+        return Err("two elements share a byte; begin at an even one".into());
+    }
+    let bits = if array.elem.bits() == 4 { 4 } else { i128::from(array.elem.bytes()) * 8 };
+    out.base = array.base.wrapping_add((offset * bits / 8) as u64);
+    Ok(out)
+}
+
+/// A part of a tile.
+fn slice(tile: &Tile, parts: &[Part]) -> Result<Tile, String> {
+    let sizes: Vec<i64> = tile.shape.iter().map(|extent| i64::from(*extent)).collect();
+    let mut strides = vec![1; sizes.len()];
+    (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
+    // As if its elements lay in memory, a byte each.
+    let array = Array { name: String::new(), base: 0, elem: Scalar::I8, sizes, strides };
+    let part = section(&array, parts)?;
+    let mut places = vec![part.base as usize];
+    for (size, stride) in part.sizes.iter().zip(&part.strides) {
+        places = places.iter().flat_map(|place| (0..*size).map(move |i| place + (i * stride) as usize)).collect();
+    }
+    let shape: Shape = part.sizes.iter().map(|size| *size as u32).collect();
+    Ok(Tile::new(shape, tile.elem, tile.lanes().gather(places.into_iter())))
+}
+
+/// How many elements something has along its first dimension, or none.
+pub(crate) fn extent(datum: &Datum) -> Option<usize> {
+    match datum {
+        Datum::Tile(tile) => tile.shape.first().map(|extent| *extent as usize),
+        Datum::Array(array) => array.sizes.first().map(|extent| (*extent).max(0) as usize),
+        Datum::Other(_) | Datum::Numbers(_) => None,
+    }
+}
+
+/// The part at an index of the first dimension.
+pub(crate) fn element(datum: &Datum, index: i64) -> Result<Datum, String> {
+    let part = [Part { start: index, end: index.saturating_add(1), single: true }];
+    match datum {
+        Datum::Tile(tile) => slice(tile, &part).map(Datum::Tile),
+        Datum::Array(array) => section(array, &part).map(Datum::Array),
+        Datum::Other(_) | Datum::Numbers(_) => Err("it has no parts".into()),
+    }
+}

@@ -1,0 +1,160 @@
+//! `tile-debug`: a debugger for Tile IR on the CPU. [`engine`] decides where a run stops, [`terminal`] and [`protocol`] are the two
+//! who look at it then; what a kernel means is the executor's.
+
+mod compare;
+mod engine;
+mod expression;
+mod names;
+mod protocol;
+mod scene;
+mod subject;
+mod terminal;
+mod values;
+
+use base::diag::{Diagnostic, Result};
+use common::launch::LaunchOptions;
+use common::options::GpuName;
+use common::{About, Session};
+use compare::Recording;
+use engine::Control;
+use executor::Input;
+use std::path::PathBuf;
+use subject::Subject;
+
+const ABOUT: About = About {
+    name: "tile-debug",
+    summary: "Debugs a kernel on the CPU, in a terminal or for an editor",
+    examples: &[
+        ("tile-debug k.tile --launch launch.json", "commands are asked for; 'help' lists them"),
+        ("tile-debug k.tileirbc --grid 4 a.npy zeros:f32[1024]", "from bytecode, each word one parameter"),
+        ("tile-debug k.tile --launch launch.json -e 'break 12 if block.x == 3' -e continue -e 'print acc'", "commands beforehand"),
+        ("tile-debug k.sched --launch launch.json --against k.tile", "stops at the first value that differs"),
+        ("tile-debug --dap", "speaks the Debug Adapter Protocol on its standard input and output"),
+    ],
+    passes: &[],
+    forms: false,
+};
+
+#[derive(clap::Args, Clone)]
+struct Options {
+    #[command(flatten)]
+    launch: LaunchOptions,
+    #[command(flatten)]
+    target: GpuName,
+    /// Speak the Debug Adapter Protocol; the program comes with the protocol's launch request
+    #[arg(long)]
+    dap: bool,
+    /// A command to begin with, as at the prompt
+    #[arg(short, long, value_name = "COMMAND")]
+    execute: Vec<String>,
+    /// The tile block to look at; others run too, and do not stop
+    #[arg(long, value_name = "X[:Y[:Z]]")]
+    block: Option<String>,
+    /// A file of another stage of the same program; stops where the first value differs
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// How far a float may be off, relative to the largest of its tile, before it differs [default: by its type]
+    #[arg(long, value_name = "X", requires = "against")]
+    tolerance: Option<f64>,
+    /// A source file, or a folder with them, where they are not where the program says
+    #[arg(long, value_name = "PATH")]
+    source: Vec<PathBuf>,
+    /// What a line is
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Lines::Source)]
+    lines: Lines,
+    /// Do not stop at these faults: memory, init, token, race, assume, facts, nan, difference
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = parse_fault)]
+    ignore: Vec<String>,
+    /// Stop a block that executes more ops than this, such as one that never ends
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    max_ops: u64,
+    /// Another order in which the agents of a block take turns; each seed always gives the same
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    schedule_seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Lines {
+    /// Lines of the source that the program comes from; of its ops, where it does not say
+    Source,
+    /// The ops of the program, one a line
+    Ops,
+}
+
+fn main() -> std::process::ExitCode {
+    executor::prepare_threads();
+    common::interactive::<Options>(&ABOUT, |session, options| match options.dap {
+        true => protocol::serve(session),
+        false => at_terminal(session, options),
+    })
+}
+
+fn parse_fault(word: &str) -> std::result::Result<String, String> {
+    let known: Vec<&str> = engine::FAULTS.iter().map(|(_, word, _)| *word).chain([engine::DIFFERENCE]).collect();
+    if known.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", known.join(", "))) }
+}
+
+/// `3`, `3:1` or `3:1:0` as a block's number; none for `all`.
+fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, String> {
+    if ["", "all"].contains(&text) {
+        return Ok(None);
+    }
+    let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
+    let parts = parts.ok().filter(|parts| (1..=3).contains(&parts.len()));
+    let parts = parts.ok_or_else(|| format!("'{text}' is no tile block; one is X[:Y[:Z]], or all"))?;
+    let at = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
+    if at.iter().zip(grid).any(|(at, extent)| *at >= extent) {
+        return Err(format!("there is no tile block {at:?} in a grid of {grid:?}"));
+    }
+    let [x, y, z] = at.map(u64::from);
+    Ok(Some((z * u64::from(grid[1]) + y) * u64::from(grid[0]) + x))
+}
+
+fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
+    let input = session.input()?;
+    let program = Input::decode(session, &input)?;
+    debug(session, options, &program, |subject, control, recording| {
+        let mut terminal = terminal::Terminal::new(subject, &options.execute);
+        if let Some(recording) = recording {
+            terminal.say(&format!("{} values can be compared with {}", recording.count(), recording.name));
+        }
+        engine::debug(subject, control, &mut terminal, recording)
+    })
+}
+
+/// Makes everything ready, and lets somebody debug.
+fn debug(
+    session: &mut Session,
+    options: &Options,
+    program: &Input,
+    with: impl FnOnce(&Subject<'_>, &mut Control, Option<&Recording>) -> Result<()>,
+) -> Result<()> {
+    let other = match &options.against {
+        Some(path) => Some(Input::decode(session, &common::read_file(Some(path))?)?),
+        None => None,
+    };
+    let subject = subject(options, program, options.lines == Lines::Ops)?;
+    let mut control = Control::new(options.max_ops, options.schedule_seed);
+    control.ignored = options.ignore.iter().cloned().collect();
+    let block = parse_block(options.block.as_deref().unwrap_or(""), subject.call.grid);
+    control.block = block.map_err(|error| Diagnostic::usage("DBG004", format!("--block: {error}")))?;
+    let recording = match (&other, &options.against) {
+        (Some(other), Some(path)) => {
+            let other = self::subject(options, other, true)?;
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            Some(session.timed("compare", |_| Recording::new(&name, &other, &subject, &control, options.tolerance))?)
+        }
+        _ => None,
+    };
+    if session.verify_only() {
+        return Ok(());
+    }
+    with(&subject, &mut control, recording.as_ref())
+}
+
+fn subject<'a>(options: &Options, program: &'a Input, by_ops: bool) -> Result<Subject<'a>> {
+    let opened = options.launch.open()?;
+    let kernel = program.kernel(opened.entry())?;
+    let call = opened.call(&kernel.name, &kernel.param_types(), program.target().or(options.target.gpu_name))?;
+    Ok(Subject::new(kernel, call, &options.source, by_ops))
+}

@@ -1,0 +1,158 @@
+//! Which variables of the source the values of a kernel are. Programs have no such table, so the source is read: what the last op of
+//! an assignment makes is what the assignment gives its name to, and what a loop carries has the name that it begins with.
+
+use crate::subject::{Frame, SourceFile};
+use base::Value;
+use executor::Listing;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The lines of the calls that lead into a function, by which its variables are told from those of others.
+type Calls = Vec<(usize, u32)>;
+
+/// Of each value, by its number, the names of the variables that it is.
+#[derive(Default)]
+pub(crate) struct Names(BTreeMap<u32, Vec<(Calls, String)>>);
+
+impl Names {
+    pub(crate) fn new(listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) -> Names {
+        let mut names = Names::default();
+        names.assigned(listing, frames, files);
+        names.counted(listing, frames, files);
+        names.carried(listing);
+        names
+    }
+
+    /// The name that a value has in the function where the last of these frames is.
+    pub(crate) fn of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
+        let calls = calls(&frames[..frames.len().saturating_sub(1)]);
+        self.0.get(&value.0)?.iter().find(|(known, _)| *known == calls).map(|(_, name)| name.as_str())
+    }
+
+    /// Whether any value is a variable of this name.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.0.values().flatten().any(|(_, known)| known == name)
+    }
+
+    fn add(&mut self, value: Value, calls: Calls, name: String) {
+        let names = self.0.entry(value.0).or_default();
+        if names.iter().all(|(known, _)| *known != calls) {
+            names.push((calls, name));
+        }
+    }
+
+    fn assigned(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
+        // The last op of each assignment, in the block where it is, with the calls that lead to it and the line itself.
+        let mut last: BTreeMap<(u32, Calls), (usize, &str)> = BTreeMap::new();
+        // Tokens have no names.
+        let makes_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
+        for (row, chain) in frames.iter().enumerate().filter(|(row, _)| makes_value(*row)) {
+            for level in 1..=chain.len() {
+                if let Some(name) = text(&chain[level - 1], files).and_then(assigned) {
+                    last.insert((listing.rows[row].block.0, calls(&chain[..level])), (row, name));
+                }
+            }
+        }
+        let used: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
+        for ((_, mut calls), (row, name)) in last {
+            calls.pop();
+            // An access gives what it is for, and then a token; of other ops with several results it is the one that is used.
+            let results = &listing.rows[row].results;
+            let mut wanted = results.iter().filter(|value| results.len() < 3 || used.contains(&value.0));
+            if let (Some(value), true) = (wanted.next(), results.len() < 3 || wanted.next().is_none()) {
+                self.add(*value, calls, name.to_string());
+            }
+        }
+    }
+
+    /// The number of an iteration has the name behind `for`.
+    fn counted(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
+        for row in &listing.rows {
+            let Some((owner, number)) = row.owner.zip(row.arguments.first()) else { continue };
+            let Some((frame, around)) = frames[owner].split_last() else { continue };
+            let name = text(frame, files).and_then(|line| line.trim_start().strip_prefix("for ")?.split_once(" in "));
+            if let Some(name) =
+                name.map(|(name, _)| name.trim()).filter(|name| listing.rows[owner].mnemonic == "for" && is_word(name))
+            {
+                self.add(*number, calls(around), name.to_string());
+            }
+        }
+    }
+
+    /// What loops carry: their arguments and results have the names of what they begin with.
+    fn carried(&mut self, listing: &Listing) {
+        let mut body_of: BTreeMap<usize, &[Value]> = BTreeMap::new();
+        for row in &listing.rows {
+            if let Some(owner) = row.owner {
+                body_of.entry(owner).or_insert(&row.arguments);
+            }
+        }
+        for (owner, arguments) in body_of {
+            let row = &listing.rows[owner];
+            let count = row.results.len();
+            // A loop takes what it carries last, and a `for` gives its body a number before that.
+            if !["for", "loop"].contains(&row.mnemonic) || count > row.operands.len() || count > arguments.len() {
+                continue;
+            }
+            let inits = &row.operands[row.operands.len() - count..];
+            let inside = &arguments[arguments.len() - count..];
+            for ((init, inside), result) in inits.iter().zip(inside).zip(&row.results) {
+                for (calls, name) in self.0.get(&init.0).cloned().unwrap_or_default() {
+                    self.add(*inside, calls.clone(), name.clone());
+                    self.add(*result, calls, name);
+                }
+            }
+        }
+    }
+}
+
+fn calls(frames: &[Frame]) -> Calls {
+    frames.iter().map(|frame| (frame.file, frame.line)).collect()
+}
+
+fn text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
+    let (_, lines) = files[frame.file].found.as_ref()?;
+    lines.get((frame.line as usize).checked_sub(1)?).map(String::as_str)
+}
+
+/// The variable that a line of Python, or of a language that looks like it, assigns.
+fn assigned(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("let mut ").or_else(|| line.strip_prefix("let ")).unwrap_or(line);
+    let end = line.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    let (name, rest) = line.split_at(end);
+    let rest = rest.trim_start();
+    // `x: Type = ...`, `x += ...` and `x = ...`, but no `x == ...`.
+    let rest = if rest.starts_with(':') {
+        rest.split_once('=').map(|(_, rest)| rest)?
+    } else {
+        let rest = rest.trim_start_matches(['+', '-', '*', '/', '@', '|', '&', '%']);
+        rest.strip_prefix('=')?
+    };
+    (is_word(name) && !rest.starts_with('=')).then_some(name)
+}
+
+fn is_word(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_are_known() {
+        for (line, name) in [
+            ("    acc = ct.full((M, N), 0, ct.float32)", Some("acc")),
+            ("acc += a @ b", Some("acc")),
+            ("x: ct.Tile = ct.load(a)", Some("x")),
+            ("let mut y = load(x);", Some("y")),
+            ("if x == 3:", None),
+            ("x == 3", None),
+            ("ct.store(c, x)", None),
+            ("for k in range(3):", None),
+            ("", None),
+        ] {
+            assert_eq!(assigned(line), name, "{line}");
+        }
+    }
+}

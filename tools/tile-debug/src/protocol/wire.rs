@@ -1,0 +1,128 @@
+//! Messages of the protocol: JSON behind a header with its length.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, Read, Write};
+use std::sync::mpsc::{Receiver, channel};
+
+#[derive(serde::Deserialize)]
+pub(super) struct Request {
+    pub(super) seq: i64,
+    pub(super) command: String,
+    #[serde(default)]
+    pub(super) arguments: Value,
+}
+
+/// Where messages go.
+pub(super) struct Wire {
+    sent: i64,
+    /// The last request that was answered.
+    answered: i64,
+}
+
+/// Bytes of a message.
+const MOST: usize = 16 << 20;
+
+impl Wire {
+    /// Requests come in by a thread of its own, so that a kernel that runs can be asked to pause.
+    pub(super) fn open() -> (Wire, Receiver<Request>) {
+        let (sender, inbox) = channel();
+        std::thread::spawn(move || {
+            let mut input = std::io::stdin().lock();
+            while let Some(request) = read(&mut input) {
+                if sender.send(request).is_err() {
+                    return;
+                }
+            }
+        });
+        (Wire { sent: 0, answered: -1 }, inbox)
+    }
+
+    pub(super) fn answer(&mut self, request: &Request, body: Value) {
+        self.answered = request.seq;
+        self.send(
+            json!({"type": "response", "request_seq": request.seq, "success": true, "command": request.command, "body": body}),
+        );
+    }
+
+    pub(super) fn refuse(&mut self, request: &Request, message: &str) {
+        self.answered = request.seq;
+        let message = message.trim();
+        let error = json!({"id": 1, "format": message.replace('{', "(").replace('}', ")"), "showUser": true});
+        self.send(json!({"type": "response", "request_seq": request.seq, "success": false, "command": request.command,
+            "message": message, "body": {"error": error}}));
+    }
+
+    pub(super) fn event(&mut self, name: &str, body: Value) {
+        self.send(json!({"type": "event", "event": name, "body": body}));
+    }
+
+    pub(super) fn answered(&self, request: &Request) -> bool {
+        self.answered == request.seq
+    }
+
+    fn send(&mut self, mut message: Value) {
+        self.sent += 1;
+        message["seq"] = json!(self.sent);
+        let text = message.to_string();
+        let mut out = std::io::stdout().lock();
+        // An editor that is gone is noticed where its requests are read.
+        let _ = write!(out, "Content-Length: {}\r\n\r\n{text}", text.len()).and_then(|()| out.flush());
+    }
+}
+
+/// The next request; none at the end, or when what comes is no message.
+fn read(input: &mut impl BufRead) -> Option<Request> {
+    loop {
+        let mut length = None;
+        loop {
+            let mut line = String::new();
+            if input.take(1024).read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim_end() {
+                "" => break,
+                header => {
+                    let value = header.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+                    length = value.map(|(_, value)| value.trim().parse::<usize>()).or(length.map(Ok)).transpose().ok()?;
+                }
+            }
+        }
+        let mut bytes = vec![0; length.filter(|length| *length <= MOST)?];
+        input.read_exact(&mut bytes).ok()?;
+        let message: Value = serde_json::from_slice(&bytes).ok()?;
+        // Answers to requests of ours do not exist.
+        if message["type"] == "request" {
+            return serde_json::from_value(message).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_one_after_the_other() {
+        let one = r#"{"seq":1,"type":"request","command":"threads"}"#;
+        let two = r#"{"seq":2,"type":"request","command":"next","arguments":{"threadId":1}}"#;
+        let text = format!("Content-Length: {}\r\n\r\n{one}content-length:{}\r\nX: y\r\n\r\n{two}", one.len(), two.len());
+        let mut input = text.as_bytes();
+        assert_eq!(read(&mut input).unwrap().command, "threads");
+        assert_eq!(read(&mut input).unwrap().arguments["threadId"], 1);
+        assert!(read(&mut input).is_none());
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_session() {
+        for text in [
+            "",
+            "\r\n",
+            "Content-Length: x\r\n\r\n{}",
+            "Content-Length: 99999999999\r\n\r\n",
+            "Content-Length: 5\r\n\r\n{}",
+            "Content-Length: 2\r\n\r\n[]",
+        ] {
+            assert!(read(&mut text.as_bytes()).is_none(), "{text}");
+        }
+    }
+}

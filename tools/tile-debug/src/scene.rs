@@ -1,0 +1,112 @@
+//! A moment at which a kernel stands still, as whoever looks at it sees it.
+
+use crate::subject::{Frame, Subject};
+use base::Value as Id;
+use executor::{Moment, Value};
+
+/// Why it stands still.
+#[derive(Clone, Debug)]
+pub(crate) enum Why {
+    /// The first op.
+    Entry,
+    Step,
+    /// The numbers of the breakpoints.
+    Breakpoint(Vec<u64>),
+    /// A fault after which the program could go on; the word by which it is switched off.
+    Fault(&'static str, String),
+    /// A fault after which it cannot.
+    Failure(String),
+    /// Another stage has another value.
+    Difference(String),
+    Pause,
+}
+
+impl Why {
+    /// For people.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Why::Entry => "the first op".into(),
+            Why::Step => "a step".into(),
+            Why::Breakpoint(ids) => {
+                let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
+                format!("breakpoint {}", ids.join(", "))
+            }
+            Why::Fault(kind, text) => format!("fault ({kind}): {text}"),
+            Why::Failure(text) => format!("failure: {text}"),
+            Why::Difference(text) => format!("difference: {text}"),
+            Why::Pause => "pause".into(),
+        }
+    }
+}
+
+/// Where it stands still.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    pub(crate) why: Why,
+    /// What was told of the run until then, counted: the same in every run.
+    pub(crate) tick: u64,
+    pub(crate) row: usize,
+    /// How many of the frames of the row are shown: a step over a call stands at the call, not in it.
+    pub(crate) level: usize,
+}
+
+pub(crate) struct Scene<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) moment: &'a Moment<'a>,
+    pub(crate) stop: &'a Stop,
+}
+
+impl Scene<'_> {
+    /// The frames, the innermost last.
+    pub(crate) fn frames(&self) -> &[Frame] {
+        let frames = &self.subject.frames[self.stop.row];
+        &frames[..self.stop.level.min(frames.len())]
+    }
+
+    pub(crate) fn value(&self, id: Id) -> Result<Value, String> {
+        if id.0 as usize >= self.subject.listing.values {
+            return Err(format!("the kernel has no value {id}"));
+        }
+        self.moment.value(id).ok_or_else(|| format!("{id} is not computed yet"))
+    }
+
+    /// The values that can be seen here, computed last at the end. After a fault the op's own results are among them.
+    pub(crate) fn visible(&self) -> Vec<Id> {
+        let mut visible = self.subject.listing.visible(self.stop.row);
+        visible.extend(self.subject.listing.rows[self.stop.row].results.iter().copied());
+        visible.retain(|id| !matches!(self.moment.value(*id), None | Some(Value::Token(_))));
+        visible
+    }
+
+    /// The variable of the source that a value is.
+    pub(crate) fn name(&self, id: Id) -> Option<&str> {
+        self.subject.names.of(id, self.frames())
+    }
+
+    /// The value that a variable of the source has; none when there is no such variable.
+    pub(crate) fn named(&self, name: &str) -> Option<Result<Value, String>> {
+        match self.visible().into_iter().rev().find(|id| self.name(*id) == Some(name)) {
+            Some(id) => Some(self.value(id)),
+            None => self.subject.names.knows(name).then(|| Err(format!("'{name}' has no value here"))),
+        }
+    }
+
+    /// The variables of the source that have values here.
+    pub(crate) fn variables(&self) -> Vec<(String, Id)> {
+        let mut found: Vec<(String, Id)> = Vec::new();
+        for id in self.visible() {
+            let Some(name) = self.name(id) else { continue };
+            found.retain(|(known, _)| known != name);
+            found.push((name.to_string(), id));
+        }
+        found
+    }
+
+    /// The tile block, and the agent where a block has several.
+    pub(crate) fn who(&self) -> String {
+        let [x, y, z] = self.moment.place().index;
+        let agents = self.subject.listing.rows.iter().any(|row| row.mnemonic == "agent");
+        let agent = if agents { format!(", agent {}", self.moment.agent()) } else { String::new() };
+        format!("block [{x}, {y}, {z}]{agent}")
+    }
+}

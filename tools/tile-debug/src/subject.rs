@@ -1,0 +1,189 @@
+//! What is debugged: a kernel with its arguments, and of each of its ops the places in the source that it comes from.
+
+use crate::names::Names;
+use base::loc::{LocData, ScopeData};
+use base::{DebugInfo, Loc};
+use common::launch::{Call, ParamType};
+use executor::{Kernel, Listing};
+use numerics::Scalar;
+use std::path::{Path, PathBuf};
+use vocabulary::tile::Elem;
+
+/// A place in a file, in a function that was called from the frame before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Its number in [`Subject::files`].
+    pub(crate) file: usize,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    pub(crate) function: String,
+}
+
+/// Memory of a launch as an array.
+#[derive(Clone, Debug)]
+pub(crate) struct Array {
+    pub(crate) name: String,
+    pub(crate) base: u64,
+    pub(crate) elem: Scalar,
+    /// In elements.
+    pub(crate) sizes: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
+}
+
+pub(crate) struct Subject<'a> {
+    pub(crate) kernel: Kernel<'a>,
+    pub(crate) call: Call,
+    pub(crate) listing: Listing,
+    /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is unknown.
+    pub(crate) frames: Vec<Vec<Frame>>,
+    pub(crate) files: Vec<SourceFile>,
+    pub(crate) names: Names,
+    /// The buffers of the launch.
+    pub(crate) arrays: Vec<Array>,
+}
+
+pub(crate) struct SourceFile {
+    /// As the program names it.
+    pub(crate) name: String,
+    /// Where it was found, and what it holds.
+    pub(crate) found: Option<(PathBuf, Vec<String>)>,
+}
+
+/// Calls inside each other that are followed.
+const MOST_FRAMES: usize = 64;
+/// Locations that are looked at for one op: a file chooses how they refer to each other.
+const MOST_STEPS: usize = 4096;
+
+impl<'a> Subject<'a> {
+    /// `by_ops`: lines are those of the listing, not of the source.
+    pub(crate) fn new(kernel: Kernel<'a>, call: Call, folders: &[PathBuf], by_ops: bool) -> Subject<'a> {
+        let listing = kernel.listing();
+        let mut names: Vec<String> = Vec::new();
+        let mut frames: Vec<Vec<Frame>> = Vec::new();
+        if !by_ops {
+            frames = listing.rows.iter().map(|row| chain(kernel.debug(), row.loc, &kernel.name, &mut names)).collect();
+        }
+        let mut files: Vec<SourceFile> = names.into_iter().map(|name| SourceFile { found: find(&name, folders), name }).collect();
+        if frames.iter().all(Vec::is_empty) {
+            // The ops are the source.
+            let lines = (0..listing.rows.len()).map(|row| format!("{}{}", "  ".repeat(listing.rows[row].depth), listing.text(row)));
+            let name = format!("{}.ops", kernel.name);
+            files = vec![SourceFile { found: Some((PathBuf::from(&name), lines.collect())), name }];
+            let frame = |row: usize| Frame { file: 0, line: row as u32 + 1, column: 1, function: kernel.name.clone() };
+            frames = (0..listing.rows.len()).map(|row| vec![frame(row)]).collect();
+        }
+        let (arrays, names) = (arrays(&call), Names::new(&listing, &frames, &files));
+        Subject { kernel, call, listing, frames, files, names, arrays }
+    }
+
+    /// Whether a file of the program is the one that somebody names: by its whole path, or by the end of it.
+    pub(crate) fn is_file(&self, file: usize, wanted: &str) -> bool {
+        let SourceFile { name, found } = &self.files[file];
+        let same = |known: &Path| known.ends_with(wanted) || known.file_name() == Path::new(wanted).file_name();
+        wanted.is_empty() || same(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| same(path))
+    }
+
+    /// The line at or after the given one that some op comes from.
+    pub(crate) fn line_with_code(&self, file: &str, line: u32) -> Option<(usize, u32)> {
+        let frames = self.frames.iter().flatten().filter(|frame| frame.line >= line && self.is_file(frame.file, file));
+        frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file))
+    }
+
+    /// The text of a line of the source.
+    pub(crate) fn line(&self, file: usize, line: u32) -> Option<&str> {
+        let (_, lines) = self.files[file].found.as_ref()?;
+        lines.get((line as usize).checked_sub(1)?).map(String::as_str)
+    }
+
+    /// Where a row comes from, for people.
+    pub(crate) fn place(&self, row: usize) -> String {
+        match self.frames[row].last() {
+            Some(frame) => format!("{}:{}", self.short(frame.file), frame.line),
+            None => self.kernel.name.clone(),
+        }
+    }
+
+    pub(crate) fn short(&self, file: usize) -> &str {
+        let name = &self.files[file].name;
+        Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or(name)
+    }
+
+    pub(crate) fn array(&self, name: &str) -> Option<&Array> {
+        self.arrays.iter().find(|array| array.name == name)
+    }
+}
+
+/// The frames of a location, the outermost first.
+fn chain(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    let mut left = vec![loc];
+    for _ in 0..MOST_STEPS {
+        let Some(loc) = left.pop() else { break };
+        match debug.locs.get(loc) {
+            None | Some(LocData::Unknown) => {}
+            Some(LocData::Source { file, line, column, scope }) => {
+                let name = &debug.names[*file];
+                let file = names.iter().position(|known| known == name).unwrap_or_else(|| {
+                    names.push(name.clone());
+                    names.len() - 1
+                });
+                let function = scope.and_then(|scope| function(debug, scope)).unwrap_or_else(|| kernel.to_string());
+                frames.push(Frame { file, line: *line, column: *column, function });
+                if frames.len() == MOST_FRAMES {
+                    break;
+                }
+            }
+            Some(LocData::CallSite { callee, caller }) => left.extend([*caller, *callee]),
+            // What was made of several is taken for the first of them that is known.
+            Some(LocData::Fused(parts)) => left.extend(parts.iter().copied().find(|part| debug.position(*part).is_some())),
+        }
+    }
+    frames.reverse();
+    frames
+}
+
+fn function(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<String> {
+    loop {
+        match debug.scopes.get(scope)? {
+            ScopeData::Subprogram { name, .. } => return Some(debug.names[*name].clone()),
+            // Scopes refer to those before them, so this ends.
+            ScopeData::LexicalBlock { scope: outer, .. } => scope = *outer,
+            _ => return None,
+        }
+    }
+}
+
+fn find(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)> {
+    let short = Path::new(name).file_name()?;
+    let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(short) });
+    let path = candidates.chain([PathBuf::from(name)]).find(|path| path.is_file() && path.file_name() == Some(short))?;
+    let text = common::read_file(Some(&path)).ok()?;
+    Some((path, String::from_utf8_lossy(&text.bytes).lines().map(str::to_string).collect()))
+}
+
+/// The buffers as arrays: of the type that the launch states or the kernel's pointer has, else of bytes.
+fn arrays(call: &Call) -> Vec<Array> {
+    let of = |buffer: &common::launch::Buffer| {
+        let pointee = call.values.iter().zip(&call.types).find_map(|(value, ty)| match ty {
+            ParamType::Pointer(pointee) if *value as u64 == buffer.address => *pointee,
+            _ => None,
+        });
+        let stated = buffer.array.as_ref().and_then(|array| array.element).map(|element| element.scalar);
+        let elem = pointee.or(stated).unwrap_or(Scalar::I8);
+        let count = buffer.contents.len() as i64 * 8 / i64::from(if elem.bits() == 4 { 4 } else { elem.bytes() * 8 });
+        let stated = buffer.array.as_ref().map(|array| array.shape.iter().map(|extent| *extent as i64).collect::<Vec<_>>());
+        let sizes = stated.filter(|sizes| sizes.iter().product::<i64>() == count).unwrap_or_else(|| vec![count]);
+        let mut strides = vec![1; sizes.len()];
+        (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
+        Array { name: buffer.name.clone(), base: buffer.address, elem, sizes, strides }
+    };
+    call.launch.buffers.iter().map(of).collect()
+}
+
+/// The type of elements for people.
+pub(crate) fn elem_name(elem: Elem) -> String {
+    match elem {
+        Elem::Scalar(scalar) => scalar.name().to_string(),
+        Elem::Ptr { pointee, .. } => format!("ptr<{pointee}>"),
+    }
+}

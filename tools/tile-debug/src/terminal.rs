@@ -1,0 +1,349 @@
+//! The debugger at a terminal: a command a line, from the command line, from a person or from a pipe.
+
+use crate::engine::{Control, DIFFERENCE, End, FAULTS, Front, Motion, Resume};
+use crate::expression::{self, Datum};
+use crate::scene::{Scene, Why};
+use crate::subject::Subject;
+use crate::values;
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{BufRead, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Names, what follows them, and what they do.
+const COMMANDS: &[(&[&str], &str, &str)] = &[
+    (&["continue", "c"], "", "go on to the next breakpoint or fault"),
+    (&["next", "n"], "", "the next line, over calls"),
+    (&["step", "s"], "", "the next line, into calls"),
+    (&["out", "finish"], "", "out of the function, to the line that called it"),
+    (&["op", "si"], "", "the next op"),
+    (&["back", "bn"], "[line|op|into|out|continue]", "the same backwards, a line when nothing is said"),
+    (&["reverse", "rc"], "", "back to the breakpoint or fault before"),
+    (&["goto", "g"], "N", "to moment N, which each stop names"),
+    (&["restart", "r"], "", "to the first op"),
+    (&["break", "b"], "[FILE:]LINE [if EXPR]", "stop where the line is come to"),
+    (&["log"], "[FILE:]LINE TEXT", "say TEXT there, with {expressions} filled in, and do not stop"),
+    (&["delete", "d"], "[N]", "delete breakpoint N, or all"),
+    (&["print", "p"], "EXPR", "a value: acc, %7, %7[0:4, 3], arg0[:16], sum(%7), block.x"),
+    (&["variables", "v"], "", "the variables of the source"),
+    (&["values"], "", "all values that can be seen"),
+    (&["memory", "m"], "", "the buffers of the launch"),
+    (&["where", "bt"], "", "the calls that lead here"),
+    (&["list", "l"], "[LINE]", "the source"),
+    (&["ops"], "", "the ops around this one"),
+    (&["block"], "[X[:Y[:Z]]|all]", "look at one tile block, from its first op, or at all"),
+    (&["ignore"], "[KIND]", "do not stop at a kind of fault, or stop at it again"),
+    (&["breakpoints", "info"], "", "all breakpoints"),
+    (&["help", "h"], "", "this"),
+    (&["quit", "q"], "", "end"),
+];
+
+/// Lines of the source on either side.
+const AROUND: u32 = 4;
+
+pub(crate) struct Terminal<'a> {
+    subject: &'a Subject<'a>,
+    /// Commands that were given beforehand.
+    waiting: VecDeque<String>,
+    interrupted: Arc<AtomicBool>,
+    /// What an empty line repeats.
+    last: String,
+    /// Where the source was listed up to.
+    listed: Option<u32>,
+}
+
+impl<'a> Terminal<'a> {
+    pub(crate) fn new(subject: &'a Subject<'a>, commands: &[String]) -> Terminal<'a> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        if std::io::stdin().is_terminal() {
+            // Where it cannot be registered, the key ends the program as it does elsewhere.
+            let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone());
+        }
+        Terminal { subject, waiting: commands.iter().cloned().collect(), interrupted, last: String::new(), listed: None }
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        // Whoever closed standard output has seen enough; the next line that is read ends the run.
+        let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
+    }
+
+    /// The next command; none at the end of the input.
+    fn command(&mut self) -> Option<String> {
+        let line = match self.waiting.pop_front() {
+            Some(line) => {
+                self.say(&format!("> {line}"));
+                line
+            }
+            None => {
+                if std::io::stdin().is_terminal() {
+                    let _ = write!(std::io::stdout(), "(tile) ").and_then(|()| std::io::stdout().flush());
+                }
+                let mut line = String::new();
+                let read = std::io::stdin().lock().read_line(&mut line);
+                if !matches!(read, Ok(1..)) {
+                    return None;
+                }
+                line
+            }
+        };
+        self.interrupted.store(false, Ordering::Relaxed);
+        let line = line.trim();
+        if !line.is_empty() {
+            self.last = line.to_string();
+        }
+        Some(self.last.clone())
+    }
+
+    /// What a command makes of the run, if it lets it go on.
+    fn obey(&mut self, line: &str, control: &mut Control, scene: Option<&Scene<'_>>) -> Option<Resume> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        let Some((names, ..)) = COMMANDS.iter().find(|(names, ..)| names.contains(&word)) else {
+            let names = COMMANDS.iter().flat_map(|(names, ..)| names.iter().copied());
+            if !word.is_empty() {
+                self.say(&format!("there is no command '{word}'{}; help lists all", base::nearest::did_you_mean(word, names)));
+            }
+            return None;
+        };
+        let ahead = |motion: Motion| scene.is_some().then_some(Resume::Forward(motion));
+        let resume = match names[0] {
+            "continue" => ahead(Motion::Go),
+            "next" => ahead(Motion::Over),
+            "step" => ahead(Motion::Into),
+            "out" => ahead(Motion::Out),
+            "op" => ahead(Motion::Op),
+            "back" => match rest {
+                "" | "line" => Some(Resume::Back(Motion::Over)),
+                "op" => Some(Resume::Back(Motion::Op)),
+                "into" => Some(Resume::Back(Motion::Into)),
+                "out" => Some(Resume::Back(Motion::Out)),
+                "continue" => Some(Resume::Back(Motion::Go)),
+                _ => return self.refuse(names[0]),
+            },
+            "reverse" => Some(Resume::Back(Motion::Go)),
+            "restart" => Some(Resume::Forward(Motion::Start)),
+            "quit" => Some(Resume::Quit),
+            "goto" => match rest.parse() {
+                Ok(tick) => Some(Resume::To(tick)),
+                Err(_) => return self.refuse(names[0]),
+            },
+            "block" => return self.block(rest, control),
+            _ => {
+                self.look(names[0], rest, control, scene);
+                return None;
+            }
+        };
+        if resume.is_none() {
+            self.say("the kernel is at its end; back, reverse, goto and restart go on from here");
+        }
+        resume
+    }
+
+    /// Says how a command is used.
+    fn refuse(&self, name: &str) -> Option<Resume> {
+        if let Some((names, takes, does)) = COMMANDS.iter().find(|(names, ..)| names[0] == name) {
+            self.say(&format!("{} {takes}: {does}", names.join(" or ")));
+        }
+        None
+    }
+
+    /// Commands after which the kernel stands where it stood.
+    fn look(&mut self, name: &str, rest: &str, control: &mut Control, scene: Option<&Scene<'_>>) {
+        match (name, scene) {
+            ("help", _) => {
+                let width = COMMANDS.iter().map(|(names, takes, _)| names.join(", ").len() + takes.len()).max().unwrap_or(0) + 1;
+                for (names, takes, does) in COMMANDS {
+                    self.say(&format!("  {:width$}  {does}", format!("{} {takes}", names.join(", "))));
+                }
+            }
+            ("break" | "log", _) => self.add(name, rest, control),
+            ("delete", _) => {
+                let wanted = rest.parse().ok();
+                control.breakpoints.retain(|breakpoint| wanted.is_some_and(|id: u64| breakpoint.id != id));
+            }
+            ("breakpoints", _) => {
+                for breakpoint in &control.breakpoints {
+                    let condition = breakpoint.condition.as_ref().map_or(String::new(), |condition| format!(" if {condition}"));
+                    let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" says {message}"));
+                    self.say(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
+                }
+            }
+            ("ignore", _) => self.ignore(rest, control),
+            ("list", _) => self.list(rest, scene),
+            (_, None) => self.say("the kernel is at its end; its values are gone. back goes to the line before"),
+            ("print", Some(scene)) => {
+                let shown = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
+                self.say(&shown.unwrap_or_else(|error| error));
+            }
+            ("variables", Some(scene)) => self.variables(scene),
+            ("values", Some(scene)) => {
+                for id in scene.visible() {
+                    if let Ok(value) = scene.value(id) {
+                        let name = scene.name(id).map_or(String::new(), |name| format!(" ({name})"));
+                        self.say(&format!("  {id}{name} = {}", values::line(&value, scene)));
+                    }
+                }
+            }
+            ("memory", Some(scene)) => {
+                for array in &self.subject.arrays {
+                    let line = values::describe(&Datum::Array(array.clone()), scene).unwrap_or_else(|error| error);
+                    self.say(&format!("  {} = {line}", array.name));
+                }
+            }
+            ("where", Some(scene)) => {
+                for (depth, frame) in scene.frames().iter().rev().enumerate() {
+                    self.say(&format!("  {depth} {} at {}:{}", frame.function, self.subject.short(frame.file), frame.line));
+                }
+                self.say(&format!("  in {}", scene.who()));
+            }
+            ("ops", Some(scene)) => {
+                let row = scene.stop.row;
+                for near in row.saturating_sub(AROUND as usize)..(row + AROUND as usize + 1).min(self.subject.listing.rows.len()) {
+                    let mark = if near == row { "->" } else { "  " };
+                    let depth = "  ".repeat(self.subject.listing.rows[near].depth);
+                    self.say(&format!("{mark} {depth}{}  ({})", self.subject.listing.text(near), self.subject.place(near)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn variables(&self, scene: &Scene<'_>) {
+        let variables = scene.variables();
+        if variables.is_empty() {
+            self.say("no variable of the source has a value here; values lists all by number");
+        }
+        for (name, id) in variables {
+            if let Ok(value) = scene.value(id) {
+                self.say(&format!("  {name} = {}", values::line(&value, scene)));
+            }
+        }
+    }
+
+    fn add(&self, name: &str, rest: &str, control: &mut Control) {
+        let (place, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (file, line) = place.rsplit_once(':').unwrap_or(("", place));
+        let Some((wanted, line)) = line.parse().ok().and_then(|line| self.subject.line_with_code(file, line)) else {
+            self.say(&format!("no op comes from '{place}' or a line after it"));
+            return;
+        };
+        let breakpoint = control.add(&self.subject.files[wanted].name, line);
+        let more = more.trim();
+        match (name, more.strip_prefix("if ")) {
+            ("log", _) => breakpoint.message = Some(more.to_string()),
+            (_, Some(condition)) => breakpoint.condition = Some(condition.to_string()),
+            (_, None) if !more.is_empty() => {
+                control.breakpoints.pop();
+                self.say(&format!("'{more}' is not understood; a condition begins with 'if'"));
+                return;
+            }
+            _ => {}
+        }
+        let text = self.subject.line(wanted, line).unwrap_or_default().trim();
+        let id = control.breakpoints.last().map_or(0, |breakpoint| breakpoint.id);
+        self.say(&format!("breakpoint {id} at {}:{line}: {text}", self.subject.short(wanted)));
+    }
+
+    fn ignore(&self, rest: &str, control: &mut Control) {
+        let known: Vec<&str> = FAULTS.iter().map(|(_, word, _)| *word).chain([DIFFERENCE]).collect();
+        if known.contains(&rest) && !control.ignored.remove(rest) {
+            control.ignored.insert(rest.into());
+        }
+        for word in known {
+            let does = if control.ignored.contains(word) { "does not stop" } else { "stops" };
+            self.say(&format!("  {word} {does}"));
+        }
+    }
+
+    /// Looks at another tile block, from its beginning.
+    fn block(&mut self, rest: &str, control: &mut Control) -> Option<Resume> {
+        match crate::parse_block(rest, self.subject.call.grid) {
+            Ok(block) => {
+                control.block = block;
+                Some(Resume::Forward(Motion::Start))
+            }
+            Err(error) => {
+                self.say(&error);
+                None
+            }
+        }
+    }
+
+    fn list(&mut self, rest: &str, scene: Option<&Scene<'_>>) {
+        let frame = scene.and_then(|scene| scene.frames().last());
+        let file = frame.map_or(0, |frame| frame.file);
+        let Some((path, lines)) = self.subject.files.get(file).and_then(|file| file.found.as_ref()) else {
+            self.say("the source is not there; --source FOLDER says where it is, and --lines=ops shows ops instead");
+            return;
+        };
+        let start = match rest.parse::<u32>() {
+            Ok(line) => line.saturating_sub(AROUND),
+            Err(_) => self.listed.unwrap_or_else(|| frame.map_or(1, |frame| frame.line.saturating_sub(AROUND))),
+        };
+        let start = start.max(1);
+        let end = (start + 2 * AROUND + 1).min(lines.len() as u32 + 1);
+        if self.listed.is_none() {
+            self.say(&path.display().to_string());
+        }
+        for line in start..end {
+            let mark = if frame.is_some_and(|frame| frame.line == line) { "->" } else { "  " };
+            self.say(&format!("{mark} {line:4} {}", lines[line as usize - 1]));
+        }
+        self.listed = Some(end);
+    }
+}
+
+impl Front for Terminal<'_> {
+    fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
+        self.listed = None;
+        let mut text = String::new();
+        if !matches!(scene.stop.why, Why::Step) {
+            let _ = writeln!(text, "{}", scene.stop.why.told());
+        }
+        let who = scene.who();
+        match scene.frames().last() {
+            Some(frame) => {
+                let line = self.subject.line(frame.file, frame.line).unwrap_or_default();
+                let _ =
+                    write!(text, "{}:{}, {who}, moment {}\n  {line}", self.subject.short(frame.file), frame.line, scene.stop.tick);
+            }
+            None => {
+                let _ = write!(text, "{who}, moment {}\n  {}", scene.stop.tick, self.subject.listing.text(scene.stop.row));
+            }
+        }
+        self.say(&text);
+        loop {
+            let Some(line) = self.command() else { return Resume::Quit };
+            if let Some(resume) = self.obey(&line, control, Some(scene)) {
+                return resume;
+            }
+        }
+    }
+
+    fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume {
+        let faults = match end.faults {
+            0 => String::new(),
+            1 => ", with a fault".into(),
+            count => format!(", with {count} faults"),
+        };
+        match end.failure {
+            Some(failure) => self.say(&format!("the kernel ends after moment {} in a failure: {}", end.tick, failure.message)),
+            None => self.say(&format!("the kernel ends after moment {}{faults}", end.tick)),
+        }
+        loop {
+            let Some(line) = self.command() else { return Resume::Quit };
+            if let Some(resume) = self.obey(&line, control, None) {
+                return resume;
+            }
+        }
+    }
+
+    fn output(&mut self, text: &str) {
+        let _ = write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
+    }
+
+    fn pauses(&mut self, _control: &mut Control) -> bool {
+        self.interrupted.swap(false, Ordering::Relaxed)
+    }
+}

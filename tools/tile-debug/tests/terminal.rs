@@ -1,0 +1,249 @@
+//! The debugger at a terminal: steps over lines and into calls, forwards and backwards, breakpoints, what is shown, and for each kind
+//! of fault a program that stops at it.
+
+use std::path::Path;
+use std::process::Command;
+
+const SOURCE: &str = "\
+def helper(x):
+    y = x * 2
+    return y + 1
+def k(a):
+    i = block_id(0)
+    z = helper(i)
+    w = z - 1
+    for n in range(3):
+        w = w + n
+    a[i] = w
+";
+
+/// `@n` is line n for n up to 10; `@12` and `@13` are lines 2 and 3 as line 6 calls them.
+fn header() -> String {
+    let lines = (1..=10).map(|line| format!("//!tile loc Source(file:(0),line:{line},column:5,scope:None)\n"));
+    let calls = ["//!tile loc Unknown\n".to_string()].into_iter();
+    let calls = calls.chain([2, 3].map(|line| format!("//!tile loc CallSite(callee:({line}),caller:(6))\n")));
+    format!("//!tile tileaa 2 lowered\n//!tile name \"k.py\"\n{}", lines.chain(calls).collect::<String>())
+}
+
+const CALLS: &str = "
+  %2 = block_id(axis: 0) : i32 @5
+  %3 = constant(2) : i32 @12
+  %4 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %3) : i32 @12
+  %5 = constant(1) : i32 @13
+  %6 = binary(kind: add_i(overflow: none), lhs: %4, rhs: %5) : i32 @13
+  %7 = constant(1) : i32 @7
+  %8 = binary(kind: sub_i(overflow: none), lhs: %6, rhs: %7) : i32 @7
+  %9 = constant(0) : i32 @8
+  %10 = constant(3) : i32 @8
+  %11 = for(lower: %9, upper: %10, step: %7, init: [%8]) : i32 @8 {
+    (%12: i32, %13: i32)
+    %14 = binary(kind: add_i(overflow: none), lhs: %13, rhs: %12) : i32 @9
+    continue(values: [%14]) @9
+  }
+  %15 = offset(ptr: %0, offset: %2) : ptr<i32> @10
+  %16 = store(ptr: %15, value: %11, order: (semantics: weak)) : token @10";
+
+/// What is said when a program is debugged by these commands.
+fn debug_in(folder: &Path, params: &str, body: &str, args: &[&str], commands: &[&str]) -> String {
+    std::fs::write(folder.join("k.py"), SOURCE).unwrap();
+    let text = format!("{}func \"k\"({params}) () @4 {{{body}\n  return @10\n}}\n", header());
+    std::fs::write(folder.join("k.aa"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tile-debug"));
+    command.current_dir(folder).arg("k.aa").args(args).stdin(std::process::Stdio::null());
+    let output = command.args(commands.iter().flat_map(|word| ["-e", word])).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn debug(args: &[&str], commands: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let args = [&["zeros:i32[4]", "--grid", "4"], args].concat();
+    debug_in(folder.path(), "%0: ptr<i32>", CALLS, &args, commands)
+}
+
+/// Line and tile block of each stop.
+fn stops(said: &str) -> Vec<(u32, u32)> {
+    let stop = |line: &str| {
+        let rest = line.strip_prefix("k.py:")?;
+        let (number, rest) = rest.split_once(", block [")?;
+        Some((number.parse().ok()?, rest.split(',').next()?.parse().ok()?))
+    };
+    said.lines().filter_map(stop).collect()
+}
+
+/// The lines that a command is answered with.
+fn answer<'a>(said: &'a str, command: &str) -> &'a str {
+    let (_, rest) = said.split_once(&format!("> {command}\n")).unwrap_or_else(|| panic!("no '{command}' in {said}"));
+    rest.split("\n> ").next().unwrap()
+}
+
+#[test]
+fn steps_go_over_lines_into_calls_and_out_of_them() {
+    let over = stops(&debug(&[], &["next"; 8]));
+    let lines: Vec<u32> = over.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [5, 6, 7, 8, 9, 9, 9, 10, 5], "each time round is a step, and the next block follows");
+    assert_eq!(over[8].1, 1);
+    let into = debug(&[], &["next", "step", "where", "step", "where", "out", "next"]);
+    let lines: Vec<u32> = stops(&into).iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [5, 6, 2, 3, 7, 8], "{into}");
+    assert!(into.contains("0 k at k.py:2\n  1 k at k.py:6"), "{into}");
+    let ops = debug(&[], &["next", "op", "op", "ops"]);
+    assert_eq!(stops(&ops).iter().map(|(line, _)| *line).collect::<Vec<_>>(), [5, 6, 2, 3], "{ops}");
+    assert!(answer(&ops, "ops").contains("-> %4 = constant  (k.py:3)"), "{ops}");
+}
+
+#[test]
+fn going_back_is_the_way_that_was_come() {
+    let forth: Vec<&str> = vec!["next"; 7];
+    let back: Vec<&str> = vec!["back"; 7];
+    let lines: Vec<u32> = stops(&debug(&[], &[&forth[..], &back[..]].concat())).iter().map(|(line, _)| *line).collect();
+    let (there, and_back) = lines.split_at(8);
+    assert_eq!(and_back, there[..7].iter().rev().copied().collect::<Vec<_>>());
+    let said = debug(&[], &["break 9", "continue", "continue", "print w", "reverse", "print w", "goto 3", "continue"]);
+    assert!(said.contains("> goto 3\nk.py:2") && answer(&said, "print w").contains("i32 0"), "{said}");
+    // From the end of all blocks, too.
+    let said = debug(&[], &["continue", "back", "print w", "back continue"]);
+    assert_eq!(stops(&said), [(5, 0), (10, 3), (5, 0)], "{said}");
+    assert!(answer(&said, "print w").starts_with("i32 9"), "{said}");
+}
+
+#[test]
+fn breakpoints_have_lines_conditions_and_messages() {
+    let said = debug(&[], &["break k.py:7 if block.x == 2 && z > 4", "continue", "print z", "continue"]);
+    assert_eq!(stops(&said), [(5, 0), (7, 2)], "{said}");
+    assert!(answer(&said, "print z").starts_with("i32 5") && said.contains("the kernel ends"), "{said}");
+    // A line without ops stands for the next one that has some.
+    assert!(debug(&[], &["break 4"]).contains("breakpoint 1 at k.py:5: i = block_id(0)"));
+    assert!(debug(&[], &["break 11"]).contains("no op comes from '11'"));
+    let said = debug(&[], &["log 9 {w} and {n}", "continue"]);
+    assert!(said.contains("\ni32 0 and i32 0\ni32 0 and i32 1\ni32 1 and i32 2\ni32 2 and i32 0\n"), "{said}");
+    let said = debug(&[], &["break 7", "delete 1", "continue"]);
+    assert_eq!(stops(&said), [(5, 0)], "{said}");
+    let said = debug(&[], &["break 7 if nothing > 3", "continue"]);
+    assert!(said.contains("breakpoint 1: nothing is called 'nothing' here"), "{said}");
+}
+
+#[test]
+fn one_tile_block_can_be_looked_at() {
+    let said = debug(&["--block", "2"], &["next", "block 3", "break 7", "continue", "continue", "block all", "block 9"]);
+    assert_eq!(stops(&said), [(5, 2), (6, 2), (5, 3), (7, 3), (5, 0)], "{said}");
+    assert!(said.contains("there is no tile block [9, 0, 0] in a grid of [4, 1, 1]"), "{said}");
+}
+
+#[test]
+fn expressions_are_what_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = "
+  %1 = iota : tile<8xi32> @5
+  %2 = reshape(x: %1) : tile<2x4xi32> @5
+  %3 = block_id(axis: 0) : i32 @6";
+    let expressions = [
+        ("%2", "i32[2, 4] [[0, 1, 2, 3], [4, 5, 6, 7]]\n  min 0, max 7, mean 3.5, 1 of 8 zero"),
+        ("%2[1, 1:3]", "i32[2] [5, 6]\n  min 5, max 6, mean 5.5"),
+        ("%2[:, -1]", "i32[2] [3, 7]\n  min 3, max 7, mean 5"),
+        ("sum(%2) / 2 - 1", "13"),
+        ("any(%1 == 3) && !all(%1 < 7)", "1"),
+        ("count(%1 % 2 == 1) * -1", "-4"),
+        ("max(abs(%1 - 5))", "5"),
+        ("(1.5e+1 + 5) >= 20", "1"),
+        ("a", "f32[4, 4] [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]\n  min 0, max 15, mean 7.5, 1 of 16 zero"),
+        ("a[1:3, 2]", "f32[2] [6, 10]\n  min 6, max 10, mean 8"),
+        ("%0", "ptr<f32> a"),
+        ("%2[2]", "index 2 of dimension 0 is outside its 2 elements"),
+        ("%3", "%3 is not computed yet"),
+        ("%77", "the kernel has no value %77"),
+        ("%1 + %2[0]", "8 elements cannot be combined with 4"),
+        ("sum(", "something is missing at the end"),
+        ("1 +* 2", "'* 2' is not understood"),
+        ("larger(%1)", "there is no function 'larger'; there are min, max, sum, mean, any, all, count, nans and abs"),
+    ];
+    let commands: Vec<String> = expressions.iter().map(|(text, _)| format!("print {text}")).collect();
+    let commands: Vec<&str> = ["next"].into_iter().chain(commands.iter().map(String::as_str)).collect();
+    let said = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &commands);
+    for (text, expected) in expressions {
+        assert_eq!(answer(&said, &format!("print {text}")).trim_end(), expected, "{text}");
+    }
+    let deep = format!("print {}1", "(".repeat(5000));
+    let said = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &[&deep]);
+    assert!(said.contains("more than 64 deep"), "{said}");
+}
+
+/// Eight elements of the first parameter, as `%13`.
+const POINTERS: &str = "
+  %10 = reshape(x: %0) : tile<1xptr<f32>> @5
+  %11 = broadcast(x: %10) : tile<8xptr<f32>> @5
+  %12 = iota : tile<8xi32> @5
+  %13 = offset(ptr: %11, offset: %12) : tile<8xptr<f32>> @5";
+const WEAK: &str = "order: (semantics: weak)";
+
+/// Goes on to the fault, and back to the line before.
+fn fault(body: &str, args: &[&str], wanted: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let said = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
+    let stopped = answer(&said, "continue");
+    assert!(stopped.starts_with(wanted) && stopped.contains("\nk.py:6, block ["), "{said}");
+    assert_eq!(said.matches(wanted).count(), 2, "it is come to again: {said}");
+    // Nobody asks where all is well.
+    let kind = wanted.split(['(', ')']).nth(1);
+    if let (Some(kind), true) = (kind, wanted.starts_with("fault")) {
+        let args = [args, &["--ignore", kind]].concat();
+        let said = debug_in(folder.path(), "%0: ptr<f32>", body, &args, &["continue"]);
+        assert!(said.contains("the kernel ends"), "{said}");
+    }
+}
+
+#[test]
+fn it_stops_at_every_kind_of_fault() {
+    let load = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6");
+    fault(&load, &["zeros:f32[7]"], "fault (memory): an access of 32 bytes at byte 0 of 'arg0', which has 28");
+    fault(&load, &["empty:f32[8]"], "fault (init): reads byte 0 of 'arg0', which was never written");
+    let unordered = format!(
+        "{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5
+  %19 = store(ptr: %13, value: %18, {WEAK}) : token @5\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6"
+    );
+    fault(
+        &unordered,
+        &["zeros:f32[8]"],
+        "fault (token): reads bytes that another access writes and no token orders them; the other",
+    );
+    let racing =
+        format!("{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5\n  %19 = store(ptr: %13, value: %18, {WEAK}) : token @6");
+    fault(&racing, &["zeros:f32[8]", "--grid", "2"], "fault (race): writes bytes that another access writes in another block");
+    let nan = format!(
+        "{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @5
+  %22 = binary(kind: div_f(rounding: nearest_even, ftz: false), lhs: %20, rhs: %20) : tile<8xf32> @6"
+    );
+    fault(&nan, &["iota:f32[8]"], "fault (nan): 'binary' makes a NaN of operands that have none");
+    let assumed = "\n  %1 = constant(3) : i32 @5\n  %2 = assume(value: %1, fact: div_by(divisor: 2)) : i32 @6";
+    fault(assumed, &["zeros:f32[8]"], "fault (assume): an assumption does not hold");
+    let asserted = "\n  %1 = constant(false) : i1 @5\n  assert(cond: %1, message: \"sorted\") @6";
+    fault(asserted, &["zeros:f32[8]"], "failure: [RUN040] k.py:6: tile block: [0, 0, 0], position: []: sorted");
+}
+
+#[test]
+fn variables_are_what_the_source_assigns() {
+    let said = debug(&[], &["break 10", "continue", "variables", "break 9", "restart", "continue", "continue", "variables"]);
+    assert!(answer(&said, "variables").starts_with("  i = i32 0\n  z = i32 1\n  w = i32 3"), "{said}");
+    let (_, inside) = said.rsplit_once("> variables\n").unwrap();
+    assert_eq!(inside.trim_end(), "  i = i32 0\n  z = i32 1\n  n = i32 1\n  w = i32 0", "{said}");
+}
+
+#[test]
+fn ops_are_the_source_where_there_is_none() {
+    let said = debug(&["--lines=ops"], &["next", "next", "list", "break 7 if %1 == 1", "continue"]);
+    assert!(said.contains("k.ops:3, block [0, 0, 0]") && said.contains("->    3 %3 = binary %1, %2"), "{said}");
+    assert!(said.contains("breakpoint 1\nk.ops:7, block [1, 0, 0]"), "{said}");
+}
+
+#[test]
+fn commands_that_are_wrong_are_told() {
+    let said = debug(&[], &["contniue", "goto x", "back sideways", "help", "ignore nan", "continue", "print w", "next"]);
+    assert!(answer(&said, "contniue").contains("did you mean 'continue'"), "{said}");
+    assert!(answer(&said, "goto x").contains("goto or g N: to moment N"), "{said}");
+    assert!(
+        answer(&said, "ignore nan").contains("nan does not stop") && answer(&said, "print w").contains("its values are gone"),
+        "{said}"
+    );
+    assert!(answer(&said, "next").contains("the kernel is at its end"), "{said}");
+}
