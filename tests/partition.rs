@@ -8,7 +8,8 @@ use tests::compare::Expect;
 use tests::{for_each, root, run, run_in, temporary};
 
 /// Products of every kind, with the targets on which the copy engine makes their copies.
-const CASES: [&str; 10] = [
+const CASES: [&str; 11] = [
+    "attention",
     "matmul_f16",
     "matmul_f32",
     "matmul_turned",
@@ -20,7 +21,9 @@ const CASES: [&str; 10] = [
     "groups_tf32",
     "weighted",
 ];
-const TARGETS: [&str; 2] = ["sm_90", "sm_120"];
+const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
+/// The cases whose products are made in tensor memory, where there is some, by an agent of their own.
+const MULTIPLIED: [&str; 4] = ["attention", "matmul_turned", "groups_bytes", "groups_e4m3"];
 
 /// Compiles a case in a folder; its `.sched` as text.
 fn divided(folder: &Path, case: &str, target: &str) -> String {
@@ -56,6 +59,10 @@ fn divided_functions_compute_what_they_should_in_every_order() {
                 true => Ok(()),
                 false => Err(format!("{name} {target}: nothing is divided, and not for its registers")),
             };
+        }
+        let multiplied = *target == "sm_100" && MULTIPLIED.contains(name);
+        if text.contains("name: \"multiply\"") != multiplied {
+            return Err(format!("{name} {target}: products in tensor memory and their agent are not where they should be"));
         }
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let case = root().join("tests/run").join(name);
@@ -94,16 +101,28 @@ fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) ->
     edited.collect()
 }
 
-/// Steps of pipes that are left out, or for another slot, phase or agent.
+/// Steps of pipes that are left out, or for another slot, phase or agent; `changes` are lines, and what is something else in them.
+fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
+    judged(text).expect("it is right as it is");
+    let left_out = steps.iter().flat_map(|step| each_edited(text, step, |_| None).into_iter().map(move |text| (*step, text)));
+    let mut edits: Vec<(&str, String)> = left_out.collect();
+    for (word, from, to) in changes {
+        let edited = each_edited(text, word, |line| Some(line.replacen(from, to, 1)));
+        edits.extend(edited.into_iter().filter(|other| *other != text).map(|text| (*from, text)));
+    }
+    assert!(edits.len() >= 15, "{} edits", edits.len());
+    for_each(&edits, |(what, text)| match judged(text) {
+        Ok(()) => Err(format!("'{what}' may go or change")),
+        Err(_) => Ok(()),
+    });
+}
+
 #[test]
 fn the_judge_refuses_divided_functions_without_a_step() {
     let folder = temporary();
     let text = divided(folder.path(), "matmul_f16", "sm_90");
-    judged(&text).expect("it is right as it is");
     let steps = ["pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "copy_boxes", "group_wait"];
-    let left_out = steps.iter().flat_map(|step| each_edited(&text, step, |_| None).into_iter().map(move |text| (*step, text)));
-    let mut edits: Vec<(&str, String)> = left_out.collect();
-    for (word, from, to) in [
+    let changes = [
         ("(buffers", "producer: 1", "producer: 0"),
         ("(buffers", "full: 1,", "full: 2,"),
         ("(buffers", "empty: 4", "empty: 128"),
@@ -113,13 +132,24 @@ fn the_judge_refuses_divided_functions_without_a_step() {
         ("barrier(", "id: 1", "id: 0"),
         ("barrier(", "threads: 128", "threads: 160"),
         ("group_wait(pending: 1", "pending: 1", "pending: 2"),
-    ] {
-        let edited = each_edited(&text, word, |line| Some(line.replacen(from, to, 1)));
-        edits.extend(edited.into_iter().filter(|other| *other != text).map(|text| (from, text)));
-    }
-    assert!(edits.len() >= 15, "{} edits", edits.len());
-    for_each(&edits, |(what, text)| match judged(text) {
-        Ok(()) => Err(format!("'{what}' may go or change")),
-        Err(_) => Ok(()),
-    });
+    ];
+    refused(&text, &steps, &changes);
+}
+
+#[test]
+fn the_judge_refuses_products_of_an_agent_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention", "sm_100");
+    let steps = ["pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "copy_boxes"];
+    let changes = [
+        ("(buffers", "producer: 1", "producer: 2"),
+        ("(buffers", "producer: 2", "producer: 0"),
+        ("(buffers", "consumers: [2]", "consumers: [0]"),
+        ("(buffers", "consumers: [0]", "consumers: [2]"),
+        ("(buffers", "drain: products, ", ""),
+        ("(buffers", "fill: products", "fill: threads"),
+        ("(buffers", "fill: boxes", "fill: threads"),
+        ("(buffers", "empty: 1,", "empty: 2,"),
+    ];
+    refused(&text, &steps, &changes);
 }

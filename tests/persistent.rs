@@ -44,8 +44,9 @@ const DEPTH: usize = STEPS * 32;
 const COLUMNS: usize = 64;
 
 /// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an agent for copies and without.
-const WAYS: [(&str, &[&str]); 6] = [
+const WAYS: [(&str, &[&str]); 7] = [
     ("sm_100", &[]),
+    ("sm_100", &["--agents=off"]),
     ("sm_90", &["--tma=on"]),
     ("sm_90", &["--tma=on", "--agents=off"]),
     ("sm_90", &["--tma=off"]),
@@ -151,7 +152,7 @@ fn kept(text: &str, which: usize, value: usize) -> String {
 
 /// Programs in which tiles meet, and what the judge says of them.
 fn broken() -> Vec<(String, &'static str)> {
-    let (one, agents) = (scheduled("sm_100", &[]), scheduled("sm_90", &["--tma=on"]));
+    let (one, agents) = (scheduled("sm_100", &["--agents=off"]), scheduled("sm_90", &["--tma=on"]));
     let first_barrier = |text: &str| edited(text, &line_with(text, " barrier("), "");
     vec![
         (kept(&one, 0, 0), "is not the next one of the block"),

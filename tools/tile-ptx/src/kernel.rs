@@ -103,12 +103,9 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
         |name: &str, value: &str| kernel.add_attribute(AttributeLoc::Function, ir.context.create_string_attribute(name, value));
     attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
-    if function.attrs.agents.values().any(|agent| agent.registers.is_some()) {
-        // Registers can be moved only where it is said how many there are.
+    // Registers can be moved only where it is said how many there are.
+    if program.occupancy.is_some() || function.attrs.agents.values().any(|agent| agent.registers.is_some()) {
         attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());
-    } else if let Some(occupancy) = program.occupancy {
-        let registers = tileas::budget::registers(target, program.warps, occupancy);
-        attribute("nvvm.maxnreg", &registers.to_string());
     }
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
     kernel.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(nounwind, 0));

@@ -91,7 +91,7 @@ fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let ops = &function.body.blocks[block].ops;
         let mut kept = if schedule.in_flight { in_flight::read(function, block) } else { BTreeSet::new() };
-        kept.extend(tensor::operands(function, block));
+        kept.extend(tensor::operands_in(function, block));
         for slot in &schedule.slots {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
@@ -118,6 +118,11 @@ const OF_SYSTEM: u32 = 1024;
 
 fn resident_of(bytes: u32, most: u32) -> u32 {
     (most + OF_SYSTEM) / bytes.saturating_add(OF_SYSTEM)
+}
+
+/// The shared memory that a block may take when so many of them have room.
+pub(crate) fn share(most: u32, blocks: u32) -> u32 {
+    ((most + OF_SYSTEM) / blocks.max(1)).saturating_sub(OF_SYSTEM)
 }
 
 /// The blocks of a function for which a multiprocessor has shared memory.

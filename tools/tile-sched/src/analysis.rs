@@ -152,14 +152,17 @@ fn leaves_time(function: &Function, schedule: &LoopSchedule) -> bool {
 fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &mut Envelope) -> Vec<LoopSchedule> {
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
-        let furthest = if tensor::operands(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
+        let furthest = if tensor::operands_in(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
         planned.move_copies(|ahead| ahead.min(furthest));
     }
     let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| leaves_time(function, schedule));
     let divided = partition::is_wanted(envelope) && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
-    let fit_in = |in_flight| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
-    let found = fit_in(true).filter(far_enough).or_else(|| fit_in(false));
+    let fit_in = |in_flight, memory| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
+    let found = share(function, &planned, memory)
+        .and_then(|share| fit_in(false, share))
+        .or_else(|| fit_in(true, memory).filter(far_enough))
+        .or_else(|| fit_in(false, memory));
     let Some(schedules) = found else {
         // With every copy in its own iteration nothing is gained.
         for planned in &planned {
@@ -172,6 +175,15 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
     }
     schedules
+}
+
+/// With products into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead: where the
+/// author asks for several, the memory that each of them may take.
+fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
+    let multiplies =
+        |number| sched::loop_body(function, number).is_some_and(|block| !tensor::operands_in(function, block).is_empty());
+    let blocks = function.attrs.program.occupancy.filter(|_| planned.iter().any(|planned| multiplies(planned.number)))?;
+    Some(alloc::share(memory, blocks))
 }
 
 fn fit_in(
@@ -200,7 +212,7 @@ fn ahead(start: i64, interval: i64) -> i64 {
 /// Lets the copies that products in tensor memory read run equally far ahead: they then have one pipe, and one thread half the steps.
 fn level(function: &Function, Planned { number, graph, plan, .. }: &mut Planned) {
     let Some(block) = sched::loop_body(function, *number) else { return };
-    let (operands, interval) = (tensor::operands(function, block), i64::from(plan.interval));
+    let (operands, interval) = (tensor::operands_in(function, block), i64::from(plan.interval));
     let fills =
         |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
     let copies: Vec<usize> = (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect();

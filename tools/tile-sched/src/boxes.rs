@@ -1,15 +1,15 @@
 //! Loops whose copies the copy engine makes: which pipes they fill, and where those lie.
 //!
-//! Copies of a loop that run equally far ahead, in rings of equally many slots, fill the slots of one pipe together. Both sides begin
-//! with the first slot, and where their loop runs again with the slot behind the last one. A loop that could not be pipelined has a schedule of one stage here, since
-//! such copies are waited for by their pipe and by nothing else.
+//! Copies of a loop that run equally far ahead, in rings of equally many slots, fill the slots of one pipe together; of those that do
+//! not run ahead each has a pipe that another op reads. Both sides begin with the first slot, and where their loop runs again with
+//! the slot behind the last one. A loop that could not be pipelined has a schedule of one stage here, since such copies are waited
+//! for by their pipe and by nothing else.
 
 use crate::alloc;
 use crate::graph::{loops, region_of};
 use crate::hazards::{Touch, touches};
 use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
-use std::collections::BTreeSet;
 use tileas::effects::Way;
 use tileas::{Buffer, Space};
 
@@ -82,26 +82,46 @@ pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) 
     false
 }
 
+/// A copy of a loop, and by what it is told which others fill its pipe, too.
+pub(crate) struct Filled {
+    pub(crate) op: OpId,
+    pub(crate) buffer: Buffer,
+    pub(crate) ahead: u32,
+    /// The first product into tensor memory that reads it; none where threads do.
+    pub(crate) product: Option<OpId>,
+}
+
 /// Copies that fill a pipe together, by their place in the loop's order.
 pub(crate) struct Group {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) ahead: u32,
+    product: Option<OpId>,
     pub(crate) depth: u32,
     pub(crate) drain: Drain,
     pub(crate) pipe: Pipe,
 }
 
-/// The pipes of a loop, which are added to the function's. Those of the buffers in `by_products` are drained by products into tensor
-/// memory.
-pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[(OpId, Buffer, u32)], by_products: &BTreeSet<Buffer>) -> Vec<Group> {
+impl Group {
+    /// Whether a copy is one of them.
+    pub(crate) fn is_filled_by(&self, op: OpId) -> bool {
+        self.copies.iter().any(|(copy, _)| *copy == op)
+    }
+}
+
+/// The pipes of a loop, which are added to the function's.
+pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for &(op, buffer, ahead) in copies {
+    for &Filled { op, buffer, ahead, product } in copies {
         let depth = attrs.placements[buffer].depth;
-        let drain = if by_products.contains(&buffer) { Drain::Products } else { Drain::Threads };
-        match groups.iter_mut().find(|group| (group.ahead, group.depth, group.drain) == (ahead, depth, drain)) {
+        let drain = if product.is_some() { Drain::Products } else { Drain::Threads };
+        let alike = |group: &&mut Group| {
+            let together = ahead > 0 || group.product == product;
+            (group.ahead, group.depth, group.drain) == (ahead, depth, drain) && together
+        };
+        match groups.iter_mut().find(alike) {
             Some(group) => group.copies.push((op, buffer)),
             // The pipe is known when all its buffers are.
-            None => groups.push(Group { copies: vec![(op, buffer)], ahead, depth, drain, pipe: Pipe(0) }),
+            None => groups.push(Group { copies: vec![(op, buffer)], ahead, product, depth, drain, pipe: Pipe(0) }),
         }
     }
     for group in &mut groups {

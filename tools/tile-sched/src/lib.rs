@@ -54,10 +54,9 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     let target = envelope.target()?;
     for function in functions {
         if partition::is_wanted(envelope) && partition::has_copies(function) {
-            let divided = divided(function, schedules, layouts, target);
-            envelope.log.push(partition::told(function, divided.as_ref().map(|_| ())));
-            if let Ok((divided, all)) = divided {
-                (*function, *layouts) = (divided, all);
+            let divided = divided(function, schedules, layouts, target).map(|divided| (*function, *layouts) = divided);
+            envelope.log.push(partition::told(function, divided.as_ref().copied()));
+            if divided.is_ok() {
                 continue;
             }
         }
@@ -76,7 +75,7 @@ fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<La
     fragments::run(function);
 }
 
-/// The function with an agent for its copies, or why it has none.
+/// The function with agents for its copies and products, or why it has none.
 fn divided(
     function: &Function,
     schedules: &[LoopSchedule],

@@ -72,14 +72,18 @@ pub(crate) fn is_product(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
 }
 
+/// The buffers that a product in tensor memory reads.
+pub(crate) fn operands(op: &Op) -> [Option<Buffer>; 2] {
+    match op {
+        Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => [lhs.buffer(), rhs.buffer()],
+        _ => [None; 2],
+    }
+}
+
 /// The buffers of shared memory that products in tensor memory read in a block of ops. They do so after the op, too.
-pub(crate) fn operands(function: &Function, block: Block) -> BTreeSet<Buffer> {
+pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let read = |op: &OpId| match &body.ops[*op].kind {
-        Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => vec![lhs.buffer(), rhs.buffer()],
-        _ => Vec::new(),
-    };
-    let read = body.blocks[block].ops.iter().flat_map(read).flatten();
+    let read = body.blocks[block].ops.iter().flat_map(|op| operands(&body.ops[*op].kind)).flatten();
     read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 

@@ -27,6 +27,8 @@ const UNIT_BITS: u32 = 4;
 const ADDRESS_BITS: u32 = 0x3fff;
 /// Registers that one instruction moves at most.
 const MOST_REGISTERS: u32 = 128;
+/// Registers that the assembler wants besides, of those that a thread is started with.
+const BESIDE: u32 = 24;
 
 /// An operand of a product: what it begins with, and how far a part of it is away.
 struct Operands<'c> {
@@ -208,7 +210,7 @@ impl<'c> Emitter<'c, '_> {
         let info = &self.function.attrs.program.buffers[buffer];
         let part = Part::of(&info.shape, self.ty(result).shape(), from).expect("the verifier holds that there is this part");
         let address = self.lanes_address(buffer, &part, &layout);
-        let moves = moves(info, &part, atom, &layout);
+        let moves = moves(info, &part, atom, &layout, self.most_registers());
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
         let apart = split(info, &part, atom, &layout);
         // As many as are waited for together.
@@ -259,7 +261,7 @@ impl<'c> Emitter<'c, '_> {
             let bits = ir.bitcast(values[0], ir.int(elem.bytes() * 8));
             ir.resize(bits.into_int_value(), ir.i32(), false).into()
         };
-        for Move { at, words } in &moves(info, &part, atom, &layout) {
+        for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers()) {
             let registers = (1..=words.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
             let text = format!(
                 "tcgen05.st.sync.aligned.{} [$0+{at}]{}, {{{registers}}};",
@@ -271,6 +273,12 @@ impl<'c> Emitter<'c, '_> {
             ir.asm(None, &text, &letters, &args, true);
         }
         self.instruction_alone("tcgen05.wait::st.sync.aligned;");
+    }
+
+    /// Registers that one instruction may move of a thread of this block.
+    fn most_registers(&self) -> u32 {
+        let launched = self.function.attrs.launch_registers(self.target);
+        launched.saturating_sub(BESIDE).checked_ilog2().map_or(1, |bits| 1 << bits).min(MOST_REGISTERS)
     }
 
     /// Where the lanes of this warp begin, with the columns that further warps have for themselves.
@@ -315,7 +323,7 @@ fn split(info: &BufferInfo, part: &Part, atom: &LaneAtom, layout: &Layout) -> St
 }
 
 /// The instructions that move all words of a tile: as many of them at once as follow each other.
-fn moves(info: &BufferInfo, part: &Part, atom: &LaneAtom, layout: &Layout) -> Vec<Move> {
+fn moves(info: &BufferInfo, part: &Part, atom: &LaneAtom, layout: &Layout, most: u32) -> Vec<Move> {
     let mut words: Vec<u32> = (0..layout.registers() as u32).map(|register| word_of(info, part, layout, register).0).collect();
     words.sort_unstable();
     words.dedup();
@@ -334,7 +342,7 @@ fn moves(info: &BufferInfo, part: &Part, atom: &LaneAtom, layout: &Layout) -> Ve
     let mut moves = Vec::new();
     let mut left: std::collections::BTreeSet<u32> = words.into_iter().collect();
     while let Some(at) = left.first().copied() {
-        let most = MOST_REGISTERS / own.len() as u32;
+        let most = (most / own.len() as u32).max(1);
         let there = |count: u32| (0..count).all(|i| left.contains(&(at + i * next)));
         let count = (0..=most.ilog2()).rev().map(|bits| 1 << bits).find(|count| there(*count)).unwrap_or(1);
         let words: Vec<u32> = (0..count).flat_map(|i| own.iter().map(move |own| at + i * next + own)).collect();

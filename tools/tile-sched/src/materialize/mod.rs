@@ -14,7 +14,7 @@
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
 //! of copied buffers; a slot in every access to a ring. Other barriers are for [`crate::barriers`] to place.
 
-use crate::boxes::{self, Group};
+use crate::boxes::{self, Filled, Group};
 use crate::graph::{address_slice, loops, region_of};
 use crate::hazards::{Touch, touches};
 use crate::{in_flight, tensor};
@@ -168,10 +168,11 @@ impl Plan {
         boxes.retain(|copy| copy.slice.is_some());
         // One thread tests whether there is something to ask for; that costs less than the code twice.
         let once = !boxes.is_empty() || matrix_instructions(function, for_op) > MOST_REPEATED;
-        let filled: Vec<(OpId, Buffer, u32)> = boxes.iter().map(|copy| (copy.op, copy.buffer, copy.ahead)).collect();
-        let by_products = tensor::operands(function, block);
-        let groups = boxes::groups(&mut function.attrs, &filled, &by_products);
-        let rings: Vec<Buffer> = filled.iter().map(|(_, buffer, _)| *buffer).collect();
+        let product = |buffer| order.iter().copied().find(|op| tensor::operands(&body.ops[*op].kind).contains(&Some(buffer)));
+        let filled = |copy: &Copy| Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, product: product(copy.buffer) };
+        let filled: Vec<Filled> = boxes.iter().map(filled).collect();
+        let groups = boxes::groups(&mut function.attrs, &filled);
+        let rings: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
         let had_before = boxes::had_before(function, for_op, &rings);
         // Late in an iteration it must be for more than the next one.
         let early = |slot: &&sched::Slot| 2 * slot.cycle <= schedule.interval || boxes.iter().all(|copy| copy.ahead != 1);
@@ -460,6 +461,7 @@ impl Weaver<'_> {
             for op in self.woven.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
+            self.leave_what_products_read(op, lanes);
             if plan.fills_under == Some(op) {
                 let product = self.set_in_flight();
                 self.fill_ahead(frame, counter, lanes, &mut filled, map);

@@ -3,8 +3,8 @@
 //! A slot is filled at the start of an iteration, for the one that is so far ahead, or while its first product by warp groups is made,
 //! so that who asks for the boxes keeps nobody waiting; where copies do not run ahead, where the first of
 //! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
-//! where a product in flight still reads it. What the steps order needs no barrier. Where the memory of the slots had another use
-//! before the loop, a fence and a barrier of all threads end that.
+//! where a product in flight still reads it; what products into tensor memory read, behind the last of them. What the steps order
+//! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that.
 
 use super::{Frame, Lane, Map, Weaver, scalar};
 use crate::boxes::Group;
@@ -12,7 +12,7 @@ use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Predicate, Signedness};
-use sched::Op;
+use sched::{Drain, Op};
 use std::collections::BTreeSet;
 use tileas::Buffer;
 use tileas::effects::Way;
@@ -119,8 +119,7 @@ impl Weaver<'_> {
         map: &Map,
     ) {
         let plan = self.plan;
-        let of = |group: &Group| group.copies.iter().any(|(copy, _)| *copy == op);
-        let at = plan.groups.iter().position(of).expect("each copy by boxes is in a group");
+        let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each copy by boxes is in a group");
         if !filled.insert(at) {
             return;
         }
@@ -163,10 +162,26 @@ impl Weaver<'_> {
         }
     }
 
+    /// Behind the last product that reads what a group fills.
+    pub(super) fn leave_what_products_read(&mut self, op: OpId, lanes: &[Lane]) {
+        let plan = self.plan;
+        let reads = |other: OpId, group: &Group| {
+            self.touched(other).iter().any(|touch| group.copies.iter().any(|(_, buffer)| touch.buffer() == *buffer))
+        };
+        let last = |group: &Group| plan.order.iter().copied().rfind(|other| !group.is_filled_by(*other) && reads(*other, group));
+        let done = plan.groups.iter().zip(lanes).filter(|(group, _)| group.drain == Drain::Products && last(group) == Some(op));
+        for (group, lane) in done.collect::<Vec<_>>() {
+            self.release(group, lane.slot);
+        }
+    }
+
     /// At the end of an iteration.
     pub(super) fn leave_slots(&mut self, frame: &Frame, lower: Value, counter: Value, lanes: &[Lane]) {
         let plan = self.plan;
         for (group, lane) in plan.groups.iter().zip(lanes) {
+            if group.drain == Drain::Products {
+                continue;
+            }
             if !self.is_in_flight(group) {
                 self.release(group, lane.slot);
                 continue;

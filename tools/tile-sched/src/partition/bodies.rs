@@ -4,7 +4,7 @@ use super::seeds::Role;
 use super::slice::{Places, Slice};
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region, Value};
-use sched::{Function, Op};
+use sched::{Agent, Function, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::layout::{Layout, LayoutId};
@@ -19,16 +19,16 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     let shared = shared(function, &ops, slices);
     let mut top: Vec<OpId> = ops.iter().copied().filter(|op| shared.contains(op)).collect();
     let own: Vec<OpId> = ops.into_iter().filter(|op| !shared.contains(op)).collect();
-    for slice in slices {
+    for (agent, slice) in function.attrs.agents.ids().zip(slices).collect::<Vec<_>>() {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
-        let warps = function.attrs.agents[slice.role().agent()].warps;
+        let warps = function.attrs.agents[agent].warps;
         let uniform = (slice.role() != Role::Compute).then(|| uniform(layouts, warps));
-        let mut writer = Writer { function, slice, places: &places, uniform, map: BTreeMap::new() };
+        let mut writer = Writer { function, agent, slice, places: &places, uniform, map: BTreeMap::new() };
         let mut body = writer.ops(&own);
         body.push(writer.copied(end, |_| {}));
         function.body.blocks[block].ops = body;
-        let agent = Op::Agent { agent: slice.role().agent(), body: region };
+        let agent = Op::Agent { agent, body: region };
         top.push(function.body.new_op(agent, [], function.loc));
     }
     top.push(end);
@@ -63,6 +63,7 @@ fn uniform(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
 
 struct Writer<'a> {
     function: &'a mut Function,
+    agent: Agent,
     slice: &'a Slice,
     places: &'a Places,
     /// That of the tiles of an agent that has none but of one element.
@@ -105,9 +106,9 @@ impl Writer<'_> {
                 self.copied(op, |kind| retain(kind, &kept))
             }
             _ => {
-                let role = self.slice.role();
-                let threads = self.function.attrs.agents[role.agent()].threads();
-                self.copied(op, |kind| name_barrier(kind, role, threads))
+                let agent = self.agent;
+                let threads = self.function.attrs.agents[agent].threads();
+                self.copied(op, |kind| name_barrier(kind, agent, threads))
             }
         }
     }
@@ -202,8 +203,8 @@ fn retain(kind: &mut Op, kept: &[usize]) {
 }
 
 /// The block's barrier is that of the agent that all its threads are of.
-fn name_barrier(kind: &mut Op, role: Role, all: u32) {
+fn name_barrier(kind: &mut Op, agent: Agent, all: u32) {
     if let Op::Barrier { id, threads } = kind {
-        (*id, *threads) = (role.agent().barrier(), all);
+        (*id, *threads) = (agent.barrier(), all);
     }
 }

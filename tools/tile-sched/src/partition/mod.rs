@@ -1,5 +1,5 @@
 //! Gives the copies that the copy engine makes to an agent of their own, which runs ahead of the one that computes as far as
-//! there are free slots.
+//! there are free slots; and the products in tensor memory to another one, which runs as far ahead as what it multiplies is there.
 //!
 //! Requires: a function of one agent, complete with waits, barriers and fences, that fills every slot in the iteration that reads it
 //! ([`unhurried`]). Establishes: a body for each agent, with what it does and what that needs; what several need of scalars and
@@ -14,8 +14,8 @@ use crate::{alloc, boxes};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
 use registers::Crew;
-use sched::{Drain, Fill, Function, LoopSchedule, Slot};
-use seeds::{Role, Roles};
+use sched::{Agent, AgentInfo, Drain, Function, LoopSchedule, Slot};
+use seeds::{Role, Roles, drains, fills};
 use slice::Slice;
 use tileas::layout::{Layout, LayoutId};
 
@@ -39,9 +39,14 @@ pub(crate) fn check(function: &Function) -> Result<(), Why> {
     seeds::check(function)
 }
 
-/// What the log says of a function.
+/// What the log says of a function, which is divided already where it can be.
 pub(crate) fn told(function: &Function, divided: Result<(), &Why>) -> LogEntry {
+    let products = function.attrs.agents.values().any(|info| info.name == Role::Multiply.name());
     let (outcome, message) = match divided {
+        Ok(()) if products => (
+            Outcome::Passed,
+            "the copy engine's copies have an agent of their own, and products in tensor memory another one".into(),
+        ),
         Ok(()) => (Outcome::Passed, "the copy engine's copies have an agent of their own".into()),
         Err(why) => (Outcome::Declined, format!("the copies have no agent of their own: {why}")),
     };
@@ -73,23 +78,35 @@ pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<
 
 /// Divides a function among agents.
 pub(crate) fn run(function: &mut Function, layouts: &mut Arena<LayoutId, Layout>, target: Target) -> Result<(), Why> {
-    let hinted = function.attrs.program.occupancy.unwrap_or(1);
-    let Crew { agents: crew, resident } = registers::crew(function, hinted.max(alloc::resident(&function.attrs, target)), target)?;
+    let Crew { agents: crew, resident } = registers::crew(function, alloc::resident(&function.attrs, target), target)?;
     let roles = Roles::of(function);
     let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
     slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;
-    let warps = function.attrs.program.warps;
-    for info in function.attrs.pipes.values_mut().filter(|info| info.fill == Fill::Boxes) {
-        info.producer = Role::Load.agent();
-        if info.drain == Drain::Threads {
-            (info.drain, info.empty) = (Drain::Warps, warps);
-        }
-    }
+    give_pipes(function, &crew);
     function.attrs.program.warps = crew.iter().map(|(_, info)| info.first_warp + info.warps).max().unwrap_or(0);
-    if resident > 1 && crew.iter().any(|(_, info)| info.registers.is_some()) {
+    // Registers for more blocks than shared memory has room for would be left over.
+    let hinted = function.attrs.program.occupancy;
+    if hinted.is_some_and(|hinted| hinted > resident) || resident > 1 && crew.iter().any(|(_, info)| info.registers.is_some()) {
         function.attrs.program.occupancy = Some(resident);
     }
     crew.into_iter().for_each(|(_, info)| _ = function.attrs.agents.push(info));
     bodies::write(function, &slices, layouts);
     Ok(())
+}
+
+/// Each pipe has those as its producer and consumer who do its steps.
+fn give_pipes(function: &mut Function, crew: &[(Role, AgentInfo)]) {
+    let agent = |role: Role| {
+        let at = crew.iter().position(|(other, _)| *other == role).expect("an agent of each role that has steps");
+        (Agent(at as u32), crew[at].1.threads())
+    };
+    for info in function.attrs.pipes.values_mut() {
+        let ((producer, filling), (consumer, draining)) = (agent(fills(info.fill)), agent(drains(info.drain)));
+        if producer != consumer && info.drain == Drain::Threads {
+            info.drain = Drain::Warps;
+        }
+        (info.producer, info.consumers) = (producer, vec![consumer]);
+        info.full = if info.fills_alone() { 1 } else { filling };
+        info.empty = info.releases(draining);
+    }
 }

@@ -5,17 +5,22 @@
 
 use super::Why;
 use super::seeds::Role;
-use base::Target;
+use crate::tensor;
+use base::{Target, Value};
 use sched::{AgentInfo, Function, Op};
-use tileas::budget;
+use tileas::{Type, budget};
+use vocabulary::core_ops::Core;
 use vocabulary::tile::element_count;
 
 /// Warps that are given registers together.
 const GROUP: u32 = 4;
-/// Registers of a thread that only asks for boxes. It holds what is computed for all, and the coordinates of some boxes.
-const OF_LOADS: u32 = 40;
+/// Registers of a thread that only asks for boxes, or products, and what it may do with where that leaves others more. It holds what is
+/// computed for all, and the coordinates of some boxes.
+const OF_HELPERS: [u32; 2] = [40, 32];
 /// What a thread that multiplies has in registers beside the sums.
 const BESIDE_SUMS: u32 = 72;
+/// What the assembler wants beside the sums of one product, of the registers that a thread is started with.
+const BESIDE_PRODUCT: u32 = 32;
 const STEP: u32 = 8;
 /// The most that a thread can be given.
 const MOST: u32 = 248;
@@ -26,8 +31,8 @@ pub(super) struct Crew {
     pub(super) resident: u32,
 }
 
-/// The agents of a function that was one of all its warps. One warp is enough to ask for boxes. Where it leaves
-/// the others too few registers, it is one of a warp group that gives up its own.
+/// The agents of a function that was one of all its warps. One warp is enough to ask for boxes, and another one for products. Where
+/// they leave the others too few registers, they are of a warp group that gives up its own.
 pub(super) fn crew(function: &Function, resident: u32, target: Target) -> Result<Crew, Why> {
     let warps = function.attrs.program.warps;
     let agent = |role: Role, first_warp: u32, warps: u32, registers: Option<u32>| {
@@ -37,40 +42,68 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target) -> Result
         let all = (warps * resident).next_multiple_of(GROUP);
         (budget::registers(target, all, 1) & !(STEP - 1)).min(MOST)
     };
-    let alone = each(warps + 1);
+    let multiplies = function.body.walk(function.region).iter().any(|op| tensor::is_product(&function.body.ops[*op].kind));
+    let helpers: &[Role] = if multiplies { &[Role::Load, Role::Multiply] } else { &[Role::Load] };
+    let count = helpers.len() as u32;
+    let alone = each(warps + count);
     let whole = each(warps + GROUP);
-    let given = (whole * (warps + GROUP)).saturating_sub(OF_LOADS * GROUP) / warps & !(STEP - 1);
-    let needs = sums(function) + BESIDE_SUMS;
-    let can_move = warps.is_multiple_of(GROUP) && budget::moves_registers(target) && whole >= OF_LOADS;
-    let moves = can_move && alone < needs && given.min(MOST) > alone;
-    let has = if moves { given.min(MOST) } else { alone };
+    let given = |helper: u32| ((whole * (warps + GROUP)).saturating_sub(helper * GROUP) / warps & !(STEP - 1)).min(MOST);
+    let [most, least] = OF_HELPERS;
+    let of_helper = if given(least) > given(most) { least } else { most };
+    let Needs { all, product } = Needs::of(function);
+    let needs = all + BESIDE_SUMS;
+    let enough = whole >= of_helper.max(product + BESIDE_PRODUCT);
+    let can_move = warps.is_multiple_of(GROUP) && budget::moves_registers(target) && enough;
+    let moves = can_move && alone < needs && given(of_helper) > alone;
+    let has = if moves { given(of_helper) } else { alone };
     if resident > 1 && has < needs && each(warps) >= needs.min(MOST) {
         return Err(format!(
             "a warp more leaves a thread {has} registers where {resident} blocks have room, and it takes some {needs}"
         ));
     }
-    let agents = match moves {
-        false => vec![agent(Role::Compute, 0, warps, None), agent(Role::Load, warps, 1, None)],
-        true => vec![
-            agent(Role::Compute, 0, warps, Some(has)),
-            agent(Role::Load, warps, 1, Some(OF_LOADS)),
-            agent(Role::Idle, warps + 1, GROUP - 1, Some(OF_LOADS)),
-        ],
-    };
+    let [own, of_helpers] = if moves { [Some(has), Some(of_helper)] } else { [None; 2] };
+    let mut agents = vec![agent(Role::Compute, 0, warps, own)];
+    agents.extend(helpers.iter().zip(warps..).map(|(role, first)| agent(*role, first, 1, of_helpers)));
+    if moves {
+        agents.push(agent(Role::Idle, warps + count, GROUP - count, of_helpers));
+    }
     Ok(Crew { agents, resident })
 }
 
-/// Registers of a thread that hold sums of products.
-fn sums(function: &Function) -> u32 {
-    let body = &function.body;
-    let all = body.walk(function.region);
-    let is_product = |op: base::ir::Op| matches!(body.ops[op].kind, Op::Core(tileas::Op::Mma { .. }));
-    let of = |op: &base::ir::Op| {
-        let Op::Core(tileas::Op::Mma { acc, .. }) = &body.ops[*op].kind else { return None };
-        // A product that adds to another's sums has them in the same registers.
-        let acc = acc.registers().filter(|acc| !body.defining_op(*acc).is_some_and(is_product))?;
-        let bits = element_count(body.ty(acc).shape()) as u32 * body.ty(acc).elem().map_or(32, |elem| elem.bits());
-        Some(bits / 32 / (32 * function.attrs.program.warps))
-    };
-    all.iter().filter_map(of).sum()
+/// Registers of a thread that hold tiles.
+struct Needs {
+    /// The sums of products, or the largest tiles that loops carry and that come from tensor memory.
+    all: u32,
+    /// The sums of one product.
+    product: u32,
+}
+
+impl Needs {
+    fn of(function: &Function) -> Needs {
+        let body = &function.body;
+        let all = body.walk(function.region);
+        let is_product = |op: base::ir::Op| matches!(body.ops[op].kind, Op::Core(tileas::Op::Mma { .. }));
+        let held = |value: Value| match body.ty(value) {
+            ty @ Type::Tile { .. } => {
+                let bits = element_count(ty.shape()) as u32 * ty.elem().map_or(32, |elem| elem.bits());
+                bits / 32 / (32 * function.attrs.program.warps)
+            }
+            _ => 0,
+        };
+        let of_product = |op: &base::ir::Op| {
+            let Op::Core(tileas::Op::Mma { acc, .. }) = &body.ops[*op].kind else { return None };
+            // A product that adds to another's sums has them in the same registers.
+            acc.registers().filter(|acc| !body.defining_op(*acc).is_some_and(is_product)).map(held)
+        };
+        let in_registers: Vec<u32> = all.iter().filter_map(of_product).collect();
+        let taken_up = all.iter().filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::TensorLoad { .. })));
+        let taken_up = taken_up.map(|op| held(body.result(*op))).max();
+        let carried = |op: &base::ir::Op| match body.ops[*op].kind.core() {
+            Some(Core::For { .. } | Core::Loop { .. }) => body.ops[*op].results.iter().map(|value| held(*value)).sum(),
+            _ => 0,
+        };
+        let carried: u32 = all.iter().map(carried).max().unwrap_or(0);
+        let (sums, product) = (in_registers.iter().sum(), in_registers.iter().copied().max().unwrap_or(0));
+        Needs { all: taken_up.map_or(sums, |one| one + sums.max(carried)), product }
+    }
 }

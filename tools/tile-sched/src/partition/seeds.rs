@@ -2,12 +2,12 @@
 
 use super::Why;
 use super::slice::Slice;
-use crate::boxes;
+use crate::{boxes, tensor};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Region, Value};
-use sched::{Agent, Fill, Function, Op};
+use sched::{Drain, Fill, Function, Op};
 use std::collections::BTreeSet;
-use tileas::{MmaAtom, Type};
+use tileas::Type;
 use vocabulary::core_ops::{Core, Effect};
 use vocabulary::tile::element_count;
 
@@ -18,19 +18,18 @@ pub(super) enum Role {
     Compute,
     /// Asks for boxes.
     Load,
+    /// Asks for products in tensor memory.
+    Multiply,
     /// Has given up its registers, and nothing to do.
     Idle,
 }
 
 impl Role {
-    /// Agents have the order of the roles.
-    pub(super) fn agent(self) -> Agent {
-        Agent(self as u32)
-    }
     pub(super) fn name(self) -> &'static str {
         match self {
             Role::Compute => "compute",
             Role::Load => "load",
+            Role::Multiply => "multiply",
             Role::Idle => "idle",
         }
     }
@@ -76,14 +75,32 @@ impl<'a> Roles<'a> {
     /// None of an op that each agent executes that needs it.
     pub(super) fn role(&self, op: OpId) -> Option<Role> {
         let kind = &self.function.body.ops[op].kind;
-        let by_boxes = |pipe| self.function.attrs.pipes[pipe].fill == Fill::Boxes;
         match kind {
-            Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } if by_boxes(*pipe) => Some(Role::Load),
+            Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } => Some(fills(self.function.attrs.pipes[*pipe].fill)),
+            Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => Some(drains(self.function.attrs.pipes[*pipe].drain)),
             _ if boxes::filled(kind).is_some() => Some(Role::Load),
+            _ if tensor::is_product(kind) => Some(Role::Multiply),
             _ if kind.is_pure() || self.of_all.contains(&op) => None,
             _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => None,
             _ => Some(Role::Compute),
         }
+    }
+}
+
+/// Who fills the slots of a pipe.
+pub(super) fn fills(fill: Fill) -> Role {
+    match fill {
+        Fill::Boxes => Role::Load,
+        Fill::Products => Role::Multiply,
+        Fill::Threads | Fill::Copies => Role::Compute,
+    }
+}
+
+/// Who frees them.
+pub(super) fn drains(drain: Drain) -> Role {
+    match drain {
+        Drain::Products => Role::Multiply,
+        Drain::Threads | Drain::Warps => Role::Compute,
     }
 }
 
@@ -100,9 +117,6 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
         let kind = &body.ops[op].kind;
         if matches!(kind.core(), Some(Core::Return {})) && Some(op) != last {
             return Err("it returns before its end".into());
-        }
-        if matches!(kind, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. })) {
-            return Err("products in tensor memory are made by one thread of all".into());
         }
         match kind.effects().other {
             Effect::Allocates => return Err("it takes memory of the block's own".into()),
