@@ -211,6 +211,7 @@ sections! {
     launch: Launch {
         /// Microseconds that the launch of a kernel takes.
         fixed,
+        fixed_maps,
         /// Clocks until the first instruction of a block, and from the end of one to the next in its place.
         start,
         next,

@@ -1,4 +1,4 @@
-//! Where the pieces of a CUDA toolkit are that the tools need at run time: ptxas and libdevice.
+//! Where the pieces of a CUDA toolkit are that the tools need at run time: ptxas, nvdisasm and libdevice.
 
 use base::diag::{Diagnostic, Result};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,11 @@ pub struct Found {
 /// tool itself; then the project's own folder; then PATH.
 pub fn ptxas() -> Result<Found> {
     find("ptxas", "bin/ptxas", |folder| folder.join("ptxas"))
+}
+
+/// What shows machine code as text.
+pub fn nvdisasm() -> Result<Found> {
+    find("nvdisasm", "bin/nvdisasm", |folder| folder.join("nvdisasm"))
 }
 
 /// NVIDIA's library of mathematical functions as LLVM bitcode.

@@ -47,6 +47,12 @@ fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)>
             machine.clone(),
         ),
         (
+            "no spilled registers",
+            "smaller tiles, more warps for a tile, or fewer values that live long",
+            Wish { no_spills: true, ..none },
+            machine.clone(),
+        ),
+        (
             "no latency of memory",
             "load further ahead: more stages, or more blocks resident",
             none,

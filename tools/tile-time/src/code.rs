@@ -13,6 +13,8 @@ pub(crate) struct Code {
     pub(crate) folded: Vec<bool>,
     /// Clocks to the result, with a guess for memory: what an assembler would assume.
     pub(crate) estimate: Vec<f64>,
+    /// Moves of spilled registers that go with an instruction.
+    pub(crate) spills: Vec<f32>,
     /// Where basic blocks begin, and the end of the program.
     pub(crate) blocks: Vec<u32>,
     /// For each place of a block, the instruction that is issued there.
@@ -47,8 +49,16 @@ impl Code {
             param || matches!(op, Op::Lane { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
         };
         let folded = program.code.iter().zip(&costs).map(|(instr, cost)| cost.slots == 0.0 && folds(&instr.op)).collect();
-        let mut code =
-            Code { folded, costs, operands, estimate, blocks: blocks(program), order: Vec::new(), loops: loops(program) };
+        let mut code = Code {
+            folded,
+            costs,
+            operands,
+            estimate,
+            spills: vec![0.0; program.code.len()],
+            blocks: blocks(program),
+            order: Vec::new(),
+            loops: loops(program),
+        };
         code.order = order::order(program, &code);
         code
     }

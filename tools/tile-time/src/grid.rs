@@ -32,13 +32,11 @@ pub(crate) struct Prediction {
     pub(crate) rounds: usize,
 }
 
-/// How many clusters a multiprocessor (or as many of them as a cluster has blocks) holds, and what sets the limit.
-fn residency(sample: &Sample, machine: &Machine) -> (usize, &'static str) {
+/// How many blocks a multiprocessor holds, and what sets the limit.
+pub(crate) fn residency(threads: u32, shared: f64, registers: u32, machine: &Machine) -> (usize, &'static str) {
     let chip = &machine.chip;
-    let program = &sample.program;
-    let warps = f64::from(program.threads.div_ceil(32));
-    let shared = f64::from(program.shared_bytes);
-    let registers = (f64::from(sample.registers) / 8.0).ceil() * 8.0;
+    let warps = f64::from(threads.div_ceil(32));
+    let registers = (f64::from(registers.max(1)) / 8.0).ceil() * 8.0;
     let limits = [
         (chip.blocks, "the number of blocks"),
         ((chip.warps / warps).floor(), "the number of warps"),
@@ -53,6 +51,7 @@ fn residency(sample: &Sample, machine: &Machine) -> (usize, &'static str) {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wish {
     pub(crate) perfect_banks: bool,
+    pub(crate) no_spills: bool,
     pub(crate) more_resident: usize,
 }
 
@@ -65,7 +64,8 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
     let size = f64::from(sample.program.cluster.iter().product::<u32>());
     let groups = (chip.multiprocessors / size).floor().max(1.0);
     let clusters = sample.clusters as f64;
-    let (fits, limited_by) = residency(sample, machine);
+    // A cluster takes as many multiprocessors as it has blocks.
+    let (fits, limited_by) = residency(sample.program.threads, sample.program.shared_bytes.into(), sample.registers.count, machine);
     let fits = fits + wish.more_resident;
     let resident = fits.min((clusters / groups).ceil() as usize).max(1);
     let active = chip.multiprocessors.min(clusters * size);
@@ -84,10 +84,12 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
             rounds,
             active,
             miss,
+            stack: if wish.no_spills { 0.0 } else { f64::from(sample.registers.stack) },
             memory: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
             timeline,
             perfect_banks: wish.perfect_banks,
+            spills: !wish.no_spills,
         };
         engine::run(&setup)
     };
@@ -162,7 +164,7 @@ fn prediction(
 /// waves.
 fn miss(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let asked = sample.read * clusters;
-    let fits = sample.buffers <= 0.8 * machine.chip.l2 * 1e6;
-    let least = (sample.buffers - sample.written * clusters).max(0.0) / asked.max(1.0);
+    let fits = sample.footprint <= 0.8 * machine.chip.l2 * 1e6;
+    let least = (sample.footprint - sample.written * clusters).max(0.0) / asked.max(1.0);
     if fits { sample.distinct.min(least) } else { sample.distinct }
 }

@@ -3,9 +3,10 @@
 //! `sample` executes a few blocks of the launch (crate `simulator`) and notes what each warp does. `code` says what each instruction
 //! costs on the machine (`cost`), and in which order an assembler would have them (`order`). `engine` computes when everything
 //! happens on a multiprocessor; `grid` goes from there to the whole launch; `report` says it to people and programs, `timeline` to
-//! a viewer of traces.
+//! a viewer of traces. `assembled` reads a cubin: it cannot be executed, but it says what the assembler made of the PTX.
 
 mod advice;
+mod assembled;
 mod code;
 mod cost;
 mod engine;
@@ -30,6 +31,8 @@ const ABOUT: About = About {
         ("tile-time k.ptx --launch launch.json --gpu h200 --json -", "for programs"),
         ("tile-time k.ptx --launch launch.json --trace trace.json", "with a timeline for Perfetto"),
         ("tile-time k.ptx --launch launch.json --gpu b200 --set chip.clock=1500", "with another clock"),
+        ("tile-time k.cubin", "what the assembler made of it: registers, spills, clocks of issue"),
+        ("tile-time k.cubin --ptx k.ptx --launch launch.json", "the time with that, the PTX being executed"),
     ],
     passes: &[],
     forms: false,
@@ -37,9 +40,12 @@ const ABOUT: About = About {
 
 #[derive(Args)]
 struct Arguments {
-    /// Which kernel, grid, buffers and arguments
+    /// Which kernel, grid, buffers and arguments; PTX needs it
     #[arg(long, value_name = "FILE")]
-    launch: PathBuf,
+    launch: Option<PathBuf>,
+    /// The PTX that a cubin was made from, to tell its time
+    #[arg(long, value_name = "FILE", requires = "launch")]
+    ptx: Option<PathBuf>,
     /// The chip; without it the one that stands for the target
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
@@ -64,6 +70,9 @@ struct Arguments {
     /// Registers of a thread; without it what ptxas reports, and where there is none an estimate
     #[arg(long, value_name = "N")]
     registers: Option<u32>,
+    /// With --registers: instructions that move spilled registers, and bytes of the stack of a thread
+    #[arg(long, value_name = "N,BYTES", requires = "registers", value_parser = spills)]
+    spills: Option<(u32, u32)>,
     /// Threads of a block, for kernels that do not say it
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = block)]
     block: Option<[u32; 3]>,
@@ -84,32 +93,69 @@ fn block(text: &str) -> std::result::Result<[u32; 3], String> {
     Ok(dims)
 }
 
+fn spills(text: &str) -> std::result::Result<(u32, u32), String> {
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is no number"));
+    let (moves, bytes) = text.split_once(',').ok_or("two numbers, with a comma between")?;
+    Ok((number(moves)?, number(bytes)?))
+}
+
 fn main() -> std::process::ExitCode {
     common::runner::<Arguments>(&ABOUT, run)
 }
 
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
-    let input = session.input()?;
+    let mut input = session.input()?;
+    let mut assembled = None;
+    if input.bytes.starts_with(b"\x7fELF") {
+        let dynamic = arguments.dynamic_shared.unwrap_or(0);
+        assembled = Some(assembled::Assembled::read(&input.bytes, &input.name, arguments.block, dynamic)?);
+        match &arguments.ptx {
+            Some(path) => input = common::read_file(Some(path))?,
+            None if arguments.launch.is_some() => {
+                let text = "a cubin cannot be executed, so no launch of it has a time";
+                return Err(Diagnostic::unsupported("TIM006", text).note("give the PTX that it was made from with --ptx"));
+            }
+            None => return resources(arguments, assembled.take()),
+        }
+    }
     let (module, text) = ptx::open(&input.bytes, &input.name)?;
-    let machine = chip(arguments, &module)?;
-    let sample = sample::Sample::take(&module, text, &input.name, arguments, &machine)?;
+    let machine = chip(arguments, module.target.first().map_or("", String::as_str))?;
+    if let Some(assembled) = &mut assembled {
+        assembled.reside(&machine);
+    }
+    let sample = sample::Sample::take(&module, text, &input.name, arguments, assembled.as_ref(), &machine)?;
     let prediction = grid::predict(&sample, &machine, arguments.trace.is_some());
     if let Some(path) = &arguments.trace {
         common::write_file(Some(path), timeline::trace(&sample, &machine, &prediction.statistics).as_bytes())?;
     }
+    if let (true, [line, ..]) = (sample.complete, &prediction.statistics.stuck[..]) {
+        let text = "a warp waits for ever where the executor went on: a fault of the model, so there is no time to tell";
+        return Err(Diagnostic::unsupported("TIM004", text).note(format!("line {line} of the PTX")));
+    }
     let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
-    let report = report::Report::new(&sample, &machine, &prediction, advice);
+    let report = report::Report::new(&sample, &machine, &prediction, advice, assembled);
+    tell(arguments, &report, report::Report::text)
+}
+
+/// What a cubin says by itself.
+fn resources(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> Result<()> {
+    let Some(mut assembled) = assembled else { return Ok(()) };
+    assembled.reside(&chip(arguments, &assembled.target)?);
+    tell(arguments, &assembled, assembled::Assembled::text)
+}
+
+/// Says something as text, or as JSON where that is asked for.
+fn tell<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> String) -> Result<()> {
     match &arguments.json {
         Some(path) => {
-            let to = (path.as_os_str() != "-").then_some(path.as_path());
-            common::write_file(to, report.json().as_bytes())
+            let json = serde_json::to_string_pretty(what).expect("what is told can be written") + "\n";
+            common::write_file((path.as_os_str() != "-").then_some(path.as_path()), json.as_bytes())
         }
-        None => common::write_file(None, report.text().as_bytes()),
+        None => common::write_file(None, text(what).as_bytes()),
     }
 }
 
-fn chip(arguments: &Arguments, module: &ptx::Module) -> Result<Machine> {
-    let target = module.target.first().map_or("", String::as_str);
+fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
     let mut machine = match (&arguments.machine, &arguments.gpu) {
         (Some(path), _) => {
             let file = common::read_file(Some(path))?;

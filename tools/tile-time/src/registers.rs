@@ -1,4 +1,5 @@
-//! How many registers a thread needs: what the assembler reports, or, when there is none, an estimate from what is live where.
+//! How many registers a thread needs, and what is spilled: what the assembler reports, or, when there is none, an estimate from what
+//! is live where.
 
 use crate::code::Code;
 use common::toolkit;
@@ -8,8 +9,20 @@ use std::process::Command;
 /// What an assembler uses beside the values of the program.
 const OVERHEAD: u32 = 12;
 
+/// What an assembler made of the registers of a kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Registers {
+    pub(crate) count: u32,
+    /// What warps have that take some of others, where the program says so.
+    pub(crate) most: u32,
+    /// Bytes of the stack of a thread.
+    pub(crate) stack: u32,
+    /// Instructions of the program that move spilled registers.
+    pub(crate) spills: u32,
+}
+
 /// What `ptxas` says of an entry; nothing when it is not found or refuses the file.
-pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<u32> {
+pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<Registers> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
     let input = folder.path().join("k.ptx");
@@ -19,11 +32,49 @@ pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<
     let report = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     // "Compiling entry function 'name' ..." comes some lines before "Used 40 registers, ...".
     let after = report.split_once(&format!("'{entry}'"))?.1;
-    let words: Vec<&str> = after.split_once("Used ")?.1.split_whitespace().take(1).collect();
-    words.first()?.parse().ok()
+    parse(after)
 }
 
-pub(crate) fn estimate(program: &Program, code: &Code) -> u32 {
+/// "16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads", and on a later line "Used 40 registers".
+fn parse(report: &str) -> Option<Registers> {
+    let (properties, used) = report.split_once("Used ")?;
+    let before = |words: &str| -> Option<u32> { properties.split_once(words)?.0.rsplit([' ', '\n']).next()?.parse().ok() };
+    let bytes = |words: &str| before(words).unwrap_or(0);
+    let spilled = bytes(" bytes spill stores").saturating_add(bytes(" bytes spill loads"));
+    let count = used.split_whitespace().next()?.parse().ok()?;
+    Some(Registers { count, most: 0, stack: bytes(" bytes stack frame"), spills: spilled / 4 })
+}
+
+/// An estimate of what an assembler would use.
+pub(crate) fn estimate(pressure: &[u32]) -> u32 {
+    let most = pressure.iter().copied().max().unwrap_or(0);
+    (most + OVERHEAD).next_multiple_of(8).clamp(16, 255)
+}
+
+/// Where the spills are: for each instruction, how many are executed with it. More live values than registers are what makes them,
+/// so they are parted by how many there are too many; where none are, by what is live.
+pub(crate) fn spread(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
+    let too_many = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.most.max(registers.count));
+    let most = pressure.iter().copied().max().unwrap_or(0);
+    let any = (0..pressure.len()).any(|pc| too_many(pc) > 0);
+    let weight = |pc: usize| match any {
+        _ if code.folded[pc] => 0.0,
+        true => f64::from(too_many(pc)),
+        false => f64::from(u8::from(pressure[pc] * 10 >= most * 9)),
+    };
+    let sum: f64 = (0..pressure.len()).map(weight).sum();
+    (0..pressure.len()).map(|pc| (f64::from(registers.spills) * weight(pc) / sum.max(1.0)) as f32).collect()
+}
+
+/// The most registers that the text gives to some warps (`setmaxnreg.inc`).
+pub(crate) fn raised(text: &str) -> u32 {
+    let raises = text.split("setmaxnreg.inc.sync.aligned.u32").skip(1);
+    raises.filter_map(|rest| rest.split(';').next()?.trim().parse().ok()).max().unwrap_or(0)
+}
+
+/// How many registers of 32 bits have values that are still read, before each instruction. Within a loop those count that it uses:
+/// the others can wait in memory until it is over.
+pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
     let words = (program.slots as usize).div_ceil(64);
     let blocks: Vec<std::ops::Range<usize>> = code.blocks.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect();
     let block_of = |pc: u32| code.blocks.binary_search(&pc).unwrap_or(blocks.len());
@@ -83,21 +134,51 @@ pub(crate) fn estimate(program: &Program, code: &Code) -> u32 {
             _ => 2,
         })
         .collect();
-    let mut most = 0;
+    let used: Vec<Vec<u64>> = code.loops.iter().map(|l| used_by(code, l.first as usize..=l.last as usize, words)).collect();
+    let mut pressure = vec![0; program.code.len()];
     for index in 0..blocks.len() {
         let mut live = out(&live_in, index);
         for pc in blocks[index].clone().rev() {
             step(&mut live, pc);
             let mut sum = 0;
+            let within = code.loop_of(pc as u32).map(|index| &used[index]);
             for (word, &bits) in live.iter().enumerate() {
-                let mut rest = bits;
+                let mut rest = bits & within.map_or(u64::MAX, |used| used[word]);
                 while rest != 0 {
                     sum += weight[word * 64 + rest.trailing_zeros() as usize];
                     rest &= rest - 1;
                 }
             }
-            most = most.max(sum);
+            pressure[pc] = sum;
         }
     }
-    (most + OVERHEAD).next_multiple_of(8).clamp(16, 255)
+    pressure
+}
+
+/// Registers that some instructions name.
+fn used_by(code: &Code, pcs: std::ops::RangeInclusive<usize>, words: usize) -> Vec<u64> {
+    let mut used = vec![0; words];
+    for (reads, writes) in &code.operands[pcs] {
+        reads.iter().chain(writes).for_each(|&slot| used[slot as usize / 64] |= 1 << (slot % 64));
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_ptxas() {
+        let text = " for 'sm_90a'\nptxas info    : Function properties for k\n    2248 bytes stack frame, 400 bytes spill stores, 412 bytes spill loads\nptxas info    : Used 255 registers, used 1 barriers";
+        let Registers { count, stack, spills, .. } = parse(text).unwrap();
+        assert_eq!((count, stack, spills), (255, 2248, 203));
+        assert!(parse("error").is_none());
+    }
+
+    #[test]
+    fn warps_that_take_registers() {
+        assert_eq!(raised("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
+        assert_eq!(raised("setmaxnreg.inc.sync.aligned.u32"), 0);
+    }
 }

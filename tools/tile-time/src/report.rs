@@ -1,6 +1,7 @@
 //! What is said: to people as text, to programs as JSON.
 
 use crate::advice::Advice;
+use crate::assembled::Assembled;
 use crate::cost::UNITS;
 use crate::engine::{ENGINES, Engine, Spent, WHYS};
 use crate::grid::Prediction;
@@ -28,6 +29,9 @@ pub(crate) struct Report {
     resident_blocks: usize,
     limited_by: &'static str,
     registers: u32,
+    /// Instructions that move spilled registers, and bytes of the stack of a thread.
+    spills: u32,
+    stack_bytes: u32,
     registers_estimated: bool,
     /// Whether the sample blocks were executed to their end.
     complete: bool,
@@ -43,8 +47,9 @@ pub(crate) struct Report {
     lines: Vec<LineTime>,
     /// What would help most, with the part of the time that it would save.
     advice: Vec<Advice>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stuck_lines: Vec<u32>,
+    /// What the assembler made of the kernel, when its cubin was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assembled: Option<Assembled>,
 }
 
 #[derive(Serialize)]
@@ -92,7 +97,13 @@ struct LineTime {
 }
 
 impl Report {
-    pub(crate) fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, advice: Vec<Advice>) -> Report {
+    pub(crate) fn new(
+        sample: &Sample,
+        machine: &Machine,
+        prediction: &Prediction,
+        advice: Vec<Advice>,
+        assembled: Option<Assembled>,
+    ) -> Report {
         let seconds = prediction.cycles / (machine.chip.clock * 1e6);
         let work = sample.work.as_ref();
         Report {
@@ -100,7 +111,7 @@ impl Report {
             gpu: machine.name.clone(),
             cycles: prediction.cycles,
             seconds,
-            launch_seconds: machine.launch.fixed * 1e-6,
+            launch_seconds: 1e-6 * if sample.maps { machine.launch.fixed_maps } else { machine.launch.fixed },
             tflops: work.filter(|work| work.flops > 0.0).map(|work| work.flops / seconds / 1e12),
             gigabytes_per_second: work.map(|work| work.bytes / seconds / 1e9),
             block_cycles: prediction.block,
@@ -108,7 +119,9 @@ impl Report {
             waves: prediction.waves,
             resident_blocks: prediction.resident,
             limited_by: prediction.limited_by,
-            registers: sample.registers,
+            registers: sample.registers.count,
+            spills: sample.registers.spills,
+            stack_bytes: sample.registers.stack,
             registers_estimated: !sample.registers_known,
             complete: sample.complete,
             sampled_instructions: sample.instructions,
@@ -119,12 +132,8 @@ impl Report {
             agents: agents(sample, prediction),
             lines: lines(sample, prediction),
             advice,
-            stuck_lines: prediction.statistics.stuck.clone(),
+            assembled,
         }
-    }
-
-    pub(crate) fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report can be written") + "\n"
     }
 
     pub(crate) fn text(&self) -> String {
@@ -149,6 +158,13 @@ impl Report {
             "  a block takes {:.0} clocks; {} resident, limited by {}; {:.2} waves; {} registers{registers}",
             self.block_cycles, self.resident_blocks, self.limited_by, self.waves, self.registers
         )?;
+        if self.spills > 0 {
+            writeln!(
+                text,
+                "  {} instructions move spilled registers; a thread has {} bytes of stack",
+                self.spills, self.stack_bytes
+            )?;
+        }
         writeln!(
             text,
             "  from memory {:.3} GB, from the second-level cache {:.3} GB; {:.0} % of lines come from memory",
@@ -186,8 +202,8 @@ impl Report {
         for advice in &self.advice {
             writeln!(text, "  {:5.1} %  {}: {}", 100.0 * advice.gain, advice.if_, advice.how)?;
         }
-        if !self.stuck_lines.is_empty() {
-            writeln!(text, "warps that never went on, a fault of the model: lines {:?}", self.stuck_lines)?;
+        if let Some(assembled) = &self.assembled {
+            text.push_str(&assembled.text());
         }
         Ok(())
     }

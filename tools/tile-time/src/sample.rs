@@ -2,8 +2,9 @@
 //! read is the same.
 
 use crate::Arguments;
+use crate::assembled::Assembled;
 use crate::code::Code;
-use crate::registers;
+use crate::registers::{self, Registers};
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use common::launch::{Call, Launch, Work};
@@ -31,27 +32,41 @@ pub(crate) struct Sample {
     pub(crate) complete: bool,
     pub(crate) clusters: u64,
     pub(crate) work: Option<Work>,
-    pub(crate) registers: u32,
+    /// Whether tensor maps are among its parameters.
+    pub(crate) maps: bool,
+    pub(crate) registers: Registers,
     pub(crate) registers_known: bool,
     /// Part of the lines that the blocks of a wave read, which none of the others reads too.
     pub(crate) distinct: f64,
     /// Bytes of global memory that a cluster reads and writes.
     pub(crate) read: f64,
     pub(crate) written: f64,
-    pub(crate) buffers: f64,
+    /// Bytes of all that the grid reads and writes.
+    pub(crate) footprint: f64,
 }
 
 impl Sample {
-    pub(crate) fn take(module: &ptx::Module, text: &str, file: &str, arguments: &Arguments, machine: &Machine) -> Result<Sample> {
+    pub(crate) fn take(
+        module: &ptx::Module,
+        text: &str,
+        file: &str,
+        arguments: &Arguments,
+        assembled: Option<&Assembled>,
+        machine: &Machine,
+    ) -> Result<Sample> {
         let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
-        let launch = Launch::read(&arguments.launch)?;
+        let path = arguments.launch.as_ref().ok_or_else(|| {
+            Diagnostic::invalid("TIM007", "the time of a kernel depends on its launch").note("describe it in a file for --launch")
+        })?;
+        let launch = Launch::read(path)?;
         let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
         let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
         let target = module.target.first().and_then(|name| Target::parse(name.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
         let call = launch.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
         let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: None };
+        let has_maps = program.hidden_params().next().is_some();
         let params = hidden::parameters(&program, module, &call, maps)?;
-        let code = Code::new(&program, machine);
+        let mut code = Code::new(&program, machine);
         let options =
             Options { delivery: Delivery::Early, races: Races::Ignore, seed: None, instruction_limit: u64::MAX, judge: false };
         let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));
@@ -75,20 +90,37 @@ impl Sample {
         }
         let distinct = distinct(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
         let recording = recordings.swap_remove(typical);
-        let known = arguments.registers.or_else(|| registers::reported(text, module, &program.entry));
+        let known = match assembled {
+            Some(assembled) => Some(assembled.registers(&program.entry)?),
+            None => match arguments.registers {
+                Some(count) => {
+                    let (spills, stack) = arguments.spills.unwrap_or_default();
+                    Some(Registers { count, spills, stack, ..Registers::default() })
+                }
+                None => registers::reported(text, module, &program.entry),
+            },
+        };
+        let pressure = registers::pressure(&program, &code);
+        let estimate = || registers::estimate(&pressure).min(most_registers(module, &program.entry));
+        let mut registers = known.unwrap_or_else(|| Registers { count: estimate(), ..Registers::default() });
+        registers.most = registers::raised(text);
+        code.spills = registers::spread(&code, &pressure, registers);
+        let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
         Ok(Sample {
             instructions: lengths[typical],
             longest: lengths[most] as f64 / lengths[typical].max(1) as f64,
             complete: recording.complete,
             clusters,
-            registers: known.unwrap_or_else(|| registers::estimate(&program, &code).min(most_registers(module, &program.entry))),
+            registers,
             registers_known: known.is_some(),
             distinct,
             read,
             written,
-            buffers: call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum(),
+            // A launch may take a part of its buffers.
+            footprint: call.launch.work.as_ref().map_or(buffers, |work| buffers.min(work.bytes)),
             work: call.launch.work.clone(),
+            maps: has_maps,
             recording,
             code,
             program,

@@ -1,7 +1,7 @@
 //! A timeline in the format of Chrome's trace viewer, which Perfetto reads: for each block its warps, with what they wait for and
 //! between which lines of the PTX they run, its engines, and the phases of its mbarriers.
 
-use crate::engine::{ENGINES, Span, Statistics};
+use crate::engine::{ENGINES, Engine, Span, Statistics};
 use crate::sample::Sample;
 use machine::Machine;
 use serde_json::{Value, json};
@@ -24,6 +24,14 @@ pub(crate) fn trace(sample: &Sample, machine: &Machine, statistics: &Statistics)
     let mut warps: BTreeMap<(usize, usize), Vec<&Span>> = BTreeMap::new();
     for span in &statistics.spans {
         match span.engine {
+            // Copies are under way together; slices of a row must not cross.
+            Some(Engine::Copy) => {
+                let place = (span.block, ENGINE_ROWS + Engine::Copy as usize);
+                rows.insert(place);
+                let number = events.len();
+                let half = |ph: &str, time: f64| json!({"name": opcode(span.pc), "cat": "copies", "ph": ph, "id": number, "pid": place.0, "tid": place.1, "ts": time * scale, "args": {"line": line(span.pc)}});
+                events.extend([half("b", span.start), half("e", span.end)]);
+            }
             Some(engine) => {
                 let place = (span.block, ENGINE_ROWS + engine as usize);
                 rows.insert(place);

@@ -34,6 +34,8 @@ pub(super) struct Memory {
     l2_latency: f64,
     memory_latency: f64,
     queue: f64,
+    /// Part of the spilled registers that the first-level cache has no room for.
+    spilled_beyond: f64,
     used: f64,
     used_at: f64,
     sets: Vec<[u64; WAYS]>,
@@ -46,7 +48,9 @@ impl Memory {
         let machine = setup.machine;
         let global = &machine.global;
         let shared = f64::from(setup.program.shared_bytes) * setup.resident as f64 / 1024.0;
-        let lines = ((machine.chip.l1 - shared).max(16.0) * 8.0) as usize;
+        let cache = (machine.chip.l1 - shared).max(16.0);
+        let lines = (cache * 8.0) as usize;
+        let stack = setup.stack * f64::from(setup.program.threads) * setup.resident as f64 / 1024.0;
         Memory {
             path_rate: global.l2_bytes.min(global.l2_chip_bytes / setup.active),
             bank_rate: setup.memory / setup.frequency / setup.active,
@@ -54,6 +58,7 @@ impl Memory {
             l2_latency: global.l2_latency,
             memory_latency: global.memory_latency,
             queue: global.queue,
+            spilled_beyond: (1.0 - cache / stack.max(1.0)).max(0.0),
             sets: vec![[u64::MAX; WAYS]; (lines / WAYS).max(1)],
             ..Memory::default()
         }
@@ -97,12 +102,33 @@ impl Memory {
         done
     }
 
+    /// Moves spilled registers of a warp: a line each, to and from the second level where the first has no room.
+    fn spill(&mut self, now: f64, lines: f64) {
+        let bytes = 128.0 * lines * self.spilled_beyond;
+        self.traffic.l2 += bytes;
+        self.tags = self.tags.max(now) + lines;
+        self.path = self.path.max(now) + bytes / self.path_rate;
+    }
+
     pub(super) fn lines_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
         lines.iter().filter(|&&line| self.comes_from_memory(line ^ salt)).count() as f64
     }
 }
 
 impl Run<'_> {
+    /// What moving spilled registers takes; the assembler loads them ahead, so nothing waits for one.
+    pub(super) fn spill(&mut self, index: usize, count: f64) {
+        let warp = &mut self.warps[index];
+        let number = self.blocks[warp.block].multiprocessor;
+        let multiprocessor = &mut self.multiprocessors[number];
+        let part = &mut multiprocessor.parts[warp.index % 4];
+        part.issue += count;
+        (warp.free, warp.why) = (warp.free + count, Why::Spill);
+        multiprocessor.port = multiprocessor.port.max(self.now) + count;
+        multiprocessor.memory.spill(self.now, count);
+        self.statistics.engine(Engine::Port, count);
+    }
+
     /// A load, a store, an atomic operation, a matrix.
     pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, Why) {
         let (now, machine) = (self.now, self.setup.machine);

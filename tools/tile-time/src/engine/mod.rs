@@ -45,6 +45,9 @@ pub(crate) struct Setup<'a> {
     pub(crate) timeline: bool,
     /// As if no access had bank conflicts.
     pub(crate) perfect_banks: bool,
+    /// Whether spilled registers are moved, and bytes of the stack of a thread.
+    pub(crate) spills: bool,
+    pub(crate) stack: f64,
 }
 
 /// A time with what happens then; the earliest comes first, and of equal ones the one that was entered first.
@@ -385,6 +388,10 @@ impl<'a> Run<'a> {
             }
             _ => {}
         }
+        if setup.spills && setup.code.spills[pc] > 0.0 {
+            later(multiprocessor.port - PORT_QUEUE, Why::Port);
+            later(multiprocessor.memory.backlog(), Why::Spill);
+        }
         let cost = &setup.code.costs[pc];
         for &(unit, _) in &cost.uses {
             let free = match unit {
@@ -445,6 +452,9 @@ impl<'a> Run<'a> {
         warp.free = now + cost.slots;
         warp.why = Why::Slot;
         warp.accounted = warp.free;
+        if setup.spills && setup.code.spills[pc as usize] > 0.0 {
+            self.spill(index, f64::from(setup.code.spills[pc as usize]));
+        }
         let (ready, producer) = self.effect(index, record, op, now + cost.latency);
         let warp = &mut self.warps[index];
         let following = warp.stream.records.get(record + 1).map(|next| next.pc);

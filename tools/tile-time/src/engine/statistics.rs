@@ -27,9 +27,10 @@ pub(crate) enum Why {
     Branch,
     Fence,
     Start,
+    Spill,
 }
 
-pub(crate) const WHYS: [(Why, &str); 19] = [
+pub(crate) const WHYS: [(Why, &str); 20] = [
     (Why::Slot, "its turn to issue"),
     (Why::Arithmetic, "results of arithmetic"),
     (Why::Special, "results of special functions"),
@@ -49,6 +50,7 @@ pub(crate) const WHYS: [(Why, &str); 19] = [
     (Why::Branch, "branches"),
     (Why::Fence, "fences"),
     (Why::Start, "the start"),
+    (Why::Spill, "spilled registers"),
 ];
 
 impl Why {

@@ -1,17 +1,15 @@
 //! The model against the facts that its numbers come from: chains, streams, conflicts, products, copies. Each check runs a small
 //! kernel whose time follows from one or two numbers of the machine; the tolerances are those that each part of the model is held to.
 
-mod support;
-
-use support::{Kernel, repeat};
+use crate::support::{Kernel, repeat};
 
 /// Clocks that `count` more of something take: the difference of two runs, so that beginning and end do not count.
-fn each(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
+pub(crate) fn each(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
     let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
     (many - few) / (counts.1 - counts.0) as f64
 }
 
-fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
+pub(crate) fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found / expected - 1.0).abs() <= tolerance, "{what}: {found:.3}, measured on the machine {expected}");
 }
 
@@ -184,6 +182,65 @@ fn products_in_tensor_memory() {
     // Issue, commit, and the mbarrier seen: 136 + N/2 with 128 rows from shared memory.
     let one = kernel(128, 256, false, 1).cycles("b200") - kernel(128, 256, false, 0).cycles("b200");
     near("one product", one, 264.0, 0.1);
+}
+
+/// A ring of s slots of 32 KiB that one thread fills and another one multiplies: the clocks of a tile are those of a round trip over
+/// s, until the copy engine's rows are what is left. The round trip is a fifth short: what the box of many rows takes longer than a
+/// small one, while nothing else is under way, is not known apart.
+#[test]
+fn rings_of_boxes() {
+    let measured = [(2, 1.164, 0.25), (3, 0.786, 0.25), (4, 0.600, 0.25), (5, 0.4915, 0.20), (6, 0.429, 0.10), (7, 0.4225, 0.10)];
+    for (slots, milliseconds, tolerance) in measured {
+        let kernel = |count: usize| {
+            let fill = |tile: usize| {
+                let (slot, round) = (tile % slots, tile / slots);
+                let free = if round > 0 { wait(&format!("FREE{tile}"), 128 + 8 * slot, round - 1) } else { String::new() };
+                let half = |part: usize| {
+                    format!(
+                        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{}], [%rd1+{}], 16384, [%r1+{}];\n",
+                        1024 + slot * 32768 + part * 16384,
+                        (2 * tile + part) * 16384,
+                        8 * slot
+                    )
+                };
+                let expect = format!("mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r1+{}], 32768;\n", 8 * slot);
+                free + &expect + &half(0) + &half(1)
+            };
+            let multiply = |tile: usize| {
+                let (slot, round) = (tile % slots, tile / slots);
+                let product = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(4);
+                wait(&format!("FULL{tile}"), 8 * slot, round) + &product + &commit(128 + 8 * slot)
+            };
+            let body = format!(
+                "@%p4 bra FILL;\n{}{}bra DONE;\nFILL:\n{}DONE:\nbarrier.sync 0;\n",
+                repeat(count, multiply),
+                wait("LAST", 128 + 8 * ((count - 1) % slots), (count - 1) / slots),
+                repeat(count, fill)
+            );
+            let inits: String = (0..2 * slots)
+                .map(|index| format!("mbarrier.init.shared.b64 [%r1+{}], 1;\n", index % slots * 8 + index / slots * 128))
+                .collect();
+            let before = format!(
+                "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
+                 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 128;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{inits}READY:\n\
+                 barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\n\
+                 setp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\nsetp.eq.s32 %p4, %r3, 32;\n",
+                1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
+            );
+            let free = "@%p5 bra END;\nbar.warp.sync -1;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 128;\nEND:\n";
+            Kernel::new("sm_100a", 64).before(&before).body(body + free).shared(1024 + 7 * 32768).bytes(count * 32768)
+        };
+        // 2048 tiles at 1.965 GHz.
+        near(&format!("{slots} slots"), each("b200", kernel, (32, 96)), milliseconds * 1.965e6 / 2048.0, tolerance);
+    }
+}
+
+fn wait(label: &str, bar: usize, round: usize) -> String {
+    format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", round % 2)
+}
+
+fn commit(bar: usize) -> String {
+    format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
 /// A box that all multiprocessors load from memory and wait for, one after the other.

@@ -1,0 +1,138 @@
+//! What a cubin says of the time of its kernels: registers, stack, shared memory, how many blocks that lets a multiprocessor hold,
+//! and, where nvdisasm is there to name them, its instructions (`listing`).
+
+mod listing;
+
+use crate::grid;
+use crate::registers::Registers;
+use base::diag::{Diagnostic, Result};
+use common::toolkit;
+use listing::Listing;
+use machine::Machine;
+use serde::Serialize;
+use std::fmt::Write;
+use std::process::Command;
+
+#[derive(Serialize)]
+pub(crate) struct Assembled {
+    pub(crate) target: String,
+    pub(crate) kernels: Vec<Kernel>,
+    /// Why there are no listings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without_listings: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) registers: u32,
+    /// Bytes of the stack of each thread: what was spilled, and arrays of its own.
+    pub(crate) stack_bytes: u32,
+    pub(crate) shared_bytes: u64,
+    pub(crate) code_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    residency: Option<Residency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Listing>,
+}
+
+#[derive(Serialize)]
+struct Residency {
+    gpu: String,
+    blocks: usize,
+    limited_by: &'static str,
+}
+
+impl Assembled {
+    /// `block` and `dynamic_shared` are what the launch adds to what the kernels say.
+    pub(crate) fn read(bytes: &[u8], name: &str, block: Option<[u32; 3]>, dynamic_shared: u32) -> Result<Assembled> {
+        let cubin = cubin::read(bytes, name)?;
+        if cubin.kernels.is_empty() {
+            return Err(Diagnostic::invalid("TIM005", format!("{name} has no kernel")));
+        }
+        let (mut listings, without_listings) = match listings(bytes) {
+            Ok(listings) => (listings, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        let kernels = cubin.kernels.into_iter().map(|kernel| Kernel {
+            threads: kernel
+                .required_threads
+                .or(block)
+                .map(|extents| extents.iter().fold(1u32, |all, &one| all.saturating_mul(one))),
+            residency: None,
+            code: listings.iter().position(|listing| listing.0 == kernel.name).map(|at| listings.swap_remove(at).1),
+            registers: kernel.registers,
+            stack_bytes: kernel.stack,
+            shared_bytes: kernel.shared + u64::from(dynamic_shared),
+            code_bytes: kernel.code_bytes,
+            name: kernel.name,
+        });
+        Ok(Assembled { target: cubin.target, kernels: kernels.collect(), without_listings })
+    }
+
+    /// Says how many blocks a multiprocessor holds, of kernels whose threads are known.
+    pub(crate) fn reside(&mut self, machine: &Machine) {
+        for kernel in &mut self.kernels {
+            let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
+            let shared = kernel.shared_bytes as f64;
+            let (blocks, limited_by) = grid::residency(threads, shared, kernel.registers, machine);
+            kernel.residency = Some(Residency { gpu: machine.name.clone(), blocks, limited_by });
+        }
+    }
+
+    /// The registers of a kernel, and what of them is spilled, which only a listing says.
+    pub(crate) fn registers(&self, entry: &str) -> Result<Registers> {
+        let kernel = self.kernels.iter().find(|kernel| kernel.name == entry);
+        let missing = || Diagnostic::invalid("TIM005", format!("the cubin has no kernel '{entry}', which the PTX has"));
+        let kernel = kernel.ok_or_else(missing)?;
+        let spills = kernel.code.as_ref().map_or(0, Listing::spills);
+        Ok(Registers { count: kernel.registers, stack: kernel.stack_bytes, spills, ..Registers::default() })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("a string can be written to");
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        for kernel in &self.kernels {
+            writeln!(text, "{}: machine code for {}", kernel.name, self.target)?;
+            let Kernel { registers, stack_bytes, shared_bytes, code_bytes, .. } = kernel;
+            writeln!(
+                text,
+                "  {registers} registers, {stack_bytes} bytes of stack, {shared_bytes} bytes of shared memory, {code_bytes} bytes of code"
+            )?;
+            match (kernel.threads, &kernel.residency) {
+                (Some(threads), Some(Residency { gpu, blocks, limited_by })) => writeln!(
+                    text,
+                    "  a multiprocessor of {gpu} holds {blocks} blocks of {threads} threads, limited by {limited_by}"
+                )?,
+                _ => writeln!(text, "  how many threads a block has is for the launch to say: --block")?,
+            }
+            if let Some(listing) = &kernel.code {
+                listing.write(text)?;
+            }
+        }
+        if let Some(why) = &self.without_listings {
+            writeln!(text, "of the instructions nothing is said: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What nvdisasm shows, by kernel; why not as a sentence.
+fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String> {
+    let tool = toolkit::nvdisasm().map_err(|diagnostic| diagnostic.message.clone())?;
+    let failed = |error: std::io::Error| format!("{} cannot be run: {error}", tool.path.display());
+    let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(failed)?;
+    std::fs::write(file.path(), bytes).map_err(failed)?;
+    let output = Command::new(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("nvdisasm refuses the file: {}", said.lines().next().unwrap_or("it does not say why")));
+    }
+    Ok(listing::parse(&String::from_utf8_lossy(&output.stdout)))
+}

@@ -1,0 +1,230 @@
+//! What nvdisasm writes with `-c -hex`: an instruction a line with the first half of its encoding, the second half on the next.
+//!
+//! The second half has what the assembler decided about time: in bits 41 to 44 how many clocks the warp waits before its next
+//! instruction, in bits 52 to 57 for which of six counters of asynchronous results this one waits before. The sum of the former
+//! over a loop is what a round takes a warp that never waits for anything else: no warp is faster.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Loops of fewer clocks are those of waits.
+const LEAST_LOOP: u64 = 16;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Listing {
+    instructions: u64,
+    /// Clocks that a warp takes to issue all of them once.
+    stalls: u64,
+    /// Instructions that move spilled registers.
+    spill_loads: u64,
+    spill_stores: u64,
+    kinds: BTreeMap<&'static str, u64>,
+    loops: Vec<Loop>,
+}
+
+/// From the target of a backward branch to that branch, by address.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Loop {
+    first: u64,
+    last: u64,
+    instructions: u64,
+    stalls: u64,
+    /// Instructions that wait for a counter.
+    waits: u64,
+    kinds: BTreeMap<&'static str, u64>,
+}
+
+struct Instruction {
+    address: u64,
+    opcode: String,
+    guarded: bool,
+    target: Option<String>,
+    stall: u64,
+    waits: bool,
+}
+
+/// The listings by kernel.
+pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
+    let mut found = Vec::new();
+    let mut kernel: Option<(String, Vec<Instruction>, BTreeMap<String, u64>)> = None;
+    let mut labels: Vec<String> = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix(".text.").and_then(|name| name.strip_suffix(':')) {
+            found.extend(kernel.take().map(finish));
+            kernel = Some((name.into(), Vec::new(), BTreeMap::new()));
+            continue;
+        }
+        if let Some(label) = line.strip_suffix(':') {
+            labels.push(label.into());
+            continue;
+        }
+        let (Some((_, instructions, places)), Some((address, body))) = (&mut kernel, located(line)) else { continue };
+        // Its second half follows; the body is before the first.
+        let Some(control) = lines.peek().and_then(|next| encoding(next)) else { continue };
+        lines.next();
+        let code = body.split(';').next().unwrap_or(body);
+        let mut words = code.split_whitespace().skip_while(|word| word.starts_with('@') || *word == "{");
+        let opcode = words.next().unwrap_or_default().to_string();
+        let target = code.split_once("`(").and_then(|(_, rest)| rest.split_once(')')).map(|(label, _)| label.to_string());
+        places.extend(labels.drain(..).map(|label| (label, address)));
+        let guarded = code.trim_start().starts_with('@');
+        instructions.push(Instruction {
+            address,
+            opcode,
+            guarded,
+            target,
+            stall: control >> 41 & 15,
+            waits: control >> 52 & 63 != 0,
+        });
+    }
+    found.extend(kernel.take().map(finish));
+    found
+}
+
+/// `/*0040*/ IADD3 R5, RZ, -R0, RZ ; /* 0x80000000ff057210 */`: the address, and what follows.
+fn located(line: &str) -> Option<(u64, &str)> {
+    let (address, body) = line.strip_prefix("/*")?.split_once("*/")?;
+    Some((u64::from_str_radix(address.trim(), 16).ok()?, body.trim()))
+}
+
+/// The number in a line that has nothing else.
+fn encoding(line: &str) -> Option<u64> {
+    let number = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim();
+    u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
+}
+
+fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<String, u64>)) -> (String, Listing) {
+    let mut listing = Listing { instructions: instructions.len() as u64, ..Listing::default() };
+    for instruction in &instructions {
+        listing.stalls += instruction.stall;
+        *listing.kinds.entry(kind(&instruction.opcode)).or_default() += 1;
+        listing.spill_loads += u64::from(instruction.opcode.starts_with("LDL"));
+        listing.spill_stores += u64::from(instruction.opcode.starts_with("STL"));
+        let Some(&first) = instruction.target.as_ref().and_then(|label| labels.get(label)) else { continue };
+        if first > instruction.address || !instruction.opcode.starts_with("BRA") {
+            continue;
+        }
+        let inside = || instructions.iter().filter(|inside| (first..=instruction.address).contains(&inside.address));
+        // Behind the end of the kernel are tries of waits, which come back to where they were left.
+        if inside().any(|inside| inside.opcode == "EXIT" && !inside.guarded) {
+            continue;
+        }
+        let mut round = Loop { first, last: instruction.address, ..Loop::default() };
+        for inside in inside() {
+            round.instructions += 1;
+            round.stalls += inside.stall;
+            round.waits += u64::from(inside.waits);
+            *round.kinds.entry(kind(&inside.opcode)).or_default() += 1;
+        }
+        if round.stalls >= LEAST_LOOP {
+            listing.loops.push(round);
+        }
+    }
+    listing.loops.sort_by_key(|one| (one.first, one.last));
+    (name, listing)
+}
+
+/// The unit that an instruction is for, by the beginning of its name; the first that fits.
+const KINDS: [(&str, &[&str]); 10] = [
+    ("local memory", &["LDL", "STL"]),
+    (
+        "products",
+        &["HMMA", "IMMA", "QMMA", "OMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"],
+    ),
+    ("copy engine", &["UTMA", "UBLK"]),
+    ("tensor memory", &["LDTM", "STTM", "UTCCP", "UTCATOM"]),
+    ("shared memory", &["LDS", "STS", "ATOMS"]),
+    ("global memory", &["LDG", "STG", "ATOM", "RED", "LD.", "ST."]),
+    ("special functions", &["MUFU", "F2I", "I2F.", "I2F ", "FRND", "POPC", "FLO", "BREV", "F2F"]),
+    ("floats", &["FFMA", "FADD", "FMUL", "HFMA2", "HADD2", "HMUL2", "DFMA", "DADD", "DMUL"]),
+    (
+        "barriers and waits",
+        &["BAR", "SYNCS", "MEMBAR", "FENCE", "DEPBAR", "WARPSYNC", "ERRBAR", "CCTL", "UCGABAR", "UTCBAR", "BSSY", "BSYNC"],
+    ),
+    ("branches", &["BRA", "BRX", "EXIT", "CALL", "RET", "JMP", "NOP"]),
+];
+
+fn kind(opcode: &str) -> &'static str {
+    let fits = |words: &[&str]| words.iter().any(|word| opcode.starts_with(word));
+    KINDS.iter().find(|(_, words)| fits(words)).map_or("integers, logic and moves", |(name, _)| name)
+}
+
+impl Listing {
+    /// Instructions that move spilled registers.
+    pub(crate) fn spills(&self) -> u32 {
+        u32::try_from(self.spill_loads + self.spill_stores).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "  {} instructions, {} clocks to issue each once: {}", self.instructions, self.stalls, counts(&self.kinds))?;
+        if self.spill_loads + self.spill_stores > 0 {
+            writeln!(text, "  spilled registers: {} loads, {} stores", self.spill_loads, self.spill_stores)?;
+        }
+        for one in &self.loops {
+            writeln!(
+                text,
+                "  loop {:#06x} to {:#06x}: {} instructions, a round takes a warp {} clocks at least, {} of them wait for results: {}",
+                one.first,
+                one.last,
+                one.instructions,
+                one.stalls,
+                one.waits,
+                counts(&one.kinds)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn counts(kinds: &BTreeMap<&'static str, u64>) -> String {
+    let mut list: Vec<(&str, u64)> = kinds.iter().map(|(name, count)| (*name, *count)).collect();
+    list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    list.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop of four instructions with 1 + 2 + 13 + 5 clocks; the second waits for the first counter.
+    const TEXT: &str = "\t.target\tsm_90a
+.text.k:
+        /*0000*/                   S2R R0, SR_TID.X ;                /* 0x0000000000007919 */
+                                                                     /* 0x000e220000002100 */
+.L_x_1:
+        /*0010*/                   FADD R1, R1, R0 ;                 /* 0x0000000001017221 */
+                                                                     /* 0x0000020000000000 */
+        /*0020*/              @!P0 LDL R2, [R1+0x8] ;                /* 0x0000080001028983 */
+                                                                     /* 0x0010040000000000 */
+        /*0030*/                   FADD R1, R1, R2 ;                 /* 0x0000000201017221 */
+                                                                     /* 0x00001a0000000000 */
+        /*0040*/               @P0 BRA `(.L_x_1) ;                   /* 0xfffffffc00f00947 */
+                                                                     /* 0x00000a0000000000 */
+        /*0050*/                   EXIT ;                            /* 0x000000000000794d */
+                                                                     /* 0x000fea0003800000 */
+        /*0058*/               @P0 BRA `(.L_x_1) ;                   /* 0xfffffffc00f00947 */
+                                                                     /* 0x00000a0000000000 */
+.L_x_2:
+        /*0060*/                   BRA `(.L_x_2) ;                   /* 0xfffffffc00fc7947 */
+                                                                     /* 0x000fc0000383ffff */
+";
+
+    #[test]
+    fn loops_have_the_sum_of_their_stalls() {
+        let [(name, listing)] = &parse(TEXT)[..] else { panic!("one kernel") };
+        assert_eq!((name.as_str(), listing.instructions, listing.spill_loads, listing.spill_stores), ("k", 8, 1, 0));
+        let [one] = &listing.loops[..] else { panic!("the loop at the end is none that takes time: {:?}", listing.loops) };
+        assert_eq!((one.first, one.last, one.instructions, one.stalls, one.waits), (0x10, 0x40, 4, 21, 1));
+        assert_eq!(one.kinds, BTreeMap::from([("branches", 1), ("floats", 2), ("local memory", 1)]));
+    }
+
+    #[test]
+    fn what_is_no_listing_has_no_kernels() {
+        for text in ["", "/*", "/*zz*/ A ;", ".text.:\n/*0*/", "a:\n/*10*/ B ; /* 0x1 */"] {
+            assert!(parse(text).iter().all(|(_, listing)| listing.instructions == 0), "{text}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Cubins: what ptxas made of a kernel, with a stand-in for nvdisasm that shows a listing written here.
+
+use crate::support::Kernel;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A loop of 1 + 2 + 13 + 5 clocks that moves a spilled register.
+const LISTING: &str = "\t.target\tsm_90a
+.text.k:
+.L_x_1:
+        /*0010*/                   FADD R1, R1, R0 ;                 /* 0x0000000001017221 */
+                                                                     /* 0x0000020000000000 */
+        /*0020*/              @!P0 LDL R2, [R1+0x8] ;                /* 0x0000080001028983 */
+                                                                     /* 0x0010040000000000 */
+        /*0030*/                   FADD R1, R1, R2 ;                 /* 0x0000000201017221 */
+                                                                     /* 0x00001a0000000000 */
+        /*0040*/               @P0 BRA `(.L_x_1) ;                   /* 0xfffffffc00f00947 */
+                                                                     /* 0x00000a0000000000 */
+        /*0050*/                   EXIT ;                            /* 0x000000000000794d */
+                                                                     /* 0x000fea0003800000 */
+";
+
+/// A folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm does what is said.
+fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let path = folder.path();
+    let kernel = Kernel::new("sm_90a", 128).body("add.s32 %r9, %r9, %r9;\nst.global.b32 [%rd1], %r9;");
+    kernel.write(path);
+    let ptxas = common::toolkit::ptxas().expect("scripts/setup brought ptxas");
+    let made = Command::new(ptxas.path)
+        .args(["-arch", "sm_90a", "k.ptx", "-o", "k.cubin"])
+        .current_dir(path)
+        .output()
+        .expect("ptxas runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    std::fs::create_dir_all(path.join("toolkit/bin")).expect("a folder can be made");
+    std::fs::write(path.join("listing"), LISTING).expect("a file can be written");
+    if let Some(script) = nvdisasm {
+        let tool = path.join("toolkit/bin/nvdisasm");
+        std::fs::write(&tool, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(tool, executable).expect("it can be made executable");
+    }
+    folder
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tile-time"));
+    command.args(arguments).current_dir(folder).env("CUDA_ROOT", folder.join("toolkit")).output().expect("tile-time runs")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn resources_and_clocks_of_loops() {
+    let folder = folder(Some("cat listing"));
+    let said = text(&run(folder.path(), &["k.cubin"]));
+    for words in [
+        "blocks of 128 threads, limited by",
+        "bytes of stack",
+        "spilled registers: 1 loads, 0 stores",
+        "a round takes a warp 21 clocks",
+    ] {
+        assert!(said.contains(words), "no '{words}' in\n{said}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&text(&run(folder.path(), &["k.cubin", "--json", "-"]))).expect("JSON");
+    assert_eq!(json["kernels"][0]["code"]["loops"][0]["stalls"], 21);
+}
+
+#[test]
+fn time_with_the_registers_of_a_cubin() {
+    let folder = folder(Some("cat listing"));
+    let arguments = ["k.cubin", "--ptx", "k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice"];
+    let json: serde_json::Value = serde_json::from_str(&text(&run(folder.path(), &arguments))).expect("JSON");
+    assert!(json["cycles"].as_f64().expect("a number") > 100.0);
+    assert_eq!((&json["registers_estimated"], &json["spills"]), (&false.into(), &1.into()));
+    assert_eq!(json["registers"], json["assembled"]["kernels"][0]["registers"]);
+}
+
+#[test]
+fn without_nvdisasm_the_rest_is_said() {
+    for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm refuses the file: broken")] {
+        let said = text(&run(folder(script).path(), &["k.cubin"]));
+        assert!(said.contains("registers") && said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_is_an_error() {
+    let folder = folder(None);
+    let path = folder.path();
+    let cubin = std::fs::read(path.join("k.cubin")).expect("it is there");
+    for length in [4, 16, 64, 200, cubin.len() / 2, cubin.len() - 1] {
+        std::fs::write(path.join("cut.cubin"), &cubin[..length]).expect("a file can be written");
+        let output = run(path, &["cut.cubin"]);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{length} bytes: {output:?}");
+    }
+    let other = std::fs::read_to_string(path.join("k.ptx")).expect("it is there").replace(".entry k", ".entry other");
+    std::fs::write(path.join("other.ptx"), other).expect("a file can be written");
+    let cases: [(&[&str], &str); 3] = [
+        (&["k.cubin", "--launch", "launch.json"], "TIM006"),
+        (&["k.cubin", "--ptx", "other.ptx", "--launch", "launch.json"], "TIM005"),
+        (&["k.ptx"], "TIM007"),
+    ];
+    for (arguments, code) in cases {
+        let output = run(path, arguments);
+        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(code), "{arguments:?}: {output:?}");
+    }
+}

@@ -1,0 +1,7 @@
+//! `tile-time` as a whole: its model against the facts it is made of, what it says of cubins, its timeline.
+
+mod cubin;
+mod pairs;
+mod rates;
+mod support;
+mod trace;

@@ -1,0 +1,106 @@
+//! The timeline, held to the format of Chrome's trace events as Perfetto reads it: what it would drop or mend is a fault here.
+
+use crate::support::{Kernel, repeat};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Three copies under way at once, waited for one by one, a barrier of two warps.
+fn kernel() -> Kernel {
+    let copy = |_| {
+        "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], 4096;\n\
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 4096, [%r2];\nadd.s32 %r2, %r2, 8;\n\
+         add.s32 %r4, %r4, 4096;"
+            .to_string()
+    };
+    let wait = |index: usize| {
+        format!("WAIT{index}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n@!%p3 bra WAIT{index};\nadd.s32 %r3, %r3, 8;")
+    };
+    let before = "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r3, %r1, 8;\nadd.s32 %r4, %r1, 1024;\n\
+         mov.u32 %r5, %tid.x;\nsetp.ne.s32 %p1, %r5, 0;\n@%p1 bra DONE;\n";
+    let inits = repeat(3, |_| "mbarrier.init.shared.b64 [%r2], 1;\nadd.s32 %r2, %r2, 8;".into()) + "add.s32 %r2, %r1, 8;\n";
+    let body = format!("{inits}{}{}DONE:\nbarrier.sync 0;", repeat(3, copy), repeat(3, wait));
+    Kernel::new("sm_90a", 64).before(before).body(body).bytes(4096).grid(4)
+}
+
+fn events() -> Vec<Value> {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    kernel().write(folder.path());
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tile-time"))
+        .args(["k.ptx", "--launch", "launch.json", "--trace", "trace.json", "--no-advice", "--registers", "64"])
+        .current_dir(folder.path())
+        .output()
+        .expect("tile-time runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(folder.path().join("trace.json")).expect("there is a trace");
+    let trace: Value = serde_json::from_str(&text).expect("the trace is JSON");
+    assert!(matches!(trace["displayTimeUnit"].as_str(), Some("ns" | "ms")), "the unit is one of two");
+    trace["traceEvents"].as_array().expect("a list of events").clone()
+}
+
+fn number(event: &Value, key: &str) -> f64 {
+    let number = event[key].as_f64().unwrap_or_else(|| panic!("no {key}: {event}"));
+    assert!(number.is_finite() && number >= 0.0, "{event}");
+    number
+}
+
+#[test]
+fn every_event_is_one_that_viewers_know() {
+    let events = events();
+    let mut open: BTreeMap<String, f64> = BTreeMap::new();
+    let mut slices: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
+    let (mut named, mut used) = (BTreeSet::new(), BTreeSet::new());
+    for event in &events {
+        let text = |key: &str| event[key].as_str().unwrap_or_else(|| panic!("no {key}: {event}"));
+        let place = (event["pid"].as_u64().expect("a process"), event["tid"].as_u64().expect("a thread"));
+        assert!(!text("name").is_empty());
+        match text("ph") {
+            "M" => match text("name") {
+                "process_name" => assert!(event["args"]["name"].is_string(), "{event}"),
+                "thread_name" => assert!(event["args"]["name"].is_string() && named.insert(place), "{event}"),
+                "thread_sort_index" => assert!(event["args"]["sort_index"].is_u64(), "{event}"),
+                other => panic!("no such metadata: {other}"),
+            },
+            "X" => slices.entry(place).or_default().push((number(event, "ts"), number(event, "ts") + number(event, "dur"))),
+            "i" => assert!(number(event, "ts") >= 0.0 && matches!(text("s"), "g" | "p" | "t"), "{event}"),
+            "b" => assert!(open.insert(format!("{}/{}", text("cat"), event["id"]), number(event, "ts")).is_none(), "{event}"),
+            "e" => {
+                let begun =
+                    open.remove(&format!("{}/{}", text("cat"), event["id"])).unwrap_or_else(|| panic!("it has not begun: {event}"));
+                assert!(number(event, "ts") >= begun, "{event}");
+            }
+            other => panic!("no such phase: {other}"),
+        }
+        if text("ph") != "M" {
+            used.insert(place);
+        }
+    }
+    assert!(open.is_empty(), "these do not end: {open:?}");
+    assert!(used.is_subset(&named), "rows without a name: {:?}", used.difference(&named));
+    // Slices of a row are within each other or apart.
+    for (place, mut slices) in slices {
+        slices.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        let mut around: Vec<f64> = Vec::new();
+        for (start, end) in slices {
+            while around.last().is_some_and(|&last| last <= start + 1e-9) {
+                around.pop();
+            }
+            assert!(around.last().is_none_or(|&last| end <= last + 1e-9), "slices of row {place:?} cross at {start}");
+            around.push(end);
+        }
+    }
+}
+
+#[test]
+fn warps_engines_and_barriers_have_rows() {
+    let events = events();
+    let rows: BTreeSet<&str> =
+        events.iter().filter(|event| event["name"] == "thread_name").filter_map(|event| event["args"]["name"].as_str()).collect();
+    for row in ["warp 0", "warp 1", "copy engine", "mbarriers"] {
+        assert!(rows.contains(row), "no row '{row}' in {rows:?}");
+    }
+    let begun = events.iter().filter(|event| event["ph"] == "b").count();
+    let blocks: BTreeSet<u64> = events.iter().filter_map(|event| event["pid"].as_u64()).collect();
+    assert_eq!(begun, 3 * blocks.len(), "three copies in each block");
+    let phases = events.iter().filter(|event| event["ph"] == "i").count();
+    assert_eq!(phases, 3 * blocks.len(), "and three phases");
+}
