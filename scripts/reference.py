@@ -14,6 +14,8 @@ for word in "$@"; do
 done
 exit 1
 """
+# Warp instructions after which a program is taken not to end: random programs take some thousands.
+MOST_INSTRUCTIONS = '20000000'
 # What would lead it to another ptxas.
 TOOLKITS = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 
@@ -64,7 +66,8 @@ class Reference:
         os.makedirs(out, exist_ok=True)
         with open(f'{folder}/{ptx}') as file:
             maps = ['--host-object', f'{folder}/k.o', '--allow-native'] if '.hidden' in file.read() else []
-        return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *maps, *options])
+        bounds = ['--instruction-limit', MOST_INSTRUCTIONS]
+        return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
 
     def mend(self, folder):
         """Leaves mended.ptx beside k.ptx; gives what was mended."""

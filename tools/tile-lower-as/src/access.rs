@@ -96,7 +96,7 @@ impl Planner<'_> {
         let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
         let piece = view_width(&facts, view, t);
         let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
-        let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece });
+        let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece || common::planted("as.whole") });
         Access { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
     }
 
@@ -141,7 +141,7 @@ impl Planner<'_> {
             (WIDEST / bytes)
                 .min(axis.contiguity)
                 .min((axis.divisibility / bytes).max(1))
-                .min(unmasked)
+                .min(if common::planted("as.mask") { u64::MAX } else { unmasked })
                 .min(u64::from(shape[dim]))
                 .max(1)
         };
@@ -157,5 +157,5 @@ fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let step = u64::from(view.kind.step(&view.tile, t));
     let across = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
     let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg()];
-    limits.into_iter().chain(across).min().unwrap_or(1).max(1).ilog2()
+    limits.into_iter().chain(across.filter(|_| !common::planted("as.width"))).min().unwrap_or(1).max(1).ilog2()
 }

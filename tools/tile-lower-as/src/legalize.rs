@@ -74,9 +74,9 @@ impl Legalizer<'_> {
         let run = shape[dim] / scales[dim];
         // One extent more for the run, then repeated along it.
         let mut ones = scales.clone();
-        ones.insert(dim + 1, 1);
+        ones.insert(dim + usize::from(!common::planted("as.scales")), 1);
         let mut runs = scales;
-        runs.insert(dim + 1, run);
+        runs.insert(dim + usize::from(!common::planted("as.scales")), run);
         let scale = self.float(scale, Scalar::BF16);
         let scale = self.make(Core::Reshape { x: scale }, Scalar::BF16, ones);
         let scale = self.make(Core::Broadcast { x: scale }, Scalar::BF16, runs);

@@ -108,6 +108,15 @@ fn assumptions_are_looked_at() {
 }
 
 #[test]
+fn a_division_by_zero_is_found() {
+    let body = "
+  %q = divi %n, %n signed : tile<i32> loc(#at2)
+  %r = remi %n, %n unsigned : tile<i32> loc(#at3)";
+    expect("divide", None, "%n: tile<i32>", body, &["1"]);
+    expect("divide", Some(("CHK008", 2)), "%n: tile<i32>", body, &["0"]);
+}
+
+#[test]
 fn a_nan_is_found_where_it_is_made() {
     let body = format!("{POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
     expect("nan", None, POINTER, &body, &["iota:f32[8]"]);

@@ -108,7 +108,7 @@ fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<
 /// The slots of a buffer that an op of the schedule copies to; `kept` are those that products in flight read.
 pub(crate) fn depth(schedule: &LoopSchedule, slot: &Slot, buffer: Buffer, kept: &BTreeSet<Buffer>) -> u32 {
     let ahead = schedule.last_stage() - slot.stage;
-    ahead + 1 + u32::from(ahead > 0 && kept.contains(&buffer))
+    ahead + u32::from(ahead == 0 || !common::planted("sched.depth")) + u32::from(ahead > 0 && kept.contains(&buffer))
 }
 
 /// Slots of a ring at most: more hide nothing more.
@@ -198,7 +198,7 @@ fn place(function: &Function, rings: &[Option<Ring>]) -> Arena<Buffer, Placement
 
 impl Life {
     fn meets(self, other: Life) -> bool {
-        self.first <= other.last && other.first <= self.last
+        self.first <= other.last && other.first <= self.last && !common::planted("sched.lives")
     }
 }
 

@@ -98,7 +98,7 @@ impl Pass<'_> {
             }
             let now = self.met(op);
             let conflict = |now: &Access| pending.iter().any(|before| self.conflict(*before, *now));
-            if now.iter().any(conflict) || self.ordering.needs_barrier(&self.function.body, op) {
+            if now.iter().any(conflict) || !common::planted("sched.order") && self.ordering.needs_barrier(&self.function.body, op) {
                 self.barrier(&mut out, &pending, self.function.body.ops[op].loc);
                 pending.clear();
                 self.ordering.barrier();
@@ -121,7 +121,9 @@ impl Pass<'_> {
             out.push(body.new_op(Op::CopyCommit {}, [], loc));
             out.push(body.new_op(Op::CopyWait { pending: 0 }, [], loc));
         }
-        out.push(body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
+        if !common::planted("sched.barrier") {
+            out.push(body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
+        }
     }
 
     fn inner(&mut self, op: OpId, regions: &[Region], pending: Vec<Access>) -> Vec<Access> {

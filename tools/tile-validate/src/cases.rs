@@ -26,23 +26,30 @@ enum Contents {
     Zeros,
     /// Sums of products of these are exact in any order, in most formats.
     Whole,
+    /// Numbers of both signs, and of floats what is special about them: infinities, no numbers, zeros with a sign, the smallest.
+    Edges,
 }
 
 const fn case(tiles: i64, cut: bool, contents: Contents) -> Case {
     Case { tiles, cut, contents }
 }
 
-pub(crate) const CASES: [Case; 5] = [
+pub(crate) const CASES: [Case; 7] = [
     case(1, false, Contents::Spread),
     case(2, false, Contents::Spread),
     case(2, true, Contents::Spread),
     case(3, true, Contents::Whole),
+    // More than a pipelined loop fetches before its first iteration.
+    case(9, true, Contents::Spread),
     case(1, true, Contents::Zeros),
+    case(1, true, Contents::Edges),
 ];
 
 /// Extent of a dimension of which nothing says how it is cut, and of an array that no view is made of.
 const ANY_EXTENT: i64 = 64;
 const ANY_ARRAY: i64 = 1 << 16;
+/// Blocks along an axis of the grid: more do what these do.
+const MOST_BLOCKS: i64 = 3;
 /// Elements of an array that are too many to try.
 const MOST: i64 = 1 << 22;
 
@@ -51,8 +58,9 @@ impl Case {
         let cut = if self.cut { ", the last one cut" } else { "" };
         let contents = match self.contents {
             Contents::Spread => "numbers around zero",
-            Contents::Zeros => "zeros",
+            Contents::Zeros => "zeros, among integers some",
             Contents::Whole => "small whole numbers",
+            Contents::Edges => "numbers of both signs, infinities and what is no number",
         };
         format!("{} tiles along each dimension{cut}; {contents}", self.tiles)
     }
@@ -79,7 +87,8 @@ impl Case {
                 }
             }
         }
-        let grid: Vec<i64> = (0..kernel.axes).map(|_| self.tiles).collect();
+        // What asks nothing of its place does in one block what it does in all.
+        let grid = if kernel.axes == 0 { vec![1] } else { vec![self.tiles.min(MOST_BLOCKS); kernel.axes] };
         let launch = json!({ "grid": grid, "buffers": buffers, "params": params });
         common::write_file(Some(&folder.join("launch.json")), launch.to_string().as_bytes())?;
         Ok(Some(outputs))
@@ -111,7 +120,8 @@ impl Case {
                 let size = value(view.sizes[dim], &numbers)?;
                 let stride = match view.strides[dim] {
                     Number::Known(stride) => stride,
-                    Number::Param(index) => *numbers[index].insert(multiple(inner, divisor(index))),
+                    // Rows need not follow each other without a gap.
+                    Number::Param(index) => *numbers[index].insert(multiple(inner + i64::from(self.cut), divisor(index))),
                 };
                 inner = inner.max(stride.checked_mul(size)?);
             }
@@ -134,16 +144,38 @@ impl Case {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
             let bits = match self.contents {
-                // Small, since they may be indices or counts of shifts, and never zero, by which dividing means nothing.
-                _ if element.is_int() => ((index * 5 + seed) % 7 + 1) & element.mask(),
+                Contents::Edges if element.is_int() && state >> 63 == 0 => small(index, seed).wrapping_neg() & element.mask(),
+                Contents::Zeros if element.is_int() => small(index, seed) % 3 & element.mask(),
+                // Small, since they may be indices or counts of shifts, and else never zero, by which dividing means nothing.
+                _ if element.is_int() => small(index, seed) & element.mask(),
                 Contents::Zeros => 0,
                 Contents::Spread => encode(element, unit, Rounding::NearestEven, Overflow::Saturate),
                 Contents::Whole => encode(element, (unit * 4.0).round(), Rounding::NearestEven, Overflow::Saturate),
+                // Few enough that most of what is computed from rows of them is a number.
+                Contents::Edges if state >> 61 == 0 => special(element, state >> 58 & 7),
+                Contents::Edges => encode(element, unit * 4.0, Rounding::NearestEven, Overflow::Saturate),
             };
             out.extend(&bits.to_le_bytes()[..size]);
         }
         out
     }
+}
+
+/// A whole number that is small and not zero.
+fn small(index: u64, seed: u64) -> u64 {
+    (index * 5 + seed) % 7 + 1
+}
+
+/// The bits of a float that is special, if the format has such a one.
+fn special(element: Scalar, which: u64) -> u64 {
+    let value = match which {
+        0 => f64::INFINITY,
+        1 => f64::NEG_INFINITY,
+        2 | 3 => f64::NAN,
+        4 | 5 => -0.0,
+        _ => 2f64.powi(-1074),
+    };
+    encode(element, value, Rounding::PositiveInf, Overflow::Ieee)
 }
 
 /// What rounding alone may make of sums in another order, for numbers of some size.

@@ -77,6 +77,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("CHK005", "What an `assume` promises does not hold, so that optimisations which believe it are wrong."),
     ("CHK006", "A NaN was computed from numbers that are none. `--check=nan` asks for this."),
     ("CHK007", "The table of facts in the file claims what a value does not keep: a bug of the pass that derived it."),
+    ("CHK008", "An integer is divided by zero, which has no result that every target agrees on."),
     ("CLI000", "An earlier stage of a pipe failed and has said why; nothing is printed for it."),
     ("CLI001", "Standard input is a terminal and no file was named."),
     ("CLI002", "Files have a largest size, so that one that never ends does not fill the memory."),

@@ -32,13 +32,16 @@ pub enum Check {
     Assume,
     /// Entries of an .aa file's table of facts that do not hold
     Facts,
+    /// Integers divided by zero
+    Divide,
     /// A NaN that is not made of a NaN
     Nan,
 }
 
 impl Check {
     /// What `--check` without a list means.
-    pub const USUAL: [Check; 6] = [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts];
+    pub const USUAL: [Check; 7] =
+        [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts, Check::Divide];
 
     pub fn code(self) -> &'static str {
         match self {
@@ -49,6 +52,7 @@ impl Check {
             Check::Assume => "CHK005",
             Check::Nan => "CHK006",
             Check::Facts => "CHK007",
+            Check::Divide => "CHK008",
         }
     }
 }

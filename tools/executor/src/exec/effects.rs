@@ -49,6 +49,13 @@ pub(crate) fn check_index(
     Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
 }
 
+/// What an integer divided by zero is, targets and their compilers decide.
+pub(crate) fn divide(divisor: Id, loc: Loc, env: &mut Env<'_>) {
+    if env.world.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
+        env.world.report(Check::Divide, loc, "an integer is divided by zero".into());
+    }
+}
+
 /// The value itself; whether the fact holds matters to the checker only.
 pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     let passed = env.value(value).clone();

@@ -134,6 +134,9 @@ impl Program for TileProgram<'_> {
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
+        if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
+            effects::divide(*rhs, loc, env);
+        }
         if let Some(result) = self.elementwise(op, kind, env) {
             return tile(result);
         }

@@ -22,10 +22,14 @@ impl Converter<'_> {
             Op::LoadViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, view, index, token } => {
                 tileaa::Op::LoadView {
                     view: self.value(*view),
-                    index: self.values(index),
-                    token: self.optional(*token),
+                    index: if common::planted("aa.index") {
+                        index.iter().rev().map(|value| self.value(*value)).collect()
+                    } else {
+                        self.values(index)
+                    },
+                    token: self.optional(*token).filter(|_| !common::planted("aa.token")),
                     order: order(*memory_ordering, *memory_scope),
-                    in_bounds: inbounds.to_vec(),
+                    in_bounds: if common::planted("aa.promise") { vec![true; index.len()] } else { inbounds.to_vec() },
                     hints: self.hints(optimization_hints.as_deref()),
                 }
             }
@@ -93,7 +97,7 @@ impl Converter<'_> {
                 tileaa::Op::Load {
                     ptr: self.value(*source),
                     mask: self.optional(*mask),
-                    other: self.optional(*padding_value),
+                    other: self.optional(*padding_value).filter(|_| !common::planted("aa.padding")),
                     token: self.optional(*token),
                     order: order(*memory_ordering, *memory_scope),
                     hints: self.hints(optimization_hints.as_deref()),
@@ -103,7 +107,7 @@ impl Converter<'_> {
                 tileaa::Op::Store {
                     ptr: self.value(*destination),
                     value: self.value(*value),
-                    mask: self.optional(*mask),
+                    mask: self.optional(*mask).filter(|_| !common::planted("aa.mask")),
                     token: self.optional(*token),
                     order: order(*memory_ordering, *memory_scope),
                     hints: self.hints(optimization_hints.as_deref()),
@@ -119,7 +123,7 @@ impl Converter<'_> {
             },
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => tileaa::Op::AtomicCas {
                 ptr: self.value(*pointers),
-                compare: self.value(*cmp),
+                compare: self.value(if common::planted("aa.exchange") { *val } else { *cmp }),
                 value: self.value(*val),
                 mask: self.optional(*mask),
                 token: self.optional(*token),
@@ -140,7 +144,7 @@ impl Converter<'_> {
             Op::Scan { dim, direction, identities, operands, body } => tileaa::Op::Scan {
                 operands: self.values(operands),
                 dim: *dim as u32,
-                reverse: *direction == Direction::Reverse,
+                reverse: (*direction == Direction::Reverse) != common::planted("aa.direction"),
                 identities: self.identities(identities)?,
                 body: self.region(*body),
             },
@@ -157,7 +161,7 @@ impl Converter<'_> {
                 rhs: self.value(*rhs),
                 acc: self.value(*acc),
                 signed_lhs: *signedness_lhs == Signedness::Signed,
-                signed_rhs: *signedness_rhs == Signedness::Signed,
+                signed_rhs: (*signedness_rhs == Signedness::Signed) != common::planted("aa.signs"),
                 fast_acc: false,
             },
             Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => tileaa::Op::MmaScaled {

@@ -13,6 +13,9 @@ impl Converter<'_> {
             Op::Permute { permutation, source } => {
                 Core::Permute { x: self.value(*source), order: permutation.iter().map(|dim| *dim as u32).collect() }
             }
+            Op::Cat { dim, lhs, rhs } if common::planted("aa.cat") => {
+                Core::Cat { lhs: self.value(*rhs), rhs: self.value(*lhs), dim: *dim as u32 }
+            }
             Op::Cat { dim, lhs, rhs } => Core::Cat { lhs: self.value(*lhs), rhs: self.value(*rhs), dim: *dim as u32 },
             Op::Extract { source, indices } => Core::Extract { x: self.value(*source), indices: self.values(indices) },
             Op::Insert { source, destination, indices } => {

@@ -33,7 +33,7 @@ fn hoist(function: &mut Function, looped: OpId, place: Block) -> usize {
     let (mut leaving, mut staying) = (Vec::new(), Vec::new());
     for op in function.body.blocks[block].ops.clone() {
         let node = &function.body.ops[op];
-        let invariant = node.kind.operands().iter().all(|value| !inside[value.0 as usize]);
+        let invariant = common::planted("aa.invariant") || node.kind.operands().iter().all(|value| !inside[value.0 as usize]);
         if invariant && is_worth_it(function, op) && is_safe(function, op) {
             leaving.push(op);
         } else {

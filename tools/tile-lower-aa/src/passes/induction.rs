@@ -118,7 +118,7 @@ fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2
         return;
     }
     let mut passed = Passed { edit, first, value: iv };
-    if passed.edit.splat(lower) != Some(0) {
+    if passed.edit.splat(lower) != Some(0) && !common::planted("aa.counter") {
         passed.value = passed.binary(Binary::SubI { overflow: WRAPS }, iv, lower);
     }
     let value = match counter.by {
@@ -147,7 +147,7 @@ impl Passed<'_, '_> {
                 value = self.with_number(Binary::MulI { overflow: WRAPS }, value, by);
             }
         }
-        if self.edit.splat(init) != Some(0) {
+        if self.edit.splat(init) != Some(0) && !common::planted("aa.start") {
             value = self.binary(Binary::AddI { overflow: WRAPS }, value, init);
         }
         value

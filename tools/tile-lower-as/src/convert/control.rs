@@ -39,6 +39,7 @@ impl Rewriter<'_> {
 
     /// The first values of carried ones, in the layouts of the arguments that will hold them.
     fn carried(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
+        let init = if common::planted("as.carried") { init.iter().rev().copied().collect() } else { init.to_vec() };
         init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
     }
 

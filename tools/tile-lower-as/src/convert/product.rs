@@ -55,6 +55,7 @@ impl Rewriter<'_> {
         };
         let ty = self.to.ty(acc).clone();
         let acc = Place::Registers(acc);
+        let signed_rhs = signed_rhs != common::planted("as.signs");
         let new = Op::Mma { in_flight: false, lhs, rhs, acc, fresh: None, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
@@ -69,7 +70,7 @@ impl Rewriter<'_> {
             Planned::Memory | Planned::Transposed(_) => {}
         }
         let (buffer, transposed) = self.matrix(value, operand, planned, transposes)?;
-        Ok(Place::Memory { buffer, slot: None, transposed })
+        Ok(Place::Memory { buffer, slot: None, transposed: transposed != common::planted("as.transposed") })
     }
 
     /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the

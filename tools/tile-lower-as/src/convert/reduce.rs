@@ -24,7 +24,7 @@ impl Rewriter<'_> {
         if state.spread().0 {
             self.reduce_registers(&mut state, body)?;
         }
-        if state.spread().1 {
+        if state.spread().1 && !common::planted("as.lanes") {
             self.reduce_step(
                 &mut state,
                 body,
@@ -32,7 +32,7 @@ impl Rewriter<'_> {
                 |values, dim, body| Op::ReduceLanes { operands: values, dim, body },
             )?;
         }
-        if state.spread().2 {
+        if state.spread().2 && !common::planted("as.warps") {
             self.gather_warps(&mut state);
             self.reduce_registers(&mut state, body)?;
         }
@@ -46,7 +46,8 @@ impl Rewriter<'_> {
         let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
         let body = self.region(body, &args)?;
         let types: Vec<Type> = operands.iter().map(|operand| self.to.ty(*operand).clone()).collect();
-        let values = self.emit(Op::Scan { operands, dim, reverse, body }, types, node.loc);
+        let values =
+            self.emit(Op::Scan { operands, dim, reverse: reverse && !common::planted("as.reverse"), body }, types, node.loc);
         self.remember_results(op, &values);
         Ok(())
     }

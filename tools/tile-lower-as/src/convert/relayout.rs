@@ -77,7 +77,9 @@ impl Rewriter<'_> {
         let halves = [0, 1].map(|number| {
             let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
             let index = |number| Core::Constant { value: Dense::Splat(number) };
-            let indices = [0, number, 0].map(|number| self.emit_one(index(number), i32.clone(), loc)).into();
+            let indices = [0, if common::planted("as.halves") { 0 } else { number }, 0]
+                .map(|number| self.emit_one(index(number), i32.clone(), loc))
+                .into();
             let ty = self.tile_type(elem, &half, from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
             self.relayout(part, &half_to, reads, loc)

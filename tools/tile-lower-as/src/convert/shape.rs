@@ -27,6 +27,7 @@ impl Rewriter<'_> {
         let new = match core {
             Core::Cat { lhs, rhs, dim } => {
                 let operand = cat_operand(&home, &shape, *dim as usize);
+                let [lhs, rhs] = if common::planted("as.cat") { [rhs, lhs] } else { [lhs, rhs] };
                 let [lhs, rhs] = [self.tile(*lhs, &operand)?, self.tile(*rhs, &operand)?];
                 self.emit_one(Core::Cat { lhs, rhs, dim: *dim }, ty, loc)
             }
@@ -58,7 +59,9 @@ impl Rewriter<'_> {
                 let at = self.homes.or_default(self.from, *x);
                 let index = self.slice_index(indices, &shape, &slice, &at, loc)?;
                 let x = self.tile(*x, &at)?;
-                self.emit(Op::SharedScatter { x, buffer, slot: None, index }, [], loc);
+                if !common::planted("as.insert") {
+                    self.emit(Op::SharedScatter { x, buffer, slot: None, index }, [], loc);
+                }
                 self.shared_load(buffer, ty, &home, loc)
             }
             _ => unreachable!("only slices come here"),
@@ -97,7 +100,8 @@ impl Rewriter<'_> {
             let coordinate = self.emit_one(Op::Coordinate { dim: dim as u32 }, ty.clone(), loc);
             let unit = self.number(1 << shift, ty.clone(), loc);
             let own = self.integer(Binary::MulI { overflow: Overflow::None }, coordinate, unit, ty.clone(), loc);
-            let width = self.number(u64::from(slice[dim]) << shift, Type::Scalar(I32), loc);
+            let width = if common::planted("as.slice") { 1 } else { u64::from(slice[dim]) };
+            let width = self.number(width << shift, Type::Scalar(I32), loc);
             let index = self.plain(*index)?;
             let start = self.integer(Binary::MulI { overflow: Overflow::None }, index, width, Type::Scalar(I32), loc);
             let start = self.spread(start, slice, layout, loc);

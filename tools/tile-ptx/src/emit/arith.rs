@@ -97,7 +97,7 @@ impl<'c> Emitter<'c, '_> {
         let quotient = ir.div(x, y, signed);
         let up = match rounding {
             Rounding::NegativeInf => false,
-            Rounding::PositiveInf => true,
+            Rounding::PositiveInf => !common::planted("ptx.quotient"),
             _ => return quotient,
         };
         let ty = x.get_type();
@@ -117,7 +117,7 @@ impl<'c> Emitter<'c, '_> {
         let most = ty.const_int(width - 1, false);
         let beyond = ir.icmp(IntPredicate::UGT, count, most);
         let within = ir.select(beyond, most.into(), count.into()).into_int_value();
-        if right == Some(Signedness::Signed) {
+        if right == Some(Signedness::Signed) && !common::planted("ptx.shift") {
             return ir.shr(x, within, true);
         }
         // The back end makes one instruction of a shift and such a choice, and the count of instructions has 32 bits: of a
@@ -208,7 +208,7 @@ impl<'c> Emitter<'c, '_> {
             let args = [a.into(), b.into()];
             return Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("it has a result"));
         }
-        let intrinsic = format!("llvm.{name}{}", if propagate_nan { "imum" } else { "num" });
+        let intrinsic = format!("llvm.{name}{}", if propagate_nan && !common::planted("ptx.nan") { "imum" } else { "num" });
         let _ = elem;
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
@@ -234,7 +234,8 @@ impl<'c> Emitter<'c, '_> {
                     e.ir.fcmp(predicate, a.into_float_value(), b.into_float_value()).into()
                 }
                 Compare::Int { predicate, signedness } => {
-                    let predicate = int_predicate(predicate, signedness == Signedness::Signed);
+                    let signed = signedness == Signedness::Signed && !common::planted("ptx.compare");
+                    let predicate = int_predicate(predicate, signed);
                     e.ir.icmp(predicate, a.into_int_value(), b.into_int_value()).into()
                 }
             })
@@ -243,7 +244,9 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(super) fn select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
-        let selected = self.each([cond, yes, no], result, |e, [cond, yes, no]| Ok(e.ir.select(cond.into_int_value(), yes, no)));
+        let selected = self.each([cond, yes, no], result, |e, [cond, yes, no]| {
+            Ok(e.ir.select(cond.into_int_value(), if common::planted("ptx.select") { no } else { yes }, no))
+        });
         selected.expect("selection exists for every type");
     }
 }

@@ -55,6 +55,7 @@ impl<'c> Emitter<'c, '_> {
             for (at, origin) in boxes::boxes(&tile, &stated.extent).iter().enumerate() {
                 let mut args = vec![start.into(), address, full.into()];
                 args.extend(origin.iter().zip(&origins).map(|(part, origin)| {
+                    let part = if common::planted("ptx.box") { &0 } else { part };
                     let coordinate = e.no_more(ir.add(*origin, ir.const64(u64::from(*part))));
                     Val::from(ir.resize(coordinate, ir.i32(), false))
                 }));

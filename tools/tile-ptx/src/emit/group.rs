@@ -69,6 +69,7 @@ impl<'c> Emitter<'c, '_> {
                     Some(a) => Left::InPlace { offset: a.matrix.start(row, step), across: !a.matrix.along_depth },
                     None => Left::Words((row / M * depth + step) as usize / atom.k as usize * LEFT_WORDS),
                 };
+                let step = if common::planted("ptx.descriptor") { 0 } else { step };
                 text.multiply([first / of_word, each / of_word], from, b.matrix.start(column, step), !b.matrix.along_depth);
             }
         }

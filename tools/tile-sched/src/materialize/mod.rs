@@ -195,7 +195,7 @@ impl Plan {
     /// How many groups may be unfinished when the data of a copy is needed after `issued` groups of the same iteration.
     fn pending(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
-        (groups - copy - 1) as u32
+        (groups - copy - 1) as u32 + u32::from(common::planted("sched.wait"))
     }
 }
 
@@ -321,6 +321,7 @@ impl Weaver<'_> {
             let more = self.core(more, scalar(Scalar::I1));
             exists = self.binary(Binary::And, exists, more, &scalar(Scalar::I1));
             let next = self.add(now, frame.step, &frame.index.clone());
+            let next = if common::planted("sched.prologue") { now } else { next };
             iterations.push((next, exists));
             let total = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
             frame.distances.insert(ahead, total);
@@ -436,7 +437,9 @@ impl Weaver<'_> {
                     self.wait_for(&plan.fetched_early(), issued, &mut ready);
                 }
                 self.scheduled_copy(frame, part, copy, counter, rings, map);
-                self.commit();
+                if !common::planted("sched.commit") {
+                    self.commit();
+                }
                 issued += 1;
                 continue;
             }
@@ -494,7 +497,8 @@ impl Weaver<'_> {
     /// The product just written need not be complete; that of the iteration before must be.
     fn stays_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
-        let wait = self.append(Op::GroupWait { pending: self.plan.in_flight.len() as u32, sums: Vec::new() }, []);
+        let pending = self.plan.in_flight.len() as u32 + u32::from(common::planted("sched.flight"));
+        let wait = self.append(Op::GroupWait { pending, sums: Vec::new() }, []);
         self.marks.freed.insert(wait, reads.to_vec());
         self.marks.iterations.insert(wait, -1);
     }
@@ -526,7 +530,8 @@ impl Weaver<'_> {
         let slot = (self.depths[&copy.buffer] > 1).then_some(ring.write);
         let distance = frame.distances[&copy.ahead];
         let fetch = |weaver: &mut Self| {
-            let index = weaver.add(counter, distance, &frame.index.clone());
+            let index =
+                if common::planted("sched.distance") { counter } else { weaver.add(counter, distance, &frame.index.clone()) };
             weaver.copy(frame, copy, index, slot, copy.ahead as i32, map);
         };
         if part == Part::Steady {
@@ -664,7 +669,8 @@ impl Weaver<'_> {
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
         let around = self.core(Core::Compare { kind, lhs: next, rhs: end }, scalar(Scalar::I1));
         let first = self.number(0);
-        self.core(Core::Select { cond: around, yes: first, no: next }, scalar(Scalar::I32))
+        let yes = if common::planted("sched.around") { next } else { first };
+        self.core(Core::Select { cond: around, yes, no: next }, scalar(Scalar::I32))
     }
 }
 

