@@ -13,7 +13,9 @@ fn fixtures() -> Vec<PathBuf> {
     let stages = folders(&root().join("tests"));
     let files = stages
         .iter()
-        .filter(|folder| !["run", "cli", "src", "laws", "ops", "tensor"].iter().any(|name| folder.ends_with(name)))
+        .filter(|folder| {
+            !["run", "cli", "src", "laws", "ops", "tensor", "planted", "targets"].iter().any(|name| folder.ends_with(name))
+        })
         .flat_map(|f| files_below(f));
     files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()
 }

@@ -95,7 +95,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
 ];
 
 fn kernel(name: &str) -> PathBuf {
-    let places = [format!("planted/{name}.mlir"), format!("run/{name}/kernel.tileirbc"), format!("run/{name}/kernel.tile")];
+    let places = [format!("planted/{name}.tileir"), format!("run/{name}/kernel.tileirbc"), format!("run/{name}/kernel.tile")];
     let mut paths = places.iter().map(|place| root().join("tests").join(place));
     paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no kernel is called {name}"))
 }

@@ -117,6 +117,24 @@ fn a_division_by_zero_is_found() {
 }
 
 #[test]
+fn a_reduction_that_depends_on_its_order_is_found() {
+    let body = |left: &str| {
+        format!(
+            "
+  %i = iota : tile<8xi32> loc(#at1)
+  %r = reduce %i dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32>
+  (%left: tile<i32>, %right: tile<i32>) {{
+    %square = muli %left, %left : tile<i32>
+    %s = addi {left}, %right : tile<i32>
+    yield %s : tile<i32>
+  }} loc(#at2)"
+        )
+    };
+    expect("order", None, "%n: tile<i32>", &body("%left"), &["1"]);
+    expect("order", Some(("CHK009", 2)), "%n: tile<i32>", &body("%square"), &["1"]);
+}
+
+#[test]
 fn a_nan_is_found_where_it_is_made() {
     let body = format!("{POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
     expect("nan", None, POINTER, &body, &["iota:f32[8]"]);

@@ -34,14 +34,16 @@ pub enum Check {
     Facts,
     /// Integers divided by zero
     Divide,
+    /// Reductions of integers whose result depends on the order in which elements are combined
+    Order,
     /// A NaN that is not made of a NaN
     Nan,
 }
 
 impl Check {
     /// What `--check` without a list means.
-    pub const USUAL: [Check; 7] =
-        [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts, Check::Divide];
+    pub const USUAL: [Check; 8] =
+        [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts, Check::Divide, Check::Order];
 
     pub fn code(self) -> &'static str {
         match self {
@@ -53,6 +55,7 @@ impl Check {
             Check::Nan => "CHK006",
             Check::Facts => "CHK007",
             Check::Divide => "CHK008",
+            Check::Order => "CHK009",
         }
     }
 }

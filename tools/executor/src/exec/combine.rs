@@ -1,10 +1,12 @@
 //! Reductions and scans over any body. One of element-wise ops only is run once for many elements, any other element by element.
 
 use super::{Env, Program, Results, run_body};
+use crate::check::Check;
+use crate::tile::fold::Pairs;
 use crate::tile::{Tile, fold};
 use crate::value::Value;
 use base::diag::Result;
-use base::{Region, Value as Id};
+use base::{Loc, Region, Value as Id};
 use numerics::arith::Lanes;
 use vocabulary::tile::Shape;
 
@@ -17,8 +19,29 @@ pub(crate) struct Body<'p, P> {
 
 pub(crate) fn reduce<P: Program>(body: Body<'_, P>, dim: usize, operands: &[Id], env: &mut Env<'_>) -> Result<Results> {
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
-    let results = fold::reduce(&tiles, dim, &mut |arguments| body.combine(arguments, env))?;
+    let results = fold::reduce(&tiles, dim, Pairs::Neighbours, &mut |arguments| body.combine(arguments, env))?;
     Ok(results.into_iter().map(Value::Tile).collect())
+}
+
+/// Reports a reduction of integers that gives something else when its elements are combined in another order, which they may be.
+pub(crate) fn check_order<P: Program>(
+    body: Body<'_, P>,
+    dim: usize,
+    operands: &[Id],
+    results: &[Value],
+    loc: Loc,
+    env: &mut Env<'_>,
+) -> Result<()> {
+    let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
+    if !env.world.checks(Check::Order) || !tiles.iter().all(|tile| tile.elem.scalar().is_some_and(|elem| elem.is_int())) {
+        return Ok(());
+    }
+    let others = fold::reduce(&tiles, dim, Pairs::Halves, &mut |arguments| body.combine(arguments, env))?;
+    let same = |(one, other): (&Value, &Tile)| matches!(one, Value::Tile(one) if one.lanes().iter().eq(other.lanes().iter()));
+    if !results.iter().zip(&others).all(same) {
+        env.world.report(Check::Order, loc, "what is reduced depends on the order in which elements are combined".into());
+    }
+    Ok(())
 }
 
 pub(crate) fn scan<P: Program>(

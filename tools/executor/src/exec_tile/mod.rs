@@ -147,7 +147,10 @@ impl Program for TileProgram<'_> {
             Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("made at the start")),
             Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.product(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
-                combine::reduce(FoldBody { program: self, region: *body }, *dim as usize, operands, env)
+                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let results = combine::reduce(combined(), dim, operands, env)?;
+                combine::check_order(combined(), dim, operands, &results, loc, env)?;
+                Ok(results)
             }
             Op::Scan { dim, direction, operands, body, .. } => {
                 let reverse = *direction == Direction::Reverse;

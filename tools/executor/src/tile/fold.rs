@@ -45,7 +45,15 @@ fn flat(elem: Elem, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
 }
 
-pub(crate) fn reduce(operands: &[Tile], dim: usize, body: Body<'_>) -> Result<Vec<Tile>> {
+/// Which elements of a line are combined with which.
+#[derive(Clone, Copy)]
+pub(crate) enum Pairs {
+    Neighbours,
+    /// Those half a line apart, as lanes of a warp do.
+    Halves,
+}
+
+pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairs, body: Body<'_>) -> Result<Vec<Tile>> {
     let mut around = Around::new(&operands[0].shape, dim);
     let mut shape = operands[0].shape.clone();
     shape.remove(dim);
@@ -55,7 +63,11 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, body: Body<'_>) -> Result<Ve
         let mut arguments = Vec::with_capacity(all.len() * 2);
         for tile in &all {
             for side in 0..2 {
-                arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(|pair| 2 * pair + side))));
+                let place = |pair: usize| match pairing {
+                    Pairs::Neighbours => 2 * pair + side,
+                    Pairs::Halves => pair + side * pairs,
+                };
+                arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(place))));
             }
         }
         all = body(arguments)?;
@@ -139,7 +151,7 @@ mod tests {
             let all = (0..3).flat_map(|outer| [(outer, 0), (outer, 1)]);
             all.map(|at| if reverse { composed(&mut line(at).rev()) } else { composed(&mut line(at)) }).collect()
         };
-        let reduced = reduce(&operands, 1, compose).unwrap();
+        let reduced = reduce(&operands, 1, Pairs::Neighbours, compose).unwrap();
         for (i, tile) in reduced.iter().enumerate() {
             assert_eq!(tile.shape[..], [3, 2]);
             assert_eq!(values(tile), lines(0..8, false).iter().map(|pair| pair[i]).collect::<Vec<u64>>());
