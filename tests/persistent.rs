@@ -14,24 +14,24 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
   %b16 = assume div_by<16>, %b : tile<ptr<f16>>
   %c16 = assume div_by<16>, %c : tile<ptr<f32>>
   %lhs = make_tensor_view %a16, shape = [ROWS, DEPTH], strides = [DEPTH, 1] : tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>
-  %rhs = make_tensor_view %b16, shape = [DEPTH, 64], strides = [64, 1] : tensor_view<DEPTHx64xf16, strides=[64,1]>
-  %out = make_tensor_view %c16, shape = [ROWS, 64], strides = [64, 1] : tensor_view<ROWSx64xf32, strides=[64,1]>
+  %rhs = make_tensor_view %b16, shape = [DEPTH, COLUMNS], strides = [COLUMNS, 1] : tensor_view<DEPTHxCOLUMNSxf16, strides=[COLUMNS,1]>
+  %out = make_tensor_view %c16, shape = [ROWS, COLUMNS], strides = [COLUMNS, 1] : tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>
   %ls = make_partition_view %lhs : partition_view<tile=(128x32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>
-  %rs = make_partition_view %rhs : partition_view<tile=(32x64), tensor_view<DEPTHx64xf16, strides=[64,1]>>
-  %os = make_partition_view %out : partition_view<tile=(128x64), tensor_view<ROWSx64xf32, strides=[64,1]>>
+  %rs = make_partition_view %rhs : partition_view<tile=(32xCOLUMNS), tensor_view<DEPTHxCOLUMNSxf16, strides=[COLUMNS,1]>>
+  %os = make_partition_view %out : partition_view<tile=(128xCOLUMNS), tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>>
   %x, %y, %z = get_tile_block_id : tile<i32>
   %blocks, %by, %bz = get_num_tile_blocks : tile<i32>
   %zero = constant <i32: 0> : tile<i32>
   %one = constant <i32: 1> : tile<i32>
-  %none = constant <f32: 0.000000e+00> : tile<128x64xf32>
+  %none = constant <f32: 0.000000e+00> : tile<128xCOLUMNSxf32>
   for %t in (%x to %tiles, step %blocks) : tile<i32> {
-    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<128x64xf32>) {
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<128xCOLUMNSxf32>) {
       %l, %lt = load_view_tko weak %ls[%t, %i] : partition_view<tile=(128x32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>, tile<i32> -> tile<128x32xf16>, token
-      %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(32x64), tensor_view<DEPTHx64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-      %next = mmaf %l, %r, %acc : tile<128x32xf16>, tile<32x64xf16>, tile<128x64xf32>
-      continue %next : tile<128x64xf32>
+      %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(32xCOLUMNS), tensor_view<DEPTHxCOLUMNSxf16, strides=[COLUMNS,1]>>, tile<i32> -> tile<32xCOLUMNSxf16>, token
+      %next = mmaf %l, %r, %acc : tile<128x32xf16>, tile<32xCOLUMNSxf16>, tile<128xCOLUMNSxf32>
+      continue %next : tile<128xCOLUMNSxf32>
     }
-    %stored = store_view_tko weak %sum, %os[%t, %zero] : tile<128x64xf32>, partition_view<tile=(128x64), tensor_view<ROWSx64xf32, strides=[64,1]>>, tile<i32> -> token
+    %stored = store_view_tko weak %sum, %os[%t, %zero] : tile<128xCOLUMNSxf32>, partition_view<tile=(128xCOLUMNS), tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>>, tile<i32> -> token
     continue
   }
   return
@@ -41,7 +41,9 @@ const TILES: usize = 6;
 const STEPS: usize = 10;
 const ROWS: usize = TILES * 128;
 const DEPTH: usize = STEPS * 32;
+/// Those of a tile, as in most cases; the sums of more are taken up in parts.
 const COLUMNS: usize = 64;
+const MORE_COLUMNS: usize = 256;
 
 /// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an agent for copies and without.
 const WAYS: [(&str, &[&str]); 7] = [
@@ -58,10 +60,11 @@ const WAYS: [(&str, &[&str]); 7] = [
 const COUNTS: [[usize; 2]; 6] = [[0, 3], [5, 0], [6, 1], [5, 3], [6, 7], [5, 10]];
 
 /// The program for a target, scheduled.
-fn scheduled(target: &str, options: &[&str]) -> String {
+fn scheduled(target: &str, options: &[&str], columns: usize) -> String {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let kernel = KERNEL.replace("ROWS", &ROWS.to_string()).replace("DEPTH", &DEPTH.to_string());
+    let sizes = [("ROWS", ROWS), ("DEPTH", DEPTH), ("COLUMNS", columns)];
+    let kernel = sizes.iter().fold(KERNEL.to_string(), |text, (name, size)| text.replace(name, &size.to_string()));
     std::fs::write(path("k.tile"), kernel).expect("the folder takes files");
     let make = |tool: &str, options: &[&str], from: &str, to: &str| {
         let (from, to) = (path(from), path(to));
@@ -87,10 +90,10 @@ fn half(number: i32) -> [u8; 2] {
 }
 
 /// The launch in a folder, and what it has to leave: tiles that are not asked for are as they were.
-fn launch(folder: &Path, [tiles, steps]: [usize; 2]) -> Vec<u8> {
+fn launch(folder: &Path, [tiles, steps]: [usize; 2], columns: usize) -> Vec<u8> {
     let a: Vec<u8> = (0..ROWS * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
-    let b: Vec<u8> = (0..DEPTH * COLUMNS).flat_map(|i| half(right(i / COLUMNS, i % COLUMNS))).collect();
-    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; ROWS * COLUMNS * 4])] {
+    let b: Vec<u8> = (0..DEPTH * columns).flat_map(|i| half(right(i / columns, i % columns))).collect();
+    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; ROWS * columns * 4])] {
         std::fs::write(folder.join(name), data).expect("the folder takes files");
     }
     let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
@@ -98,17 +101,17 @@ fn launch(folder: &Path, [tiles, steps]: [usize; 2]) -> Vec<u8> {
     let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
     std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
     let sum = |row: usize, column: usize| (0..steps * 32).map(|k| left(row, k) * right(k, column)).sum::<i32>() as f32;
-    let element = |i: usize| match i / COLUMNS < tiles * 128 {
-        true => sum(i / COLUMNS, i % COLUMNS).to_le_bytes(),
+    let element = |i: usize| match i / columns < tiles * 128 {
+        true => sum(i / columns, i % columns).to_le_bytes(),
         false => [0xff; 4],
     };
-    (0..ROWS * COLUMNS).flat_map(element).collect()
+    (0..ROWS * columns).flat_map(element).collect()
 }
 
 #[test]
 fn any_number_of_tiles_and_steps_is_right_in_every_order() {
     let programs: Vec<(String, String)> =
-        WAYS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options))).collect();
+        WAYS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options, COLUMNS))).collect();
     for (name, text) in &programs {
         let pipes = text.matches("pipe_acquire(").count();
         assert_eq!(pipes == 0, name.contains("off\"]") && name.contains("tma=off"), "{name} has {pipes} steps of pipes");
@@ -119,12 +122,30 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
         programs.iter().flat_map(|program| COUNTS.map(|counts| (program, counts))).collect();
     for_each(&runs, |((name, text), counts)| {
         let folder = temporary();
-        let wanted = launch(folder.path(), *counts);
+        let wanted = launch(folder.path(), *counts, COLUMNS);
         written(folder.path(), text);
         for (tool, options) in ways(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
             let left = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
             if left != wanted {
                 return Err(format!("{name}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn sums_are_taken_up_in_parts() {
+    let text = scheduled("sm_100", &[], MORE_COLUMNS);
+    assert_eq!(text.matches("tensor_load(").count(), 4, "{text}");
+    for_each(&[[3, 0], [5, 3]], |counts| {
+        let folder = temporary();
+        let wanted = launch(folder.path(), *counts, MORE_COLUMNS);
+        written(folder.path(), &text);
+        for (tool, options) in ways(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
+            let left = executed(folder.path(), tool, file_for(tool), &options)?;
+            if left != wanted {
+                return Err(format!("{tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
         }
         Ok(())
@@ -152,7 +173,7 @@ fn kept(text: &str, which: usize, value: usize) -> String {
 
 /// Programs in which tiles meet, and what the judge says of them.
 fn broken() -> Vec<(String, &'static str)> {
-    let (one, agents) = (scheduled("sm_100", &["--agents=off"]), scheduled("sm_90", &["--tma=on"]));
+    let (one, agents) = (scheduled("sm_100", &["--agents=off"], COLUMNS), scheduled("sm_90", &["--tma=on"], COLUMNS));
     let first_barrier = |text: &str| edited(text, &line_with(text, " barrier("), "");
     vec![
         (kept(&one, 0, 0), "is not the next one of the block"),
@@ -179,7 +200,7 @@ fn tiles_that_meet_are_refused_and_seen() {
             return Err(format!("'{said}' instead of '{wanted}':\n{text}"));
         }
         let folder = temporary();
-        let right = launch(folder.path(), [6, 10]);
+        let right = launch(folder.path(), [6, 10], COLUMNS);
         written(folder.path(), text);
         seen_by_both(folder.path(), &right, wanted)
     });

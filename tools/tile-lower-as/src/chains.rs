@@ -4,6 +4,7 @@
 //! each used once, and are taken up in the end. Until the first product has run there are no sums, and that need not be known
 //! before: it goes along as a truth in place of the tile.
 
+use crate::slices;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ pub(crate) struct Chain {
     pub(crate) result: Value,
     /// Whether a product is known to be made at all.
     pub(crate) runs: bool,
+    /// The slices at constant places that are all that uses them then; threads take up each by itself.
+    pub(crate) slices: Vec<OpId>,
 }
 
 impl Chain {
@@ -138,9 +141,23 @@ impl Finder<'_> {
         }
         match last {
             _ if !inside.is_empty() => Err((products, "a loop does something else with the sums than to add products")),
-            Some(result) if !products.is_empty() => Ok(Chain { products, values, result, runs }),
+            Some(result) if !products.is_empty() => Ok(Chain { products, values, result, runs, slices: self.slices(result) }),
             _ => Err((products, "nothing is added to the sums")),
         }
+    }
+
+    /// The slices at constant places of a value that nothing else uses.
+    fn slices(&self, value: Value) -> Vec<OpId> {
+        let body = &self.function.body;
+        let shape = |value: Value| &**body.ty(value).tile().expect("slices are of tiles").1;
+        let is_slice = |op: OpId| match &body.ops[op].kind {
+            Op::Core(Core::Extract { x, indices }) => {
+                *x == value && slices::is_constant(self.function, indices, shape(value), shape(body.result(op)))
+            }
+            _ => false,
+        };
+        let users: Vec<OpId> = self.uses[value.0 as usize].iter().map(|it| it.op).collect();
+        if users.iter().all(|op| is_slice(*op)) { users } else { Vec::new() }
     }
 
     fn step(&self, Use { op, number }: Use) -> Step {

@@ -6,7 +6,7 @@
 use crate::access::{Accesses, default_layout};
 use crate::copies::{Copies, Readers};
 use crate::products::Products;
-use crate::slices;
+use crate::{slices, tensor};
 use base::ir::Op as OpId;
 use base::{Region, Value};
 use tileaa::{Function, Op};
@@ -175,6 +175,9 @@ impl Homes {
                 let half = [*lhs, *rhs].into_iter().find_map(|operand| self.get(operand).cloned());
                 let half = half.unwrap_or_else(|| self.or_default(function, *lhs));
                 Some(cat_result(&half, &shape(*lhs), *dim as usize))
+            }
+            Op::Core(Core::Extract { .. }) if let Some(chain) = products.chain_of_slice(op) => {
+                tensor::slice_home(function, chain, op, self.warp_bits)
             }
             Op::Core(Core::Extract { x, indices }) if slices::is_constant(function, indices, &shape(*x), &shape(result)) => {
                 slices::extract_home(self, function, *x, result, context.operands_only[result.0 as usize])

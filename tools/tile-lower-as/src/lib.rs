@@ -20,9 +20,11 @@ mod chains;
 mod convert;
 mod copies;
 mod detach;
+mod drains;
 mod homes;
 mod kernel_spec;
 mod legalize;
+mod parts;
 mod plan;
 mod products;
 mod remarks;
@@ -82,7 +84,7 @@ impl Lowering {
                 let detached = detach::run(function, &chains::of(function).1.keys().copied().collect());
                 kept = Plan::rehearsed(&detached, target, options, &self.lowered.envelope)?;
                 let alone = chains::of(function).1.into_keys().filter(|op| kept.contains(op)).collect();
-                *function = detach::run(function, &alone);
+                *function = drains::run(detach::run(function, &alone), &kept);
             }
             *function = legalize::run(function, target, &kept);
             function.attrs.facts.clear();

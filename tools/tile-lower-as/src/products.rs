@@ -151,6 +151,10 @@ impl Products {
         self.chains.iter().find(|chain| chain.result == result)
     }
     /// Whether a value is sums in tensor memory, on their way.
+    /// The chain of which threads take up a slice by itself.
+    pub(crate) fn chain_of_slice(&self, slice: OpId) -> Option<&Chain> {
+        self.chains.iter().find(|chain| chain.slices.contains(&slice))
+    }
     pub(crate) fn is_sums(&self, value: Value) -> bool {
         self.chains.iter().any(|chain| chain.values.contains(&value))
     }

@@ -3,10 +3,10 @@
 //! Requires: `.aa`. Establishes: as before; the parts of such an operand are loads of their own, each beside the product that uses
 //! it and one ahead of the one before, so that two of them share the memory at a time. The sum is made in the same order.
 
+use crate::parts::{self, Parts};
 use crate::products::extents;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Target, Value};
-use numerics::arith::{Binary, Overflow, Signedness};
 use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
@@ -14,7 +14,7 @@ use tileas::budget;
 use tileas::layout::Strides;
 use vocabulary::core_ops::Core;
 use vocabulary::memory::MemoryOrdering;
-use vocabulary::tile::{Dense, Shape, ViewKind};
+use vocabulary::tile::{Shape, ViewKind};
 
 /// An operand takes at most one of so many equal shares of the shared memory: two parts, and whatever else there is.
 const SHARES: u32 = 3;
@@ -28,7 +28,8 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
         return function;
     }
     for split in &splits {
-        Rewriter { function: &mut function, split, loc: Loc::UNKNOWN, made: Vec::new() }.run();
+        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        Rewriter { split, parts }.run();
     }
     base::text::compact(&function)
 }
@@ -156,12 +157,9 @@ impl<'a> Planner<'a> {
         plain && made && self.bits(index[dim]) >= 32
     }
 
-    /// Tiles of greater numbers lie outside of any memory, and so does this one.
     fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
         let Op::LoadView { index, .. } = &self.function.body.ops[load].kind else { return None };
-        let (low, high) = self.facts.range(index[dim]);
-        let most = i64::MAX >> (64 - self.bits(index[dim])) >> parts.trailing_zeros();
-        (low < -most || high >= most).then(|| most - 1)
+        parts::index_limit(&self.facts, index[dim], self.bits(index[dim]), parts)
     }
 
     /// Whether nothing between a load and the product waits for the load.
@@ -187,24 +185,24 @@ impl<'a> Planner<'a> {
 }
 
 struct Rewriter<'a> {
-    function: &'a mut Function,
     split: &'a Split,
-    loc: Loc,
-    /// The ops that take the product's place.
-    made: Vec<OpId>,
+    parts: Parts<'a>,
 }
 
 impl Rewriter<'_> {
     fn run(mut self) {
         let Split { product, block, parts, lhs, rhs } = self.split;
-        let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.function.body.ops[*product].kind else {
+        let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.parts.function.body.ops[*product].kind else {
             unreachable!("only products are split")
         };
         let views: BTreeMap<OpId, Value> = [lhs, rhs].into_iter().filter_map(|side| self.smaller_view(side)).collect();
         let mut tokens: BTreeMap<OpId, Vec<Value>> = BTreeMap::new();
         let mut part = |this: &mut Self, part: u32| {
             [(lhs, a), (rhs, b)].map(|(source, whole)| match source {
-                Source::Whole(dim) => this.slice(whole, *dim, part),
+                Source::Whole(dim) => {
+                    this.parts.loc = this.parts.function.body.ops[*product].loc;
+                    this.parts.slice(whole, *dim, part)
+                }
                 Source::Loads(loaded) => {
                     let (value, token) = this.load(loaded, views[&loaded.load], part);
                     tokens.entry(loaded.load).or_default().push(token);
@@ -219,105 +217,49 @@ impl Rewriter<'_> {
             if i + 1 < *parts {
                 next = part(&mut self, i + 1);
             }
-            self.loc = self.function.body.ops[*product].loc;
-            let ty = self.function.body.ty(sum).clone();
-            sum = self.make(Op::Mma { lhs, rhs, acc: sum, signed_lhs, signed_rhs, fast_acc }, [ty])[0];
+            self.parts.loc = self.parts.function.body.ops[*product].loc;
+            let ty = self.parts.function.body.ty(sum).clone();
+            sum = self.parts.make(Op::Mma { lhs, rhs, acc: sum, signed_lhs, signed_rhs, fast_acc }, [ty])[0];
         }
         for (load, tokens) in tokens {
-            let joined = self.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
-            self.function.body.replace_uses(self.function.body.ops[load].results[1], joined);
+            let joined = self.parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
+            self.parts.function.body.replace_uses(self.parts.function.body.ops[load].results[1], joined);
         }
-        self.function.body.replace_uses(self.function.body.result(*product), sum);
+        self.parts.function.body.replace_uses(self.parts.function.body.result(*product), sum);
         let gone: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*product]).collect();
-        let ops = &mut self.function.body.blocks[*block].ops;
+        let ops = &mut self.parts.function.body.blocks[*block].ops;
         let at = ops.iter().position(|op| op == product).expect("the product is in its block");
-        ops.splice(at..=at, self.made);
+        ops.splice(at..=at, self.parts.made);
         ops.retain(|op| !gone.contains(op));
     }
 
-    /// A view of the same memory by tiles that are a part of a load's; it stands beside the load's own.
+    /// A view of the same memory by tiles that are a part of a load's.
     fn smaller_view(&mut self, source: &Source) -> Option<(OpId, Value)> {
         let Source::Loads(Loaded { load, dim, .. }) = source else { return None };
-        let body = &mut self.function.body;
-        let Op::LoadView { view, .. } = body.ops[*load].kind else { unreachable!("planned as a load") };
-        let made = body.defining_op(view).expect("planned as a made view");
-        let (kind, loc) = (body.ops[made].kind.clone(), body.ops[made].loc);
-        let Type::View(mut ty) = body.ty(view).clone() else { unreachable!("planned as a view") };
-        ty.tile[*dim] /= self.split.parts;
-        let new = body.new_op(kind, [Type::View(ty)], loc);
-        let block = body.op_blocks()[made.0 as usize].expect("the view is made in a block");
-        let ops = &mut body.blocks[block].ops;
-        let at = ops.iter().position(|op| *op == made).expect("the view is made in its block");
-        ops.insert(at + 1, new);
-        Some((*load, body.result(new)))
+        let Op::LoadView { view, .. } = self.parts.function.body.ops[*load].kind else { unreachable!("planned as a load") };
+        Some((*load, self.parts.view(view, *dim)))
     }
 
     /// One part of a load, and what becomes of it on the way to the product. Results: the operand's part, the token.
     fn load(&mut self, loaded: &Loaded, new_view: Value, part: u32) -> (Value, Value) {
-        let node = self.function.body.ops[loaded.load].clone();
-        self.loc = node.loc;
+        let node = self.parts.function.body.ops[loaded.load].clone();
+        self.parts.loc = node.loc;
         let Op::LoadView { index, token, order, in_bounds, hints, .. } = node.kind else { unreachable!("planned as a load") };
         let mut new_index = index.clone();
-        new_index[loaded.dim] = self.part_index(index[loaded.dim], loaded.limit, part);
-        let types = [self.smaller(node.results[0], loaded.dim), Type::Token];
+        new_index[loaded.dim] = self.parts.index(index[loaded.dim], loaded.limit, part);
+        let types = [self.parts.ty(node.results[0], loaded.dim), Type::Token];
         let new = Op::LoadView { view: new_view, index: new_index, token, order, in_bounds, hints };
-        let results = self.make(new, types);
+        let results = self.parts.make(new, types);
         let mut value = results[0];
         for &(op, dim) in &loaded.chain {
-            let node = self.function.body.ops[op].clone();
-            self.loc = node.loc;
+            let node = self.parts.function.body.ops[op].clone();
+            self.parts.loc = node.loc;
             let mut kind = node.kind;
             kind.for_each_operand_mut(&mut |operand| *operand = value);
-            let ty = self.smaller(node.results[0], dim);
-            value = self.make(kind, [ty])[0];
+            let ty = self.parts.ty(node.results[0], dim);
+            value = self.parts.make(kind, [ty])[0];
         }
         (value, results[1])
-    }
-
-    /// The number of a part among the smaller tiles.
-    fn part_index(&mut self, mut index: Value, limit: Option<i64>, part: u32) -> Value {
-        if let Some(limit) = limit {
-            index = self.with_number(Binary::MinI { signedness: Signedness::Signed }, index, limit as u64);
-            index = self.with_number(Binary::MaxI { signedness: Signedness::Signed }, index, u64::MAX);
-        }
-        let overflow = Overflow::NoSignedWrap;
-        let first = self.with_number(Binary::MulI { overflow }, index, self.split.parts.into());
-        self.with_number(Binary::AddI { overflow }, first, part.into())
-    }
-
-    fn with_number(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
-        let ty = self.function.body.ty(lhs).clone();
-        let rhs = self.number(number, &ty);
-        self.make(Op::Core(Core::Binary { kind, lhs, rhs }), [ty])[0]
-    }
-
-    fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
-        self.loc = self.function.body.ops[self.split.product].loc;
-        let dims = self.function.body.ty(whole).tile().expect("operands are tiles").1.len();
-        let index = Type::Tile { elem: vocabulary::tile::Elem::Scalar(numerics::Scalar::I32), shape: Shape::new() };
-        let indices = (0..dims).map(|d| self.number(if d == dim { part.into() } else { 0 }, &index)).collect();
-        let ty = self.smaller(whole, dim);
-        self.make(Op::Core(Core::Extract { x: whole, indices }), [ty])[0]
-    }
-
-    fn number(&mut self, number: u64, ty: &Type) -> Value {
-        let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
-        let value = Dense::Splat(number & (u64::MAX >> (64 - bits)));
-        self.make(Op::Core(Core::Constant { value }), [ty.clone()])[0]
-    }
-
-    /// The type of a part of a tile.
-    fn smaller(&self, value: Value, dim: usize) -> Type {
-        let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
-        let mut shape = shape.clone();
-        shape[dim] /= self.split.parts;
-        Type::Tile { elem, shape }
-    }
-
-    fn make(&mut self, kind: Op, results: impl IntoIterator<Item = Type>) -> Vec<Value> {
-        let op = self.function.body.new_op(kind, results, self.loc);
-        self.made.push(op);
-        self.function.body.ops[op].results.to_vec()
     }
 }
 

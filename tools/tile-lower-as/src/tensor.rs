@@ -15,6 +15,7 @@ use tileas::mma::Operand;
 use tileas::tensor::{self, LaneAtom, Part};
 use tileas::{BufferInfo, Layout};
 use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
 
 /// For each product either how it is made in tensor memory, or why it is not.
 pub(crate) type Decided = BTreeMap<OpId, Result<Product, &'static str>>;
@@ -49,6 +50,7 @@ impl Planner<'_> {
                 products.and_then(|products| if fits { Ok(products) } else { Err("tensor memory has no room for its sums") });
             match products {
                 Ok(products) => {
+                    let chain = self.with_slices(chain);
                     taken += wanted;
                     shared.extend(places.into_iter().filter(|(_, single)| *single).map(|(info, _)| info));
                     decided.extend(chain.products.iter().copied().zip(products.into_iter().map(Ok)));
@@ -114,6 +116,14 @@ impl Planner<'_> {
         Ok(Product::Tensor { atom, c, lhs, rhs: Place::Memory })
     }
 
+    /// Takes up slices of the sums by themselves only if each can be.
+    fn with_slices(&self, mut chain: Chain) -> Chain {
+        if chain.slices.iter().any(|slice| slice_home(self.function, &chain, *slice, self.warp_bits as usize).is_none()) {
+            chain.slices.clear();
+        }
+        chain
+    }
+
     /// The buffers of a chain's sums and of its left operands, and whether those of others can be in the same place at other times.
     fn places(&self, chain: &Chain) -> Vec<(BufferInfo, bool)> {
         let body = &self.function.body;
@@ -138,7 +148,30 @@ pub(crate) fn sums(function: &Function, chain: &Chain) -> Option<BufferInfo> {
 /// The layout in which threads take up all of a buffer, or store it.
 fn taken_up(info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
     let whole = Part::of(&info.shape, &info.shape, 0)?;
-    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(|atom| atom.layout(info, &whole, warp_bits))
+    part_taken_up(info, &whole, warp_bits)
+}
+
+/// The layout in which threads take up a slice of a chain's sums.
+pub(crate) fn slice_home(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
+    let shape = function.body.ty(function.body.result(slice)).tile()?.1;
+    let part = Part::of(&sums(function, chain)?.shape, shape, slice_start(function, slice))?;
+    part_taken_up(&sums(function, chain)?, &part, warp_bits)
+}
+
+/// The column of sums at which a slice at a constant place begins.
+pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
+    let body = &function.body;
+    let Op::Core(Core::Extract { indices, .. }) = &body.ops[slice].kind else { unreachable!("slices are extracted") };
+    let last = indices.last().and_then(|index| body.defining_op(*index)).map(|op| &body.ops[op].kind);
+    let Some(Op::Core(Core::Constant { value: Dense::Splat(number) })) = last else {
+        unreachable!("slices are at constant places")
+    };
+    let columns = body.ty(body.result(slice)).tile().and_then(|(_, shape)| shape.last().copied()).unwrap_or(1);
+    *number as u32 * columns
+}
+
+fn part_taken_up(info: &BufferInfo, whole: &Part, warp_bits: usize) -> Option<Layout> {
+    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }
 
 /// The atom by which threads take up part of a buffer in a layout, or store it.

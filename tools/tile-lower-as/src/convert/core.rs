@@ -13,6 +13,10 @@ impl Rewriter<'_> {
         match core {
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(op, core),
+            Core::Extract { .. } if self.products.chain_of_slice(op).is_some() => {
+                self.take_up_slice(op);
+                Ok(())
+            }
             Core::Extract { .. } if self.homes.get(self.from.body.result(op)).is_none() => Ok(()),
             Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
             _ => self.simple(op, core),

@@ -95,20 +95,30 @@ impl Rewriter<'_> {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, TRUTH, loc)
     }
 
-    /// Loads the sums of a chain to registers, if the value is what they are in the end; where nothing was added up they are zero.
+    /// Loads the sums of a chain to registers, if the value is what they are in the end and not taken up by slices.
     pub(super) fn take_up(&mut self, result: Value) {
-        let Some(chain) = self.products.chain_to(result) else { return };
-        let fresh = if chain.runs { None } else { Some(self.is_fresh(result)) };
+        let Some(chain) = self.products.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
+        self.load_sums(chain, result, 0);
+    }
+
+    pub(super) fn take_up_slice(&mut self, op: OpId) {
+        let chain = self.products.chain_of_slice(op).expect("it is a slice of sums");
+        self.load_sums(chain, self.from.body.result(op), tensor::slice_start(self.from, op));
+    }
+
+    /// Loads a value from a chain's sums, from a column on; where nothing was added up they are zero.
+    fn load_sums(&mut self, chain: &Chain, result: Value, from: u32) {
+        let fresh = if chain.runs { None } else { Some(self.is_fresh(chain.result)) };
         let buffer = self.sums_of(chain);
-        let loc = self.loc_of(chain.result);
-        let (elem, shape) = self.elem_shape(chain.result);
-        let home = self.homes.or_default(self.from, chain.result);
+        let loc = self.loc_of(result);
+        let (elem, shape) = self.elem_shape(result);
+        let home = self.homes.or_default(self.from, result);
         let id = self.module.layout_id(home.clone());
         let ty = self.tile_type(elem, &shape, home.clone());
         let info = &self.attrs.buffers[buffer];
-        let whole = Part::of(&info.shape, &shape, 0).expect("the buffer is of the sums");
-        let atom = tensor::lane_atom(info, &whole, &home).expect("the home of sums is one that threads can take up");
-        let load = Op::TensorLoad { buffer, slot: None, from: 0, atom: LaneMove(atom) };
+        let part = Part::of(&info.shape, &shape, from).expect("the buffer is of the sums");
+        let atom = tensor::lane_atom(info, &part, &home).expect("the home of sums is one that threads can take up");
+        let load = Op::TensorLoad { buffer, slot: None, from, atom: LaneMove(atom) };
         let value = match fresh {
             None => self.emit_one(load, ty, loc),
             Some(cond) => {
@@ -124,6 +134,6 @@ impl Rewriter<'_> {
                 self.emit_one(Core::If { cond, then, otherwise }, ty, loc)
             }
         };
-        self.remember(chain.result, Some(id), value);
+        self.remember(result, Some(id), value);
     }
 }
