@@ -192,11 +192,11 @@ fn fit_in(
     in_flight: bool,
     fits: impl Fn(&[LoopSchedule]) -> bool,
 ) -> Option<Vec<LoopSchedule>> {
+    planned.iter_mut().for_each(|planned| level(function, planned));
     loop {
         let schedules: Vec<LoopSchedule> = planned.iter().map(|planned| table(function, planned, in_flight)).collect();
         if fits(&schedules) {
-            planned.iter_mut().for_each(|planned| level(function, planned));
-            return Some(planned.iter().map(|planned| table(function, planned, in_flight)).collect());
+            return Some(schedules);
         }
         if !cut_back(function, &mut planned) {
             return None;
@@ -210,19 +210,26 @@ fn ahead(start: i64, interval: i64) -> i64 {
 }
 
 /// Lets the copies that products in tensor memory read run equally far ahead: they then have one pipe, and one thread half the steps.
-fn level(function: &Function, Planned { number, graph, plan, .. }: &mut Planned) {
-    let Some(block) = sched::loop_body(function, *number) else { return };
-    let (operands, interval) = (tensor::operands_in(function, block), i64::from(plan.interval));
-    let fills =
-        |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
-    let copies: Vec<usize> = (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect();
-    let Some(least) = copies.iter().map(|n| ahead(plan.starts[*n], interval)).min().filter(|least| *least > 0) else { return };
+fn level(function: &Function, planned: &mut Planned) {
+    let (copies, interval) = (together(function, planned), i64::from(planned.plan.interval));
+    let starts = &mut planned.plan.starts;
+    let Some(least) = copies.iter().map(|n| ahead(starts[*n], interval)).min().filter(|least| *least > 0) else { return };
     for n in copies {
-        plan.starts[n] += (ahead(plan.starts[n], interval) - least) * interval;
+        starts[n] += (ahead(starts[n], interval) - least) * interval;
     }
 }
 
-/// Lets the copy whose ring is largest run one iteration less ahead; false when none runs ahead, or one has no place left.
+/// The copies of a loop that products in tensor memory read.
+fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
+    let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
+    let operands = tensor::operands_in(function, block);
+    let fills =
+        |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
+    (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect()
+}
+
+/// Lets the copy whose ring is largest run one iteration less ahead, and with it those that have one pipe with it, as long as any does;
+/// false when none runs ahead, or one has no place left.
 fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {
@@ -237,8 +244,13 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
         }
     }
     let Some((_, i, n)) = largest else { return false };
+    let (level, interval) = (together(function, &planned[i]), i64::from(planned[i].plan.interval));
     let Planned { graph, plan, .. } = &mut planned[i];
-    plan.starts[n] += i64::from(plan.interval);
+    if level.contains(&n) && level.iter().all(|n| ahead(plan.starts[*n], interval) > 1) {
+        level.into_iter().for_each(|n| plan.starts[n] += interval);
+        return true;
+    }
+    plan.starts[n] += interval;
     if plan.starts[n] < 0 {
         return true;
     }
