@@ -585,9 +585,10 @@ impl<'a> Run<'a> {
             self.statistics.spans.push(Span { engine: Some(engine), block, warp: 0, why: Why::Slot, start, end, pc });
         }
     }
-    fn pc(&self, index: usize) -> u32 {
-        let warp = &self.warps[index];
-        warp.stream.records[warp.next.min(warp.stream.records.len() - 1)].pc
+    /// The instruction that a warp is at.
+    fn pc(&mut self, index: usize) -> u32 {
+        let record = self.record(index);
+        self.warps[index].stream.records[record].pc
     }
     fn block_of(&self, block: usize, rank: u8) -> usize {
         self.clusters[self.blocks[block].cluster].first_block + usize::from(rank)

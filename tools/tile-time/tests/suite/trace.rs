@@ -18,7 +18,9 @@ fn kernel() -> Kernel {
     let before = "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r3, %r1, 8;\nadd.s32 %r4, %r1, 1024;\n\
          mov.u32 %r5, %tid.x;\nsetp.ne.s32 %p1, %r5, 0;\n@%p1 bra DONE;\n";
     let inits = repeat(3, |_| "mbarrier.init.shared.b64 [%r2], 1;\nadd.s32 %r2, %r2, 8;".into()) + "add.s32 %r2, %r1, 8;\n";
-    let body = format!("{inits}{}{}DONE:\nbarrier.sync 0;", repeat(3, copy), repeat(3, wait));
+    // A longer chain, which an assembler begins before the copies.
+    let chain = repeat(8, |_| "ex2.approx.ftz.f32 %f1, %f1;".into());
+    let body = format!("{inits}{}{chain}{}DONE:\nbarrier.sync 0;", repeat(3, copy), repeat(3, wait));
     Kernel::new("sm_90a", 64).before(before).body(body).bytes(4096).grid(4)
 }
 
@@ -98,7 +100,11 @@ fn warps_engines_and_barriers_have_rows() {
     for row in ["warp 0", "warp 1", "copy engine", "mbarriers"] {
         assert!(rows.contains(row), "no row '{row}' in {rows:?}");
     }
-    let begun = events.iter().filter(|event| event["ph"] == "b").count();
+    let copies = || events.iter().filter(|event| event["ph"] == "b");
+    for name in copies().filter_map(|event| event["name"].as_str()) {
+        assert!(name.starts_with("cp.async.bulk"), "a copy is called {name}");
+    }
+    let begun = copies().count();
     let blocks: BTreeSet<u64> = events.iter().filter_map(|event| event["pid"].as_u64()).collect();
     assert_eq!(begun, 3 * blocks.len(), "three copies in each block");
     let phases = events.iter().filter(|event| event["ph"] == "i").count();
