@@ -86,7 +86,7 @@ struct Ring {
 
 /// The rings of a function; `divided` says that boxes have an agent of their own.
 fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<Option<Ring>> {
-    let mut rings = vec![None; function.attrs.program.buffers.len()];
+    let mut rings: Vec<Option<Ring>> = vec![None; function.attrs.program.buffers.len()];
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let ops = &function.body.blocks[block].ops;
@@ -95,7 +95,9 @@ fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<
         for slot in &schedule.slots {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
-                    let depth = depth(schedule, slot, touch.buffer(), &kept);
+                    // Loops that follow each other may fill the same ring.
+                    let other = rings[touch.buffer().0 as usize].map_or(1, |ring| ring.depth);
+                    let depth = depth(schedule, slot, touch.buffer(), &kept).max(other);
                     let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
                     rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes, from_start: by_boxes && divided });
                 }

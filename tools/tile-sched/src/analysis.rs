@@ -38,6 +38,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
     let mut why = None;
     for index in 0..module.functions.len() {
+        if partition::is_wanted(envelope) && partition::check(&module.functions[index]).is_ok() {
+            partition::rings::share(&mut module.functions[index]);
+        }
         let mut planned = Vec::new();
         for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
             let function = &module.functions[index];

@@ -125,10 +125,16 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
         }
     }
     for group in &mut groups {
+        let buffers: Vec<Buffer> = group.copies.iter().map(|(_, buffer)| *buffer).collect();
+        // A loop before may fill the same rings.
+        if let Some((pipe, _)) = attrs.pipes.iter().find(|(_, info)| info.buffers == buffers) {
+            group.pipe = pipe;
+            continue;
+        }
         let agent = sched::Agent(0);
         let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
         let mut info = PipeInfo {
-            buffers: group.copies.iter().map(|(_, buffer)| *buffer).collect(),
+            buffers,
             depth: group.depth,
             fill: Fill::Boxes,
             drain: group.drain,

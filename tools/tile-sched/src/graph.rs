@@ -5,6 +5,7 @@
 
 use crate::hazards::{Touch, touches};
 use crate::machine::{Cost, Machine, Resource};
+use crate::partition::rings;
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
 use sched::{Function, Module, Op};
@@ -242,7 +243,7 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// The buffer is written by this copy only, and read only after it in the same iteration.
+/// The buffer is written by this copy only, and read only after it in the same iteration; but for loops that fill it in turn.
 fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let mut inside = 0;
@@ -256,8 +257,11 @@ fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Bu
             }
         }
     }
+    let of_others = rings::filling(function, buffer).into_iter().filter(|op| body.block_of(region_of(function, *op)) != block);
+    let of_others: Vec<Touch> = of_others.flat_map(|op| all_touches(function, op)).collect();
     let everywhere = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
-    if everywhere.filter(|touch| touch.buffer() == buffer).count() != inside {
+    let count = |touches: Vec<Touch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
+    if count(everywhere.collect()) != inside + count(of_others) {
         return Err(format!("{buffer} is used outside the loop"));
     }
     Ok(())

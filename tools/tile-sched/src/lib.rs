@@ -60,7 +60,11 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
                 continue;
             }
         }
-        let own = boxes::schedules(function, schedules);
+        let own = match partition::rings::are_shared(function) {
+            // Of one pipe nothing may run ahead of the loop before.
+            true => partition::unhurried(function, schedules),
+            false => boxes::schedules(function, schedules),
+        };
         weave(function, &own, layouts);
     }
     Ok(())

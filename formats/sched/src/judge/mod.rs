@@ -97,7 +97,7 @@ fn judge(
     };
     let stages = schedules.iter().map(|schedule| schedule.last_stage() + 1).max().unwrap_or(1);
     (0..=2 * u64::from(stages)).chain([17]).try_for_each(|trips| {
-        let forced = bounds.iter().flat_map(|bounds| bounds.for_trips(trips)).collect();
+        let forced = bounds.iter().flat_map(|bounds| bounds.for_trips(trips, &BTreeMap::new())).collect();
         play(forced).map_err(|fault| (fault, Some(trips)))
     })
 }
@@ -116,8 +116,7 @@ fn together(function: &Function, relevant: &BTreeMap<Block, Vec<OpId>>) -> std::
         for trips in (0..=2 * deepest + 1).chain([17]) {
             for others in 0..if loops.len() > 1 { 3 } else { 1 } {
                 let times = |at: usize| if at == own { trips } else { others };
-                let forced = loops.iter().enumerate().flat_map(|(at, (of, same))| for_trips(of, same, times(at)));
-                play(forced.collect()).map_err(|fault| (fault, Some(trips)))?;
+                play(forced(&loops, times)).map_err(|fault| (fault, Some(trips)))?;
             }
         }
     }
@@ -138,9 +137,28 @@ enum Times {
     Nested(usize),
 }
 
+/// The bounds with which loops go round so often. One that begins where another one ends does so then, too.
+fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) -> BTreeMap<Value, u64> {
+    let mut forced = BTreeMap::new();
+    let mut left: Vec<(usize, (&Times, &Vec<Bounds>))> = loops.iter().enumerate().collect();
+    while !left.is_empty() {
+        let waits = |(at, (_, same)): &(usize, (&Times, &Vec<Bounds>))| {
+            let others = left.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, others))| others.iter());
+            let ends: BTreeSet<Value> = others.map(|bounds| bounds.upper).collect();
+            same.iter().any(|bounds| bounds.lower.1.is_none() && ends.contains(&bounds.lower.0))
+        };
+        let next = left.iter().position(|one| !waits(one)).unwrap_or(0);
+        let (at, (of, same)) = left.remove(next);
+        for (value, number) in for_trips(of, same, times(at), &forced) {
+            forced.entry(value).or_insert(number);
+        }
+    }
+    forced
+}
+
 /// The bounds of loops that go round as often as each other. Of those that count to the same value the first to start makes all rounds.
-fn for_trips(times: &Times, same: &[Bounds], trips: u64) -> Vec<(Value, u64)> {
-    let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trips(trips)).collect();
+fn for_trips(times: &Times, same: &[Bounds], trips: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+    let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trips(trips, known)).collect();
     if let Times::Of(upper) = times {
         let ends = forced.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
         forced.iter_mut().filter(|(value, _)| value == upper).for_each(|(_, end)| *end = ends.unwrap_or(*end));
@@ -207,8 +225,10 @@ impl Bounds {
         let (from, step) = (self.lower.1, self.step.1);
         from.zip(upper).zip(step).is_some_and(|((from, to), by)| to.saturating_sub(from) <= by.saturating_mul(FEW))
     }
-    fn for_trips(&self, trips: u64) -> Vec<(Value, u64)> {
-        let (start, step) = (self.lower.1.unwrap_or(0), self.step.1.unwrap_or(1).max(1));
+    /// What bounds are for so many rounds, where some values are known already.
+    fn for_trips(&self, trips: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+        let start = self.lower.1.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
+        let step = self.step.1.unwrap_or(1).max(1);
         let unknown = [self.lower, self.step].into_iter().zip([start, step]).filter(|((_, known), _)| known.is_none());
         unknown.map(|((value, _), at)| (value, at)).chain([(self.upper, start.wrapping_add(trips.wrapping_mul(step)))]).collect()
     }

@@ -22,7 +22,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
-use sched::{Function, LoopSchedule, Op};
+use sched::{Function, LoopSchedule, Op, Pipe};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, MmaAtom, Place, Type};
 use vocabulary::core_ops::Core;
@@ -70,7 +70,7 @@ const MOST_REPEATED: u32 = 128;
 
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
     let mut marks = Marks::default();
-    let mut woven = BTreeMap::new();
+    let (mut woven, mut begins) = (BTreeMap::new(), BTreeMap::new());
     let all = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
@@ -86,6 +86,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks 
             out: Vec::new(),
             marks: &mut marks,
             woven: &mut woven,
+            begins: &mut begins,
             plan: &plan,
             around,
             threads,
@@ -208,6 +209,8 @@ struct Weaver<'a> {
     marks: &'a mut Marks,
     /// What stands in the place of each loop that is written.
     woven: &'a mut BTreeMap<OpId, Vec<OpId>>,
+    /// Where the loop that is written last begins with each pipe, if none is around it.
+    begins: &'a mut BTreeMap<Pipe, Lane>,
     plan: &'a Plan,
     /// The loops around it, outermost first.
     around: Vec<OpId>,
@@ -289,7 +292,8 @@ impl Weaver<'_> {
             self.body.replace_uses(*old, *new);
         }
         let places = init.len() + 2 * rings.len()..results.len() - 1;
-        self.hand_on(&results[places]);
+        self.hand_on(&results[places.clone()]);
+        self.go_on_behind(&results[places], &lanes);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());

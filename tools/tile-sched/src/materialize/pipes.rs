@@ -76,6 +76,19 @@ impl Weaver<'_> {
         }
     }
 
+    /// A loop behind that fills the same slots goes on where this one ends; it was written before.
+    pub(super) fn go_on_behind(&mut self, places: &[Value], lanes: &[Lane]) {
+        if !self.around.is_empty() {
+            return;
+        }
+        for ((group, own), place) in self.plan.groups.iter().zip(lanes).zip(places.chunks(2)) {
+            if let Some(later) = self.begins.insert(group.pipe, *own) {
+                self.body.replace_uses(later.slot, place[0]);
+                self.body.replace_uses(later.phase, place[1]);
+            }
+        }
+    }
+
     /// The slot and phase that are so many further on, less than all.
     pub(super) fn further(&mut self, Lane { slot, phase }: Lane, steps: u32, depth: u32) -> Lane {
         let number = scalar(Scalar::I32);

@@ -3,10 +3,12 @@
 //!
 //! Requires: a function of one agent, complete with waits, barriers and fences, that fills every slot in the iteration that reads it
 //! ([`unhurried`]). Establishes: a body for each agent, with what it does and what that needs; what several need of scalars and
-//! views is computed before. [`seeds`] and [`mod@slice`] decide, [`bodies`] rewrites, [`registers`] says how the warps share those.
+//! views is computed before. [`seeds`] and [`mod@slice`] decide, [`bodies`] rewrites, [`registers`] says how the warps share
+//! those; [`rings`] comes before everything is decided.
 
 mod bodies;
 mod registers;
+pub(crate) mod rings;
 mod seeds;
 mod slice;
 
