@@ -225,6 +225,49 @@ fn chains_over_large_tiles_do_not_keep_them_alive() {
     assert!(count(before) <= 4 * 31, "{} products before the first store", count(before));
 }
 
+/// What was wrong with four schedules: each of these edits of one is refused by all that read it.
+#[test]
+fn rows_6_to_9_a_schedule_without_its_waits_or_slots_is_refused() {
+    need_tools();
+    let folder = temporary();
+    let program = bytecode("matmul_f16");
+    let line = format!(
+        "tile-read {} | tile-lower-aa | tile-lower-as --gpu-name sm_80 | tile-sched --format=text -o k.sched",
+        program.display()
+    );
+    shell(folder.path(), &line).ok("k.sched");
+    let text = fs::read_to_string(folder.path().join("k.sched")).unwrap();
+    let without = |what: &str| {
+        text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    // The steady loop reads slot `%87` of both buffers and fills slot `%88`.
+    let read = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
+    let filled = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
+    let slot = |line: &str| line.split("slot: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a slot").to_string();
+    let edits = [
+        ("6", without("copy_commit")),
+        ("7", without("copy_wait")),
+        ("7", text.replace("copy_wait(pending: 4)", "copy_wait(pending: 5)")),
+        ("8", text.replacen(read, &read.replace(&slot(read), &slot(filled)), 1)),
+        ("9", text.replacen(read, &read.replace(&format!(", slot: {}", slot(read)), ""), 1)),
+    ];
+    let launch = root().join("tests/run/matmul_f16/launch.json").display().to_string();
+    for (row, edited) in edits {
+        assert_ne!(edited, text, "row {row}");
+        fs::write(folder.path().join("edited.sched"), edited).unwrap();
+        let runs: [(&str, &[&str]); 3] = [
+            ("tile-sched", &["edited.sched", "-o", "done.sched"]),
+            ("tile-ptx", &["edited.sched", "-o", "done.ptx"]),
+            ("tile-run", &["edited.sched", "--check", "--launch", &launch, "--out-dir", "out"]),
+        ];
+        for (tool, arguments) in runs {
+            let ran = run_in(folder.path(), tool, arguments, b"");
+            assert_eq!(ran.code, Some(1), "row {row}: {tool}: {}", ran.stderr);
+            assert!(ran.stderr.contains("error[SC"), "row {row}: {tool}: {}", ran.stderr);
+        }
+    }
+}
+
 #[test]
 fn row_10_an_output_is_whole_or_is_not_there() {
     need_tools();

@@ -10,6 +10,7 @@
 use base::{File, Payload};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use targets::mutate::{Random, edited};
 use tests::compare::Expect;
 use tests::{Ran, folders, for_each, root, run, temporary};
 
@@ -18,21 +19,6 @@ const MUTANTS: u64 = 400;
 
 /// The codes of races for shared memory in `tile-run`.
 const RACES: [&str; 2] = ["RUN077", "RUN078"];
-
-/// A small generator that is the same everywhere (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) as usize % bound.max(1)
-    }
-    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.below(words.len())]
-    }
-}
 
 /// The stages after `.tile`, with what they write.
 const STAGES: [(&str, &str); 4] = [("tile-lower-aa", "aa"), ("tile-lower-as", "as"), ("tile-sched", "sched"), ("tile-ptx", "ptx")];
@@ -72,90 +58,6 @@ fn lowered(case: &Path, target: &str, stages: usize, phase: &str) -> Option<Stri
 
 fn arguments<'a>(tool: &str, target: &'a str) -> Vec<&'a str> {
     if tool == "tile-lower-as" { vec!["--gpu-name", target] } else { Vec::new() }
-}
-
-/// Where the words of a line are: names, numbers, and values and layouts with their signs.
-fn words(line: &str) -> Vec<(usize, &str)> {
-    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '#' | '.');
-    let mut words = Vec::new();
-    let mut at = 0;
-    for piece in line.split_inclusive(|c: char| !is_word(c)) {
-        let word = piece.trim_end_matches(|c: char| !is_word(c));
-        if !word.is_empty() {
-            words.push((at, word));
-        }
-        at += piece.len();
-    }
-    words
-}
-
-/// What a word could also have been: something like it from elsewhere in the file, or a number at an edge.
-fn other_word(word: &str, all: &[&str], random: &mut Random) -> String {
-    let first = word.chars().next().unwrap_or(' ');
-    if let Ok(number) = word.parse::<u64>() {
-        let near =
-            [number.wrapping_add(1), number.wrapping_sub(1), number.wrapping_mul(2), number / 2, 0, 1, 31, 1 << 31, u64::MAX];
-        return near[random.below(near.len())].to_string();
-    }
-    let alike: Vec<&str> = all.iter().copied().filter(|other| other.starts_with(first) || first.is_alphabetic()).collect();
-    let like_number = alike.iter().copied().filter(|other| !other.chars().all(char::is_numeric)).collect::<Vec<_>>();
-    if like_number.is_empty() { word.into() } else { random.pick(&like_number).into() }
-}
-
-/// The lines that may be edited: all behind the head but the bodies of reductions and scans. Such a body must be associative for the
-/// result to be determined, and hardly one is any more after an edit.
-fn editable(lines: &[String]) -> Vec<usize> {
-    let mut around: Option<usize> = None;
-    let mut found = Vec::new();
-    for (at, line) in lines.iter().enumerate().skip_while(|(_, line)| line.starts_with("//!")) {
-        let depth = line.len() - line.trim_start().len();
-        match around {
-            Some(outer) if depth > outer => continue,
-            Some(_) => around = None,
-            None => found.push(at),
-        }
-        let combines = ["= reduce(", "= scan("].iter().any(|op| line.contains(op)) && line.ends_with('{');
-        around = around.or(combines.then_some(depth));
-    }
-    found
-}
-
-/// One to three edits of the lines behind the head.
-fn edited(text: &str, random: &mut Random) -> String {
-    let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
-    for _ in 0..1 + random.below(3) {
-        let editable = editable(&lines);
-        if editable.is_empty() {
-            break;
-        }
-        let mut pick = || editable[random.below(editable.len())];
-        let (at, other) = (pick(), pick());
-        match random.below(10) {
-            0 => drop(lines.remove(at)),
-            1 => lines.swap(at, other),
-            2 => {
-                let copy = lines[at].clone();
-                lines.insert(other, copy);
-            }
-            choice => {
-                let line = lines[at].clone();
-                let found = words(&line);
-                if found.is_empty() {
-                    continue;
-                }
-                let (start, word) = found[random.below(found.len())];
-                // Two words of one line change places, or one becomes something else.
-                let new = if choice < 5 {
-                    found[random.below(found.len())].1.to_string()
-                } else {
-                    let near = lines[other].clone();
-                    other_word(word, &words(&near).iter().chain(&found).map(|(_, word)| *word).collect::<Vec<_>>(), random)
-                };
-                lines[at].replace_range(start..start + word.len(), &new);
-            }
-        }
-    }
-    lines.join("\n") + "\n"
 }
 
 /// How many mutants, and the number of the first.
@@ -248,7 +150,7 @@ fn hold<P: Payload>(stages: usize, phase: &str) {
     let numbers: Vec<u64> = (first..first + count).collect();
     let tally = Tally::default();
     for_each(&numbers, |number| {
-        let mut random = Random(0x5EED ^ (number + 1) << 20);
+        let mut random = Random::new(0x5EED ^ (number + 1) << 20);
         random.below(2);
         let (case, text) = &files[*number as usize % files.len()];
         let text = edited(text, &mut random);

@@ -395,7 +395,7 @@ impl<'a> Parser<'a> {
         let mut directive = Directive { name: name.to_owned(), values: Vec::new(), strings: Vec::new() };
         loop {
             match self.token {
-                Token::Integer(_) => directive.values.push(self.integer()?),
+                Token::Integer(_) => directive.values.push(self.count()? as i64),
                 Token::String(_) => directive.strings.push(self.string()?),
                 _ => break,
             }

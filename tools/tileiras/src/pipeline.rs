@@ -72,11 +72,17 @@ impl Pipeline {
             }
             None => (DEFAULT.to_string(), "the pipeline"),
         };
-        let mut pipeline: Pipeline = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
         let folder = path.and_then(|path| Path::new(path).parent()).unwrap_or(Path::new(""));
+        let pipeline = Pipeline::parse(&text, name, folder)?;
+        Ok((pipeline, text))
+    }
+
+    /// The pipeline that a text describes; paths in it begin at the folder, and the name is for messages.
+    pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> Result<Pipeline, String> {
+        let mut pipeline: Pipeline = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         pipeline.stage.iter_mut().for_each(|stage| stage.find(folder));
         pipeline.check().map_err(|message| format!("{name}: {message}"))?;
-        Ok((pipeline, text))
+        Ok(pipeline)
     }
 
     fn check(&self) -> Result<(), String> {

@@ -6,6 +6,35 @@ use crate::text::scope_text;
 use base::ir::Operation;
 use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 
+/// What refers to a scope refers to one of a kind that bytecode has in its place.
+pub(super) fn kinds(debug: &DebugInfo) -> Check {
+    let must = |scope: Scope, fits: fn(&ScopeData) -> bool, what: &str| match debug.scopes.get(scope) {
+        Some(data) if fits(data) => Ok(()),
+        _ => Err(format!("debug scope {scope} is not {what}")),
+    };
+    let file = |scope: Scope| must(scope, |data| matches!(data, ScopeData::File { .. }), "a file");
+    let local = |scope: Scope| {
+        let fits = |data: &ScopeData| matches!(data, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. });
+        must(scope, fits, "a subprogram or a lexical block")
+    };
+    for data in debug.scopes.values() {
+        match data {
+            ScopeData::File { .. } => {}
+            ScopeData::CompileUnit { file: of } => file(*of)?,
+            ScopeData::Subprogram { file: of, compile_unit, .. } => {
+                file(*of)?;
+                must(*compile_unit, |data| matches!(data, ScopeData::CompileUnit { .. }), "a compile unit")?;
+            }
+            ScopeData::LexicalBlock { scope, file: of, .. } => {
+                local(*scope)?;
+                file(*of)?;
+            }
+        }
+    }
+    let scopes = debug.locs.values().filter_map(|data| if let LocData::Source { scope, .. } = data { *scope } else { None });
+    scopes.into_iter().try_for_each(local)
+}
+
 /// The location of an entry.
 pub(super) fn entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {
     match &debug.locs[function.loc] {

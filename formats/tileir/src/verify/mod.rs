@@ -40,6 +40,7 @@ type Check<T = ()> = Result<T, String>;
 /// index freely. Files that did not come through the bytecode reader need it.
 pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
     shapes::tables(module)?;
+    debug::kinds(debug)?;
     let loc = |loc: Loc| if loc.index() < debug.locs.len() { Ok(()) } else { Err(format!("location {loc} is not in the table")) };
     for global in &module.globals {
         shapes::global(module, global)?;

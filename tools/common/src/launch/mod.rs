@@ -136,10 +136,14 @@ impl Launch {
         let bytes = crate::read_at_most(file, &path.display().to_string(), DESCRIPTION_LIMIT)?;
         let text =
             String::from_utf8(bytes).map_err(|_| Diagnostic::invalid("LCH001", format!("{}: it is not text", path.display())))?;
+        Launch::parse(&text, &path.display().to_string(), path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// A description whose files are in a folder; the name is for messages.
+    pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Launch> {
         let mut launch: Launch =
-            serde_json::from_str(&text).map_err(|error| Diagnostic::invalid("LCH001", format!("{}: {error}", path.display())))?;
+            serde_json::from_str(text).map_err(|error| Diagnostic::invalid("LCH001", format!("{name}: {error}")))?;
         launch.check_names()?;
-        let folder = path.parent().unwrap_or(Path::new("."));
         launch.load(folder)?;
         launch.place()?;
         launch.fill_pointers()?;

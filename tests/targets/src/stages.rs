@@ -1,0 +1,83 @@
+//! Stage files: the laws of their readers and writers, and the stages that take them.
+
+use base::diag::Result;
+use base::envelope::{Form, MAGIC};
+use base::{Diagnostic, File, Payload, Target};
+use common::Pass;
+use tile_lower_as::Lowering;
+
+const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
+const UNSUPPORTED: u8 = 3;
+
+/// The file, if it is one, held to be written and read back the same, as its text says. A binary gets a length and hash that fit it,
+/// since another would only be refused for these.
+fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
+    let file = File::<P>::read(&fitting(bytes), "fuzz").ok()?;
+    let text = |file: &File<P>| file.write(Form::Text).expect("a file that was read can be written");
+    let before = text(&file);
+    for form in FORMS {
+        let written = file.write(form).expect("a file that was read can be written");
+        let back = File::<P>::read(&written, "written").unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
+        assert!(text(&back) == before, "{form:?} reads back as another file");
+    }
+    Some(file)
+}
+
+fn fitting(bytes: &[u8]) -> Vec<u8> {
+    let (mut bytes, header) = (bytes.to_vec(), MAGIC.len() + 8 + 32);
+    if bytes.starts_with(&MAGIC) && bytes.len() > header {
+        let (head, rest) = bytes.split_at_mut(header);
+        head[8..16].copy_from_slice(&(rest.len() as u64).to_le_bytes());
+        head[16..].copy_from_slice(blake3::hash(rest).as_bytes());
+    }
+    bytes
+}
+
+fn passes<S: common::Show>(passes: &[Pass<S>], state: &mut S) -> Result<()> {
+    passes.iter().try_for_each(|pass| {
+        (pass.run)(state)?;
+        state.check().map_err(|error| error.note(format!("found after pass '{}'", pass.name)))
+    })
+}
+
+/// What a stage says of a file that its verifier took.
+fn held(stage: &str, result: Result<()>) {
+    if let Err(error) = result {
+        assert_eq!(error.exit_code(), UNSUPPORTED, "{stage}: {error:?}");
+    }
+}
+
+pub(crate) fn tile(bytes: &[u8]) {
+    let Some(file) = read::<tileir::Module>(bytes) else { return };
+    let lower = || {
+        let envelope = file.envelope.next::<tileaa::Module>("lowered", "fuzz");
+        let mut lowered = tile_lower_aa::convert(&file.payload, envelope)?;
+        passes(tile_lower_aa::PASSES, &mut lowered)?;
+        passes(tile_lower_aa::RECORD, &mut lowered)
+    };
+    held("tile-lower-aa", lower());
+}
+
+/// For a target that the input decides.
+pub(crate) fn aa(bytes: &[u8]) {
+    let Some(mut file) = read::<tileaa::Module>(bytes) else { return };
+    let targets: Vec<Target> = Target::all().collect();
+    file.envelope.target = Some(targets[bytes.len() % targets.len()]);
+    let mut lowering = Lowering::new(file, "fuzz");
+    held("tile-lower-as", passes(tile_lower_as::PASSES, &mut lowering));
+}
+
+pub(crate) fn atoms(bytes: &[u8]) {
+    let Some(file) = read::<tileas::Module>(bytes) else { return };
+    if file.envelope.target.is_none() {
+        return;
+    }
+    held("tile-sched", passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
+}
+
+/// A schedule that was written by hand may be wrong, which `tile-sched` says.
+pub(crate) fn sched(bytes: &[u8]) {
+    let Some(mut file) = read::<sched::Module>(bytes) else { return };
+    let refused: std::result::Result<(), Box<Diagnostic>> = passes(tile_sched::PASSES, &mut file);
+    let _ = refused;
+}
