@@ -243,6 +243,29 @@ fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
+/// `cp.async` of 16 bytes by each thread of all multiprocessors, some groups under way: clocks of a group on B200.
+#[test]
+fn copies_by_threads() {
+    for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
+        let copy = "cp.async.cg.shared.global [%r4], [%rd7], 16;\ncp.async.commit_group;\nadd.s64 %rd7, %rd7, %rd8;\n";
+        let kernel = |count: usize| {
+            let before = format!(
+                "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nshl.b32 %r5, %r3, 4;\nadd.s32 %r4, %r1, %r5;\nmov.u32 %r6, %ctaid.x;\n\
+                 mul.wide.u32 %rd6, %r6, {};\ncvt.u64.u32 %rd5, %r5;\nadd.s64 %rd7, %rd1, %rd6;\nadd.s64 %rd7, %rd7, %rd5;\n\
+                 mov.b64 %rd8, {};\n{}",
+                16 * threads as usize * 40,
+                16 * threads,
+                copy.repeat(stages)
+            );
+            let body = repeat(count, |_| format!("cp.async.wait_group {};\n{copy}", stages - 1));
+            let bytes = 148 * 16 * threads as usize * 40;
+            Kernel::new("sm_100a", threads).before(&before).body(body).grid(148).bytes(bytes)
+        };
+        let clocks = 148.0 * 16.0 * f64::from(threads) / (terabytes * 1e12) * 1.965e9;
+        near(&format!("{stages} stages of {threads} threads"), each("b200", kernel, (8, 32)), clocks, 0.10);
+    }
+}
+
 /// A box that all multiprocessors load from memory and wait for, one after the other.
 #[test]
 fn copies_of_the_copy_engine() {
