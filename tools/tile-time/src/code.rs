@@ -20,6 +20,8 @@ pub(crate) struct Code {
     /// For each place of a block, the instruction that is issued there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
+    /// The innermost loop of each instruction.
+    innermost: Vec<Option<usize>>,
 }
 
 /// What goes round: from the target of a branch back to that branch.
@@ -49,7 +51,9 @@ impl Code {
             param || matches!(op, Op::Lane { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
         };
         let folded = program.code.iter().zip(&costs).map(|(instr, cost)| cost.slots == 0.0 && folds(&instr.op)).collect();
+        let loops = loops(program);
         let mut code = Code {
+            innermost: innermost(&loops, program.code.len()),
             folded,
             costs,
             operands,
@@ -57,7 +61,7 @@ impl Code {
             spills: vec![0.0; program.code.len()],
             blocks: blocks(program),
             order: Vec::new(),
-            loops: loops(program),
+            loops,
         };
         code.order = order::order(program, &code);
         code
@@ -65,8 +69,7 @@ impl Code {
 
     /// The innermost loop of an instruction.
     pub(crate) fn loop_of(&self, pc: u32) -> Option<usize> {
-        let around = self.loops.iter().enumerate().filter(|(_, l)| (l.first..=l.last).contains(&pc));
-        around.min_by_key(|(_, l)| l.last - l.first).map(|(index, _)| index)
+        self.innermost[pc as usize]
     }
 }
 
@@ -101,6 +104,17 @@ fn blocks(program: &Program) -> Vec<u32> {
     }
     starts[program.code.len()] = true;
     (0..starts.len() as u32).filter(|&pc| starts[pc as usize]).collect()
+}
+
+fn innermost(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
+    let mut innermost = vec![None; count];
+    // Inner loops are written over outer ones.
+    let mut order: Vec<usize> = (0..loops.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse((loops[index].last - loops[index].first, index)));
+    for index in order {
+        innermost[loops[index].first as usize..=loops[index].last as usize].fill(Some(index));
+    }
+    innermost
 }
 
 fn loops(program: &Program) -> Vec<Loop> {
