@@ -174,6 +174,7 @@ fn kept(text: &str, which: usize, value: usize) -> String {
 /// Programs in which tiles meet, and what the judge says of them.
 fn broken() -> Vec<(String, &'static str)> {
     let (one, agents) = (scheduled("sm_100", &["--agents=off"], COLUMNS), scheduled("sm_90", &["--tma=on"], COLUMNS));
+    let three = scheduled("sm_100", &[], COLUMNS);
     let first_barrier = |text: &str| edited(text, &line_with(text, " barrier("), "");
     vec![
         (kept(&one, 0, 0), "is not the next one of the block"),
@@ -185,6 +186,10 @@ fn broken() -> Vec<(String, &'static str)> {
         (kept(&agents, 0, 0), "is not the next one of agent 'compute'"),
         (kept(&agents, 1, 0), "is not the next one of agent 'load'"),
         (kept(&agents, 1, 1), "agent 'load' is at phase 1 of slot 0 of pipe0, not 0"),
+        // Sums have two places in turn.
+        (kept(&three, 0, 0), "slot 0 of pipe1 is not the next one of agent 'compute', which is slot 1"),
+        (kept(&three, 2, 2), "slot 0 of pipe1 is not the next one of agent 'multiply', which is slot 1"),
+        (kept(&three, 2, 3), "agent 'multiply' is at phase 1 of slot 0 of pipe1, not 0"),
     ]
 }
 

@@ -22,11 +22,12 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let divided = agents && partition::check(function).is_ok();
         let rings = rings(function, &boxes::schedules(function, schedules), divided);
         let rings = if divided && asked.is_none() { deepest(function, rings, budget::shared_memory(target)) } else { rings };
-        function.attrs.placements = place(function, &rings);
+        let doubled = if divided { doubled(function, &rings, target) } else { BTreeSet::new() };
+        function.attrs.placements = place(function, &rings, &doubled);
         function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
         // The last word is for the address of its columns.
         function.attrs.tensor =
-            columns::taken(&function.attrs.program, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
+            columns::taken(&function.attrs.program, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
         if function.attrs.shared_bytes > budget::shared_memory(target) {
             // ptxas words it so, and tuners look for these words.
             let (used, most) = (function.attrs.shared_bytes, budget::shared_memory(target));
@@ -36,6 +37,15 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The sums that have two slots, so that an agent of their own makes those of the next round while others take up these: where there
+/// are columns for it in all blocks that have shared memory.
+fn doubled(function: &Function, rings: &[Option<Ring>], target: Target) -> BTreeSet<Buffer> {
+    let attrs = &function.attrs.program;
+    let bytes = with_barriers(function, &place(function, rings, &BTreeSet::new()));
+    let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
+    columns::doubled(attrs, tensor::made_again(function), budget::tensor_columns(target, blocks))
 }
 
 /// The first op that touches the largest buffer, which is the place to make it smaller.
@@ -49,7 +59,7 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
 
 /// The shared memory that a function would take with these schedules of its loops.
 pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bool) -> u32 {
-    with_barriers(function, &place(function, &rings(function, &boxes::schedules(function, schedules), divided)))
+    with_barriers(function, &place(function, &rings(function, &boxes::schedules(function, schedules), divided), &BTreeSet::new()))
 }
 
 /// Where the last buffer ends.
@@ -64,9 +74,9 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
 /// The memory of the buffers, and behind them of the barriers of pipes that there will be, and of the address of tensor memory.
 fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
-    let pipes = tensor::pipes(function);
-    let word = if columns::place(&function.attrs.program).1 > 0 { PipeInfo::BARRIER } else { 0 };
-    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + pipes * 2 * PipeInfo::BARRIER + word {
+    let slots = tensor::slots(function);
+    let word = if columns::place(&function.attrs.program, &BTreeSet::new()).1 > 0 { PipeInfo::BARRIER } else { 0 };
+    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + slots * 2 * PipeInfo::BARRIER + word {
         0 => end,
         more => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + more,
     }
@@ -135,7 +145,7 @@ pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
 /// An agent of their own lets copies run ahead as far as there are slots, so there are as many as take no block its place; where
 /// that can be, as many for all copies of a loop, which then fill slots of one pipe.
 fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, most: u32) -> Vec<Option<Ring>> {
-    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings));
+    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings, &BTreeSet::new()));
     let resident = |bytes: u32| resident_of(bytes, most);
     let before = resident(bytes(&rings)).max(1);
     let changed = |rings: &[Option<Ring>], depth: &dyn Fn(&Ring) -> u32| {
@@ -165,10 +175,13 @@ struct Life {
     last: usize,
 }
 
-fn place(function: &Function, rings: &[Option<Ring>]) -> Arena<Buffer, Placement> {
+fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
     let lives = lives(function, rings);
     let buffers = &function.attrs.program.buffers;
-    let depth = |buffer: Buffer| rings[buffer.0 as usize].map_or(1, |ring| ring.depth);
+    let depth = |buffer: Buffer| match rings[buffer.0 as usize] {
+        Some(ring) => ring.depth,
+        None => 1 + u32::from(doubled.contains(&buffer)),
+    };
     let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
     // Large buffers first: small ones fit into what is left.
     let mut order: Vec<Buffer> = buffers.ids().collect();
@@ -193,7 +206,7 @@ fn place(function: &Function, rings: &[Option<Ring>]) -> Arena<Buffer, Placement
         placed.push((buffer, at));
     }
     placed.sort_unstable();
-    let (columns, _) = columns::place(&function.attrs.program);
+    let (columns, _) = columns::place(&function.attrs.program, doubled);
     let offset = |buffer, bytes| columns.get(&buffer).copied().unwrap_or(bytes);
     placed.into_iter().map(|(buffer, bytes)| Placement { offset: offset(buffer, bytes), depth: depth(buffer) }).collect()
 }

@@ -3,8 +3,8 @@
 //!
 //! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Sums are waited
 //! for at once, so that everything their products have read is free from there on; operands before the first op that reads them.
-//! Behind the last op that drains a buffer it is released, and may be filled again. Where that happens again and again the phase goes round with the loops, and
-//! where it happens under a condition, out of both branches.
+//! Behind the last op that drains a buffer it is released, and may be filled again. Where that happens again and again the phase
+//! goes round with the loops, and where it happens under a condition, out of both branches; so does the slot, where a buffer has two.
 //!
 //! Requires: loops as they will be. Establishes: the steps of these pipes, so that what products in tensor memory touch needs no
 //! barriers.
@@ -33,7 +33,8 @@ pub(crate) fn run(function: &mut Function) {
     let zero = pass.number(0);
     let first = pass.body.defining_op(zero).expect("a constant is made by an op");
     pass.body.blocks[entry].ops.insert(0, first);
-    let mut phases: Phases = pass.pipes.keys().map(|buffer| (*buffer, zero)).collect();
+    let slot = |buffer: &Buffer| (function.attrs.placements[*buffer].depth > 1).then_some(zero);
+    let mut phases: Phases = pass.pipes.keys().map(|buffer| (*buffer, Lane { slot: slot(buffer), phase: zero })).collect();
     let all: Vec<Buffer> = phases.keys().copied().collect();
     pass.region(region, &all, &mut phases);
 }
@@ -48,9 +49,31 @@ enum Kind {
     },
 }
 
-/// How many buffers have such pipes.
-pub(crate) fn pipes(function: &Function) -> u32 {
-    piped(function).len() as u32
+/// Slots that such pipes may have together.
+pub(crate) fn slots(function: &Function) -> u32 {
+    (piped(function).len() + made_again(function).len()) as u32
+}
+
+/// Sums that a loop makes again and again by products in loops inside it, and takes up behind those: in another place than the sums
+/// before they can be made while threads take up those.
+pub(crate) fn made_again(function: &Function) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let (all, blocks) = (body.walk(function.region), body.op_blocks());
+    let of_loop = |op: &OpId| match body.ops[*op].kind.core() {
+        Some(Core::For { body: region, .. }) => Some(*region),
+        _ => None,
+    };
+    let loops: Vec<Region> = all.iter().filter_map(of_loop).collect();
+    let touches = |op: OpId, buffer: Buffer| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer);
+    let is_made_again = |buffer: Buffer| {
+        let users: BTreeSet<OpId> = all.iter().copied().filter(|op| touches(*op, buffer)).collect();
+        let around = |region: &&Region| users.is_subset(&body.walk(**region).into_iter().collect());
+        let innermost = loops.iter().rfind(around).map(|region| body.block_of(*region));
+        let is_inside = |op: &OpId| blocks[op.0 as usize] != innermost;
+        innermost.is_some() && users.iter().filter(|op| is_product(&body.ops[**op].kind)).all(is_inside)
+    };
+    let sums = piped(function).into_iter().filter(|(_, kind)| *kind == Kind::Sums).map(|(buffer, _)| buffer);
+    sums.filter(|buffer| is_made_again(*buffer)).collect()
 }
 
 /// The buffers that products in tensor memory touch, but for those that the copy engine fills.
@@ -93,7 +116,7 @@ fn pipe(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipe {
     let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
     let mut info = PipeInfo {
         buffers: vec![buffer],
-        depth: 1,
+        depth: attrs.placements[buffer].depth,
         fill: if kind == Kind::Sums { Fill::Products } else { Fill::Threads },
         drain: if kind == Kind::Sums { Drain::Threads } else { Drain::Products },
         producer: agent,
@@ -107,8 +130,25 @@ fn pipe(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipe {
     attrs.pipes.push(info)
 }
 
-/// The phase of each of the pipes.
-type Phases = BTreeMap<Buffer, Value>;
+/// The place in each of the pipes.
+type Phases = BTreeMap<Buffer, Lane>;
+
+/// A slot, where there are several, and its phase.
+#[derive(Clone, Copy)]
+struct Lane {
+    slot: Option<Value>,
+    phase: Value,
+}
+
+impl Lane {
+    fn values(self) -> impl Iterator<Item = Value> {
+        self.slot.into_iter().chain([self.phase])
+    }
+    /// The same lane with other values, in that order.
+    fn with(self, mut next: impl FnMut() -> Value) -> Lane {
+        Lane { slot: self.slot.map(|_| next()), phase: next() }
+    }
+}
 
 /// A construct that ops inside leave, and the phases that they hand on.
 struct Frame {
@@ -163,15 +203,16 @@ impl Pass<'_> {
             let step = |pass: &mut Self, kind: Op| pass.body.new_op(kind, [], loc);
             let (mut inner, mut behind) = (Vec::new(), Vec::new());
             for (buffer, used) in &uses[at] {
-                let ((pipe, kind), phase) = (self.pipes[buffer], phases[buffer]);
+                let ((pipe, kind), Lane { slot, phase }) = (self.pipes[buffer], phases[buffer]);
                 if used.fills && used.drains {
                     inner.push(*buffer);
                     continue;
                 }
+                self.set_slots(op, *buffer, slot);
                 if is_first(at, buffer, used.fills) {
                     match used.fills {
-                        true => out.push(step(self, Op::PipeAcquire { pipe, slot: None, phase })),
-                        false if kind != Kind::Sums => out.push(step(self, Op::PipeWait { pipe, slot: None, phase })),
+                        true => out.push(step(self, Op::PipeAcquire { pipe, slot, phase })),
+                        false if kind != Kind::Sums => out.push(step(self, Op::PipeWait { pipe, slot, phase })),
                         false => {}
                     }
                 }
@@ -182,12 +223,12 @@ impl Pass<'_> {
                     if kind == (Kind::Operand { shared: true }) {
                         behind.push(step(self, Op::AsyncFence {}));
                     }
-                    behind.push(step(self, Op::PipeCommit { pipe, slot: None }));
+                    behind.push(step(self, Op::PipeCommit { pipe, slot }));
                     if kind == Kind::Sums {
-                        behind.push(step(self, Op::PipeWait { pipe, slot: None, phase }));
+                        behind.push(step(self, Op::PipeWait { pipe, slot, phase }));
                     }
                 } else {
-                    behind.push(step(self, Op::PipeRelease { pipe, slot: None }));
+                    behind.push(step(self, Op::PipeRelease { pipe, slot }));
                     behind.extend(self.flip(*buffer, phases));
                 }
             }
@@ -213,14 +254,31 @@ impl Pass<'_> {
         uses
     }
 
-    /// The ops that make the phase that follows.
+    /// Gives the accesses of an op, with all inside it, to a buffer its slot.
+    fn set_slots(&mut self, op: OpId, buffer: Buffer, slot: Option<Value>) {
+        let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
+        for op in std::iter::once(op).chain(inner).collect::<Vec<_>>() {
+            let Op::Core(program) = &mut self.body.ops[op].kind else { continue };
+            for (_, place) in program.slots_mut().into_iter().filter(|(other, _)| *other == buffer) {
+                *place = slot;
+            }
+        }
+    }
+
+    /// The ops that make the place that follows: of two slots the other one, and behind the second one the other phase.
     fn flip(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
         let one = self.number(1);
-        let kind = Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::Xor, lhs: phases[&buffer], rhs: one }));
-        let loc = base::Loc::UNKNOWN;
-        let flipped = self.body.new_op(kind, [i32()], loc);
-        phases.insert(buffer, self.body.result(flipped));
-        vec![self.body.defining_op(one).expect("a constant is made by an op"), flipped]
+        let Lane { slot, phase } = phases[&buffer];
+        let other = |pass: &mut Self, lhs: Value, rhs: Value| {
+            let kind = Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::Xor, lhs, rhs }));
+            pass.body.new_op(kind, [i32()], base::Loc::UNKNOWN)
+        };
+        let phase = other(self, phase, slot.unwrap_or(one));
+        let slot = slot.map(|slot| other(self, slot, one));
+        let made = |op: OpId| self.body.result(op);
+        phases.insert(buffer, Lane { slot: slot.map(made), phase: made(phase) });
+        let one = self.body.defining_op(one).expect("a constant is made by an op");
+        [one, phase].into_iter().chain(slot).collect()
     }
 
     fn number(&mut self, value: u64) -> Value {
@@ -241,23 +299,29 @@ impl Pass<'_> {
         };
         let repeats = regions.len() == 1;
         if let Op::Core(tileas::Op::Core(Core::For { init, .. } | Core::Loop { init, .. })) = &mut self.body.ops[op].kind {
-            init.extend(inner.iter().map(|buffer| phases[buffer]));
+            init.extend(inner.iter().flat_map(|buffer| phases[buffer].values()));
         }
         for region in regions {
             let mut own = phases.clone();
             if repeats {
                 let block = self.body.block_of(region);
-                own.extend(inner.iter().map(|buffer| (*buffer, self.body.add_argument(block, i32()))).collect::<Phases>());
+                for buffer in inner {
+                    own.insert(*buffer, phases[buffer].with(|| self.body.add_argument(block, i32())));
+                }
             }
             self.frames.push(Frame { repeats, carried: inner.to_vec() });
             self.region(region, inner, &mut own);
             self.frames.pop();
         }
         for buffer in inner {
-            let index = self.body.ops[op].results.len() as u32;
-            let result = self.body.values.push(ValueNode { ty: i32(), def: Def::Result { op, index } });
-            self.body.ops[op].results.push(result);
-            phases.insert(*buffer, result);
+            let result = || {
+                let index = self.body.ops[op].results.len() as u32;
+                let result = self.body.values.push(ValueNode { ty: i32(), def: Def::Result { op, index } });
+                self.body.ops[op].results.push(result);
+                result
+            };
+            let lane = phases[buffer].with(result);
+            phases.insert(*buffer, lane);
         }
     }
 
@@ -269,7 +333,7 @@ impl Pass<'_> {
             _ => return,
         };
         let Some(frame) = self.frames.iter().rev().find(|frame| frame.repeats == repeats) else { return };
-        let handed = frame.carried.iter().map(|buffer| phases[buffer]);
+        let handed = frame.carried.iter().flat_map(|buffer| phases[buffer].values());
         if let Op::Core(tileas::Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values })) =
             &mut self.body.ops[op].kind
         {
