@@ -66,6 +66,35 @@ fn arrows_point_from_tools_to_formats_to_base() {
     }
 }
 
+/// Whoever installs gets every tool, with its manual page and completions, and the README names it.
+#[test]
+fn every_list_has_every_tool() {
+    let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let words = |line: &str| -> BTreeSet<String> { line.split_whitespace().map(str::to_string).collect() };
+    let tools: BTreeSet<String> = tool_names().into_iter().collect();
+    let and_alias: BTreeSet<String> = tools.iter().cloned().chain(["tileirdisasm".into()]).collect();
+    let package = manifest(&root().join("packages/tileworks"));
+    let executables = package["bin"].as_array().unwrap().iter().map(|bin| bin["name"].as_str().unwrap().to_string());
+    assert_eq!(executables.collect::<BTreeSet<_>>(), and_alias, "packages/tileworks");
+    let listed = |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
+    assert_eq!(listed("scripts/completions", "TOOLS = '", "'"), and_alias, "scripts/completions");
+    // One makes kernels for tests of this project, the other loads a library, which the wheel's executables cannot.
+    let apart = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
+    assert_eq!(listed("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
+    let readme = text("README.md");
+    let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
+    assert!(missing.is_empty(), "the README's table lacks {missing:?}");
+    // What was tested is what is installed.
+    let versions = |lock: &str| -> BTreeSet<(String, String)> {
+        let lock: toml::Table = text(lock).parse().unwrap();
+        let word = |package: &toml::Value, key: &str| package[key].as_str().unwrap().to_string();
+        lock["package"].as_array().unwrap().iter().map(|package| (word(package, "name"), word(package, "version"))).collect()
+    };
+    let (ours, known) = (versions("packages/tileworks/Cargo.lock"), versions("Cargo.lock"));
+    let other: Vec<_> = ours.difference(&known).filter(|(name, _)| name != "tileworks").collect();
+    assert!(other.is_empty(), "packages/tileworks/Cargo.lock has versions that are not tested: {other:?}");
+}
+
 #[test]
 fn dependencies_are_used_and_explained() {
     let workspace = manifest(root());

@@ -2,7 +2,7 @@
 
     python matmul.py [TILE_M TILE_N TILE_K]
 
-writes matmul.tileirbc and matmul.json, its launch, beside this file. docs/faster.md tells how `tile-time` led from the first tile
+writes matmul.tileirbc and matmul.json, its launch, beside this file; MATMUL_SIZE in the environment makes the matrices smaller. docs/faster.md tells how `tile-time` led from the first tile
 sizes to the last.
 """
 import json
@@ -12,7 +12,7 @@ import sys
 import cuda.tile as ct
 from cuda.tile.compilation import ArrayConstraint, CallingConvention, KernelSignature, export_kernel
 
-SIZE = 4096
+SIZE = int(os.environ.get('MATMUL_SIZE', 4096))
 TILE_M, TILE_N, TILE_K = map(int, sys.argv[1:4]) if len(sys.argv) > 3 else (16, 16, 16)
 
 

@@ -29,10 +29,99 @@ fn the_summary_has_every_page_and_links_lead_somewhere() {
     }
 }
 
-/// The blocks of code of a page that are marked as `sh` or `python`, in order.
-fn blocks(page: &str) -> Vec<(&str, &str)> {
-    let starts = page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
-    starts.filter(|(language, _)| ["sh", "python"].contains(language)).collect()
+/// A block of code: what it is marked as, and its text.
+type Block<'a> = (&'a str, &'a str);
+
+/// The blocks of code of a page, in order.
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let fenced = page.split("\n```").collect::<Vec<_>>();
+    assert!(fenced.len() % 2 == 1, "every block ends");
+    fenced.into_iter().skip(1).step_by(2).filter_map(|block| block.split_once('\n').or(Some((block, "")))).collect()
+}
+
+/// What is indented as a block of code; such a block says no language, and nobody would run it.
+fn indented(page: &str) -> Option<&str> {
+    let outside: Vec<&str> = page.split("\n```").step_by(2).collect();
+    outside.into_iter().flat_map(|part| part.split("\n\n").skip(1)).find(|paragraph| paragraph.starts_with("    "))
+}
+
+/// Runs the blocks of a page, in one folder. Blocks of `sh` and `python` are run, files of builds are built, descriptions of launches
+/// are read; `text` is what something prints.
+fn run_page(name: &str, page: &str) {
+    let folder = temporary();
+    let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
+    // What pages take for given: a kernel, several, and a program that is a client.
+    let prepared = format!(
+        "cp '{root}/tests/run/matmul_f16/kernel.tileirbc' k.tileirbc; cp -r '{root}/examples' .; cp -r examples/kernels .; ln -s '{root}/scripts' .
+        cat > program.py <<'P'\nimport subprocess\nsubprocess.run(['tileiras', 'k.tileirbc', '--gpu-name', 'sm_90', '-o', 'k.cubin'], check=True)\nP"
+    );
+    assert_eq!(shell(folder.path(), &prepared).code, Some(0));
+    let surroundings = format!(
+        "set -e; export EXAMPLES='{root}/tests/run' TILEWORKS_TOOLS='{tools}' PYTHONPATH='{root}/python' PYTHONDONTWRITEBYTECODE=1 \
+         PATH='{}':$PATH HOME=\"$PWD\" CACHE=\"$PWD/cache\" EDITOR=true MATMUL_SIZE=512\n",
+        python.display()
+    );
+    let run = |line: String, what: &str| {
+        let ran = shell(folder.path(), &(surroundings.clone() + &line));
+        assert_eq!(ran.code, Some(0), "{name}, {what}{}{}", ran.text(), ran.stderr);
+    };
+    for (number, (language, code)) in blocks(page).into_iter().enumerate() {
+        let what = format!("block {number}:\n{code}\n");
+        let put = |file: &str| {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{code}\n")).unwrap();
+        };
+        match language {
+            "python" => {
+                put(&format!("block{number}.py"));
+                run(format!("python block{number}.py"), &what);
+            }
+            "sh" => run(code.lines().map(command).collect(), &what),
+            "make" => {
+                put("Makefile");
+                run("mkdir -p build; make build/k.cubin".into(), &what);
+            }
+            "ninja" => {
+                put("build.ninja");
+                run("ninja".into(), &what);
+            }
+            // The first line says which file it is.
+            "starlark" => put(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
+            "json" => {
+                let text: String = code.lines().map(|line| line.split(" //").next().unwrap_or(line)).collect();
+                let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
+                if value.get("params").is_some() {
+                    serde_json::from_value::<common::launch::Launch>(value).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
+                }
+            }
+            // The test `documents` reads it.
+            "tileas" => {}
+            "text" => {}
+            _ => panic!("{name}, {what}nobody runs '{language}'"),
+        }
+    }
+    if page.contains("```starlark") && shell(folder.path(), "command -v bazel").code == Some(0) {
+        // Only what the page says, with the tools beside it.
+        run("rm -rf examples kernels scripts; touch WORKSPACE; mkdir -p third_party/tileworks/bin third_party/cuda
+            for tool in tileiras tile-read tile-lower-aa tile-lower-as tile-sched tile-ptx tile-link; do cp \"$TILEWORKS_TOOLS/$tool\" third_party/tileworks/bin; done
+            found() { tileiras --doctor | sed -n \"s/^ok  $1 *\\([^,]*\\),.*/\\1/p\"; }
+            mkdir -p third_party/cuda/bin third_party/cuda/nvvm/libdevice
+            cp \"$(found ptxas)\" third_party/cuda/bin; cp \"$(found libdevice)\" third_party/cuda/nvvm/libdevice
+            bazel --batch --output_user_root=\"$PWD/../bazel-$$\" build //:k_sm_90 && chmod -R u+w ../bazel-$$ && rm -rf ../bazel-$$".into(), "bazel");
+    }
+}
+
+/// A line of a shell's block: one that starts with `!` must fail, and what has a test of its own is only there.
+fn command(line: &str) -> String {
+    const ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
+    if let Some(line) = line.strip_prefix("! ") {
+        return format!("if {line}\nthen exit 99; fi\n");
+    }
+    match ELSEWHERE.iter().find(|script| line.starts_with(*script)) {
+        Some(script) => format!("test -x {script}\n"),
+        None => format!("{line}\n"),
+    }
 }
 
 #[test]
@@ -41,39 +130,17 @@ fn what_the_pages_tell_to_do_works() {
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
         tool(name);
     }
-    let python = root().join(".toolkit/python/bin/python");
-    assert!(python.exists(), "cuTile Python is not there; scripts/setup --clients brings it");
-    for page in ["start.md", "view.md", "debug.md", "launches.md"] {
-        let folder = temporary();
-        let page_text = text(&root().join("docs").join(page));
-        let blocks = blocks(&page_text);
-        assert!(blocks.len() >= 3, "{page}");
-        let surroundings = format!(
-            "set -e; export EXAMPLES='{}' TILEWORKS_TOOLS='{}' PYTHONPATH='{}' PYTHONDONTWRITEBYTECODE=1\n",
-            root().join("tests/run").display(),
-            tools_folder().display(),
-            root().join("python").display()
-        );
-        for (number, (language, code)) in blocks.into_iter().enumerate() {
-            let file = folder.path().join(format!("block{number}.py"));
-            std::fs::write(&file, code).unwrap();
-            // A line that starts with `!` must fail.
-            let line = match language {
-                "python" => format!("{surroundings}'{}' '{}'", python.display(), file.display()),
-                _ => {
-                    surroundings.clone()
-                        + &code
-                            .lines()
-                            .map(|line| {
-                                line.strip_prefix("! ").map_or(format!("{line}\n"), |line| format!("if {line}; then exit 99; fi\n"))
-                            })
-                            .collect::<String>()
-                }
-            };
-            let ran = shell(folder.path(), &line);
-            assert_eq!(ran.code, Some(0), "{page}, block {number}:\n{code}\n{}{}", ran.text(), ran.stderr);
-        }
+    assert!(root().join(".toolkit/python/bin/python").exists(), "cuTile Python is not there; scripts/setup --clients brings it");
+    let docs =
+        files_below(&root().join("docs")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let mut run = 0;
+    for path in docs.chain([root().join("README.md")]) {
+        let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), text(&path));
+        assert_eq!(indented(&page), None, "{name}: a block of code says its language");
+        run += blocks(&page).iter().filter(|(language, _)| *language != "text").count();
+        run_page(&name, &page);
     }
+    assert!(run > 30, "only {run} blocks were run");
 }
 
 #[test]

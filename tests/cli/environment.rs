@@ -1,7 +1,7 @@
 //! Options from the environment, and what the driver says of its surroundings.
 
 use crate::{bytecode, need_stages};
-use tests::{Ran, shell, temporary};
+use tests::{Ran, shell, temporary, tool};
 
 fn in_folder(folder: &std::path::Path, line: &str) -> Ran {
     need_stages();
@@ -39,6 +39,24 @@ fn what_is_wrong_in_the_environment_is_told_as_such() {
         assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{options}");
         assert!(ran.stderr.starts_with(says), "{options}: {}", ran.stderr);
         assert!(!folder.path().join("o").exists());
+    }
+}
+
+/// Tools in a Python environment find NVIDIA's packages in it, and nothing needs to be set.
+#[test]
+fn packages_of_nvidia_beside_the_wheel_are_found() {
+    let folder = temporary();
+    let packages = folder.path().join("lib/python3.11/site-packages/nvidia");
+    for file in ["cu12/bin/ptxas", "cu13/bin/ptxas", "cu13/nvvm/libdevice/libdevice.10.bc"] {
+        std::fs::create_dir_all(packages.join(file).parent().unwrap()).unwrap();
+        std::fs::write(packages.join(file), "").unwrap();
+    }
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::copy(tool("tileiras"), folder.path().join("bin/tileiras")).unwrap();
+    let said = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
+    for line in ["cu13/bin/ptxas, by NVIDIA's Python packages beside the tools", "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's"]
+    {
+        assert!(said.contains(line), "{said}");
     }
 }
 

@@ -1,34 +1,11 @@
-//! Gives the driver a hash of all sources that decide what code is generated, for `--version`; the rest is as for all tools.
+//! The build script of the driver: that of all tools, and the hash that `--version` shows.
 
-#[path = "../build.rs"]
-mod link;
-
-use std::path::{Path, PathBuf};
+#[path = "../archives.rs"]
+mod archives;
+#[path = "../source_hash.rs"]
+mod source_hash;
 
 fn main() {
-    link::main();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut files = Vec::new();
-    for part in ["formats", "tools", "Cargo.toml", "Cargo.lock", "pipeline.toml"] {
-        println!("cargo::rerun-if-changed={}", root.join(part).display());
-        collect(&root.join(part), &mut files);
-    }
-    files.sort();
-    // FNV-1a: this names a build, it guards nothing.
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for file in files {
-        for byte in std::fs::read(&file).unwrap_or_default() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    println!("cargo::rustc-env=SOURCE_HASH={hash:016x}");
-}
-
-fn collect(path: &Path, files: &mut Vec<PathBuf>) {
-    if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries.for_each(|entry| collect(&entry.path(), files));
-    } else if path.is_file() {
-        files.push(path.to_path_buf());
-    }
+    archives::arguments().iter().for_each(|argument| println!("cargo::rustc-link-arg={argument}"));
+    source_hash::tell();
 }

@@ -11,7 +11,7 @@ pub struct Found {
 }
 
 /// The assembler. The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides, as in the reference, unless it leads to the
-/// tool itself; then the project's own folder; then PATH.
+/// tool itself; then the project's own folder; then NVIDIA's Python packages in the environment that the tool is installed in; then PATH.
 pub fn ptxas() -> Result<Found> {
     find("ptxas", "bin/ptxas", |folder| folder.join("ptxas"))
 }
@@ -56,11 +56,35 @@ fn find(name: &str, within: &str, beside_path: impl Fn(&Path) -> PathBuf) -> Res
             return Ok(Found { path, by: "the project's .toolkit folder".into() });
         }
     }
+    if let Some(path) = packages_beside(&executable).map(|root| root.join(within)).find(|path| path.is_file()) {
+        return Ok(Found { path, by: "NVIDIA's Python packages beside the tools".into() });
+    }
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&on_path).map(|folder| beside_path(&folder)).find(|path| path.is_file());
     found.map(|path| Found { path, by: "PATH".into() }).ok_or_else(|| {
-        let message =
-            format!("no {name}: not by CUDA_ROOT, CUDA_HOME or CUDA_PATH, not in the project's .toolkit folder, not by PATH");
-        Diagnostic::io("TKT002", message).note("scripts/setup brings one, or install a CUDA toolkit")
+        let message = format!(
+            "no {name}: not by CUDA_ROOT, CUDA_HOME or CUDA_PATH, not in the project's .toolkit folder, not in NVIDIA's Python packages \
+             beside the tools, not by PATH"
+        );
+        Diagnostic::io("TKT002", message).note(HOW_TO_GET)
     })
+}
+
+/// What brings a toolkit.
+pub const HOW_TO_GET: &str =
+    "install a CUDA toolkit, or `pip install nvidia-cuda-nvcc nvidia-nvvm` beside the wheel; in the sources, scripts/setup";
+
+/// The roots of toolkits that NVIDIA's packages make in a Python environment, where the executable is in its `bin`; the newest first.
+fn packages_beside(executable: &Path) -> impl Iterator<Item = PathBuf> {
+    let inside = |folder: PathBuf, start: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(start));
+        let mut found: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+        found.sort();
+        found.reverse();
+        found
+    };
+    let environment = executable.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default();
+    let versions = inside(environment.join("lib"), "python3").into_iter();
+    versions.flat_map(move |version| inside(version.join("site-packages/nvidia"), "cu"))
 }

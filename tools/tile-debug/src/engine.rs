@@ -238,7 +238,7 @@ impl Run<'_, '_> {
     /// comes to it again each time.
     fn arrival(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
         let frames = &self.subject.frames[row];
-        if frames.is_empty() {
+        if frames.is_empty() || !self.subject.begins_line[row] {
             return None;
         }
         let last = self.last.insert((moment.place().linear, moment.agent()), row);
@@ -276,7 +276,7 @@ impl Run<'_, '_> {
             Motion::Op => Some((Why::Step, depth)),
             Motion::Into => arrival.map(|arrival| (Why::Step, arrival + 1)),
             Motion::Over => arrival.filter(|arrival| *arrival < level).map(|arrival| (Why::Step, arrival + 1)),
-            Motion::Out if depth > 0 && depth < level => Some((Why::Step, depth)),
+            Motion::Out if depth > 0 && depth < level && self.subject.begins_line[row] => Some((Why::Step, depth)),
             Motion::Out => arrival.filter(|arrival| *arrival + 1 < level).map(|arrival| (Why::Step, arrival + 1)),
         }
     }

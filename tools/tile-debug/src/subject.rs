@@ -6,6 +6,7 @@ use base::{DebugInfo, Loc};
 use common::launch::{Call, ParamType};
 use executor::{Kernel, Listing};
 use numerics::Scalar;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use vocabulary::tile::Elem;
 
@@ -36,6 +37,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) listing: Listing,
     /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
+    /// Of each row whether coming to it is coming to its line. Constants stand before the program, however late their line is.
+    pub(crate) begins_line: Vec<bool>,
     pub(crate) files: Vec<SourceFile>,
     pub(crate) names: Names,
     /// The buffers of the launch.
@@ -72,8 +75,9 @@ impl<'a> Subject<'a> {
             let frame = |row: usize| Frame { file: 0, line: row as u32 + 1, column: 1, function: kernel.name.clone() };
             frames = (0..listing.rows.len()).map(|row| vec![frame(row)]).collect();
         }
+        let begins_line = begins_line(&listing, &frames);
         let (arrays, names) = (arrays(&call), Names::new(&listing, &frames, &files));
-        Subject { kernel, call, listing, frames, files, names, arrays }
+        Subject { kernel, call, listing, frames, begins_line, files, names, arrays }
     }
 
     /// Whether a file of the program is the one that somebody names: by its whole path, or by the end of it.
@@ -111,6 +115,14 @@ impl<'a> Subject<'a> {
     pub(crate) fn array(&self, name: &str) -> Option<&Array> {
         self.arrays.iter().find(|array| array.name == name)
     }
+}
+
+/// A constant begins a line only where the line has nothing else.
+fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
+    let line = |row: usize| frames[row].iter().map(|frame| (frame.file, frame.line)).collect::<Vec<_>>();
+    let is_constant = |row: usize| listing.rows[row].mnemonic == "constant";
+    let others: BTreeSet<Vec<(usize, u32)>> = (0..frames.len()).filter(|row| !is_constant(*row)).map(line).collect();
+    (0..frames.len()).map(|row| !is_constant(row) || !others.contains(&line(row))).collect()
 }
 
 /// The frames of a location, the outermost first.

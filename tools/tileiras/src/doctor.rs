@@ -118,8 +118,6 @@ fn says(program: &Path, option: &str) -> String {
     said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_string()
 }
 
-const TOOLKIT: &str = "install a CUDA toolkit, or `pip install nvidia-cuda-nvcc` and set CUDA_ROOT to its folder nvidia/cu13; in the sources, scripts/setup";
-
 fn assembler() -> Vec<Finding> {
     vec![piece("ptxas", toolkit::ptxas(), |found| {
         let said = says(&found.path, "--version");
@@ -134,7 +132,7 @@ fn library() -> Vec<Finding> {
 fn piece(what: &'static str, found: Result<Found, Box<Diagnostic>>, more: impl Fn(&Found) -> String) -> Finding {
     match found {
         Ok(found) => Finding::good(what, format!("{}, by {}{}", found.path.display(), found.by, more(&found))),
-        Err(error) => Finding::broken(what, &error.message, TOOLKIT),
+        Err(error) => Finding::broken(what, &error.message, toolkit::HOW_TO_GET),
     }
 }
 

@@ -300,7 +300,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("TIM006", "A cubin alone tells registers, spills and clocks of issue. Its time is told with --ptx and the PTX it was made from."),
     ("TIM007", "PTX is timed for a launch: grid, buffers and arguments, as docs/launches.md describes."),
     ("TKT001", "The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set decides alone; what it names does not have the file. One that leads to the folder of this tool itself, as Triton sets it, is passed over."),
-    ("TKT002", "scripts/setup brings ptxas and libdevice into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too."),
+    ("TKT002", "`pip install nvidia-cuda-nvcc nvidia-nvvm` brings ptxas and libdevice into the Python environment that the tools are installed in, scripts/setup into the project; CUDA_ROOT, CUDA_HOME, CUDA_PATH and PATH are looked at too."),
     ("TXT001", "What was expected is said; docs/formats describes the text."),
     ("VAL001", "A stage's file, or the PTX, computes something else than the program: a bug of the stage that is named. The folder that is named has all files; tile-reduce makes the program smaller."),
     ("VAL002", "The arguments that were made up make the program do what is not defined, such as reaching outside an array. Give a launch as it is meant."),
