@@ -66,6 +66,11 @@ fn arrows_point_from_tools_to_formats_to_base() {
     }
 }
 
+/// What an executable may use.
+fn listed_in(manifest: &toml::Table) -> BTreeSet<String> {
+    listed(manifest, &["dependencies"])
+}
+
 /// Whoever installs gets every tool, with its manual page and completions, and the README names it.
 #[test]
 fn every_list_has_every_tool() {
@@ -76,14 +81,22 @@ fn every_list_has_every_tool() {
     let package = manifest(&root().join("packages/tileworks"));
     let executables = package["bin"].as_array().unwrap().iter().map(|bin| bin["name"].as_str().unwrap().to_string());
     assert_eq!(executables.collect::<BTreeSet<_>>(), and_alias, "packages/tileworks");
-    let listed = |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
-    assert_eq!(listed("scripts/completions", "TOOLS = '", "'"), and_alias, "scripts/completions");
+    let words_of =
+        |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
+    assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), and_alias, "scripts/completions");
     // One makes kernels for tests of this project, the other loads a library, which the wheel's executables cannot.
     let apart = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
-    assert_eq!(listed("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
+    assert_eq!(words_of("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
     let readme = text("README.md");
     let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
     assert!(missing.is_empty(), "the README's table lacks {missing:?}");
+    let needed = tools.iter().flat_map(|tool| {
+        let folder = root().join("tools").join(tool);
+        let library = folder.join("src/lib.rs").is_file().then(|| tool.clone());
+        listed_in(&manifest(&folder)).into_iter().chain(library)
+    });
+    let missing: BTreeSet<String> = needed.collect::<BTreeSet<_>>().difference(&listed_in(&package)).cloned().collect();
+    assert!(missing.is_empty(), "packages/tileworks lacks the dependencies {missing:?}");
     // What was tested is what is installed.
     let versions = |lock: &str| -> BTreeSet<(String, String)> {
         let lock: toml::Table = text(lock).parse().unwrap();
