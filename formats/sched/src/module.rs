@@ -185,6 +185,7 @@ pub struct TensorMemory {
 /// A pipe: buffers that share slots, and for each slot a barrier in shared memory that says it is filled and one that says it is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipeInfo {
+    /// None where it only tells that something is over.
     pub buffers: Vec<Buffer>,
     /// Slots, of each of the buffers.
     pub depth: u32,
@@ -204,6 +205,10 @@ impl PipeInfo {
     /// Bytes of a barrier.
     pub const BARRIER: u32 = 8;
 
+    /// Whether nothing passes through it but the word that the producer is so far.
+    pub fn only_tells(&self) -> bool {
+        self.buffers.is_empty()
+    }
     pub fn full_barrier(&self, slot: u32) -> u32 {
         self.barriers + Self::BARRIER * slot
     }

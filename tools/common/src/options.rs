@@ -41,8 +41,8 @@ pub struct Lowering {
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
     #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
     pub products: Option<String>,
-    /// Whether the copy engine copies operands of products, by tensor maps: auto (those of products in tensor memory, where it pays),
-    /// on (where it can) or off [default: auto]
+    /// Whether the copy engine copies operands of products, by tensor maps: auto (those of wgmma and of tensor memory,
+    /// where it pays), on (where it can) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
 }
@@ -53,8 +53,8 @@ pub struct Scheduling {
     /// Stages of each loop with asynchronous copies, 1 to 8: copies run one iteration less ahead [default: as many as hide them]
     #[arg(long, value_name = "N", value_parser = parse_stages)]
     pub stages: Option<u32>,
-    /// Whether the copy engine's copies have warps of their own, where that can be: on or off [default: on]
-    #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
+    /// Whether the copy engine's copies have warps of their own: auto (where that pays), on (where it can be) or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub agents: Option<String>,
 }
 

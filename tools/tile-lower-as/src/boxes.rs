@@ -72,6 +72,9 @@ impl Planner<'_> {
             }
             Some(_) => Readers::Products,
             None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
+            None if self.boxes == Boxes::WherePays && !self.reaches_tensor_memory(value) => {
+                return Err("threads read it into registers, for which it lies better as they lay it out");
+            }
             None => Readers::Registers,
         };
         Ok(Copy { buffer, by: By::Boxes(map), readers })

@@ -122,13 +122,14 @@ impl Copies {
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
             let block = body.block_of(*inner);
+            let wanted = planner.wants_boxes(block);
             for &load in &body.blocks[block].ops {
                 if plan.without_room.contains(&load) {
                     found.declined.push((load, NO_ROOM));
                     continue;
                 }
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
-                if is_view && planner.reaches_product(body.result(load), 0) && planner.wants_boxes(load) {
+                if is_view && planner.reaches_product(body.result(load), 0) && wanted {
                     match planner.boxes(load, op) {
                         Ok(copy) => {
                             found.copies.insert(load, copy);
@@ -396,18 +397,22 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether a load is copied by boxes if it can be. Unasked only for products in tensor memory: agents of other functions still
-    /// lose more by memory that loops do not share than boxes save.
-    fn wants_boxes(&self, load: OpId) -> bool {
+    /// Whether the loads of a loop are copied by boxes if they can be. Unasked only where products read shared memory in place.
+    fn wants_boxes(&self, block: Block) -> bool {
         match self.boxes {
             Boxes::Never => false,
-            Boxes::WherePays => self.reaches_tensor_memory(self.function.body.result(load)),
+            Boxes::WherePays => self.function.body.blocks[block].ops.iter().any(|op| self.reads_in_place(*op)),
             Boxes::WherePossible => true,
         }
     }
 
+    /// Whether an op is a product of warp groups, or in tensor memory.
+    fn reads_in_place(&self, op: OpId) -> bool {
+        matches!(self.products.get(op), Some(Product::Group { .. } | Product::Tensor { .. }))
+    }
+
     /// Whether a value is an operand of a product in tensor memory.
-    fn reaches_tensor_memory(&self, value: Value) -> bool {
+    pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
         self.users_behind(value).into_iter().any(|user| matches!(self.products.get(user), Some(Product::Tensor { .. })))
     }
 

@@ -4,7 +4,8 @@
 
 use crate::boxes;
 use crate::hazards::{Touch, touches};
-use crate::{columns, in_flight, partition, tensor};
+use crate::partition::{self, Wanted};
+use crate::{columns, in_flight, tensor};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Arena, Block, File, Loc, Region, Target};
@@ -15,16 +16,25 @@ use tileas::{Buffer, BufferInfo, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
-    let agents = partition::is_wanted(&file.envelope);
+    let wanted = Wanted::of(&file.envelope);
     let asked = options::Scheduling::stages(&file.envelope)?;
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
-        let divided = agents && partition::check(function).is_ok();
-        let rings = rings(function, &boxes::schedules(function, schedules), divided);
-        let rings = if divided && asked.is_none() { deepest(function, rings, budget::shared_memory(target)) } else { rings };
-        let doubled = if divided { doubled(function, &rings, target) } else { BTreeSet::new() };
-        function.attrs.placements = place(function, &rings, &doubled);
-        function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements);
+        let own = boxes::schedules(function, schedules);
+        let divided = wanted != Wanted::Never && partition::check(function).is_ok();
+        let mut doubled = BTreeSet::new();
+        if divided {
+            let blocks = partition::blocks(function, target);
+            let rings = match asked {
+                None => of_divided(function, &own, &|bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks)),
+                Some(_) => rings(function, &own, Asked::WhenTold),
+            };
+            doubled = self::doubled(function, &rings, target);
+            set(function, &rings, &doubled, true);
+        }
+        if !divided || !tensor::multiplies(function) && !partition::has_crew(function, target, wanted) {
+            set(function, &rings(function, &own, Asked::ByAll), &doubled, divided);
+        }
         // The last word is for the address of its columns.
         function.attrs.tensor =
             columns::taken(&function.attrs.program, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
@@ -43,9 +53,14 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
 /// are columns for it in all blocks that have shared memory.
 fn doubled(function: &Function, rings: &[Option<Ring>], target: Target) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
-    let bytes = with_barriers(function, &place(function, rings, &BTreeSet::new()));
+    let bytes = with_barriers(function, &place(function, rings, &BTreeSet::new()), true);
     let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
     columns::doubled(attrs, tensor::made_again(function), budget::tensor_columns(target, blocks))
+}
+
+fn set(function: &mut Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {
+    function.attrs.placements = place(function, rings, doubled);
+    function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements, divided);
 }
 
 /// The first op that touches the largest buffer, which is the place to make it smaller.
@@ -59,7 +74,12 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
 
 /// The shared memory that a function would take with these schedules of its loops.
 pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bool) -> u32 {
-    with_barriers(function, &place(function, &rings(function, &boxes::schedules(function, schedules), divided), &BTreeSet::new()))
+    let asked = if divided { Asked::WhenTold } else { Asked::ByAll };
+    with_barriers(
+        function,
+        &place(function, &rings(function, &boxes::schedules(function, schedules), asked), &BTreeSet::new()),
+        divided,
+    )
 }
 
 /// Where the last buffer ends.
@@ -72,11 +92,12 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
 }
 
 /// The memory of the buffers, and behind them of the barriers of pipes that there will be, and of the address of tensor memory.
-fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>) -> u32 {
+fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, divided: bool) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
     let slots = tensor::slots(function);
     let word = if columns::place(&function.attrs.program, &BTreeSet::new()).1 > 0 { PipeInfo::BARRIER } else { 0 };
-    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + slots * 2 * PipeInfo::BARRIER + word {
+    let telling = if divided && !tensor::multiplies(function) { boxes::telling_bytes(function) } else { 0 };
+    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + slots * 2 * PipeInfo::BARRIER + telling + word {
         0 => end,
         more => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + more,
     }
@@ -94,8 +115,20 @@ struct Ring {
     from_start: bool,
 }
 
-/// The rings of a function; `divided` says that boxes have an agent of their own.
-fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<Option<Ring>> {
+/// Who asks for boxes, and when.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Who computes, when its memory is free.
+    ByAll,
+    /// An agent of their own, as soon as it can.
+    Ahead,
+    /// The same, which is told when the memory of a loop is free, if that is in no other loop, and products in tensor memory are not
+    /// an agent's of their own.
+    WhenTold,
+}
+
+/// The rings of a function.
+fn rings(function: &Function, schedules: &[LoopSchedule], asked: Asked) -> Vec<Option<Ring>> {
     let mut rings: Vec<Option<Ring>> = vec![None; function.attrs.program.buffers.len()];
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
@@ -109,7 +142,9 @@ fn rings(function: &Function, schedules: &[LoopSchedule], divided: bool) -> Vec<
                     let other = rings[touch.buffer().0 as usize].map_or(1, |ring| ring.depth);
                     let depth = depth(schedule, slot, touch.buffer(), &kept).max(other);
                     let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes, from_start: by_boxes && divided });
+                    let told = asked == Asked::WhenTold && !boxes::is_nested(function, block) && !tensor::multiplies(function);
+                    let from_start = by_boxes && asked != Asked::ByAll && !told;
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes, from_start });
                 }
             }
         }
@@ -142,11 +177,25 @@ pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
     resident_of(attrs.shared_bytes, budget::shared_memory(target)).max(1)
 }
 
+/// Slots of a ring that are worth more than being filled before its loop begins.
+const ENOUGH: u32 = 3;
+
+/// The rings of a function whose boxes have an agent of their own: those of several loops share memory where they have more slots so,
+/// or more blocks their place; `resident` says how many have room that take so many bytes each.
+fn of_divided(function: &Function, schedules: &[LoopSchedule], resident: &dyn Fn(u32) -> u32) -> Vec<Option<Ring>> {
+    let [ahead, told] = [Asked::Ahead, Asked::WhenTold].map(|asked| deepest(function, rings(function, schedules, asked), resident));
+    let worth = |rings: &[Option<Ring>]| {
+        let least = rings.iter().flatten().filter(|ring| ring.by_boxes).map(|ring| ring.depth).min();
+        let resident = resident(with_barriers(function, &place(function, rings, &BTreeSet::new()), true));
+        (resident, least.map(|depth| depth.min(ENOUGH)))
+    };
+    if worth(&told) > worth(&ahead) { told } else { ahead }
+}
+
 /// An agent of their own lets copies run ahead as far as there are slots, so there are as many as take no block its place; where
 /// that can be, as many for all copies of a loop, which then fill slots of one pipe.
-fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, most: u32) -> Vec<Option<Ring>> {
-    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings, &BTreeSet::new()));
-    let resident = |bytes: u32| resident_of(bytes, most);
+fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, resident: &dyn Fn(u32) -> u32) -> Vec<Option<Ring>> {
+    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings, &BTreeSet::new()), true);
     let before = resident(bytes(&rings)).max(1);
     let changed = |rings: &[Option<Ring>], depth: &dyn Fn(&Ring) -> u32| {
         let of_boxes = |ring: &Ring| if ring.by_boxes { depth(ring) } else { ring.depth };

@@ -38,7 +38,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
     let mut why = None;
     for index in 0..module.functions.len() {
-        if partition::is_wanted(envelope) && partition::check(&module.functions[index]).is_ok() {
+        if partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(&module.functions[index]).is_ok() {
             partition::rings::share(&mut module.functions[index]);
         }
         let mut planned = Vec::new();
@@ -128,7 +128,7 @@ fn exactly(
 ) -> Result<Vec<LoopSchedule>> {
     planned.iter_mut().for_each(|planned| planned.move_copies(|_| i64::from(stages) - 1));
     let tables = |in_flight| planned.iter().map(|planned| table(function, planned, in_flight)).collect::<Vec<_>>();
-    let divided = partition::is_wanted(envelope) && partition::check(function).is_ok();
+    let divided = partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let is_good =
         |schedules: &Vec<LoopSchedule>| bytes(schedules) <= memory && schedules.iter().all(|it| leaves_time(function, it));
@@ -159,7 +159,7 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
         planned.move_copies(|ahead| ahead.min(furthest));
     }
     let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| leaves_time(function, schedule));
-    let divided = partition::is_wanted(envelope) && partition::check(function).is_ok();
+    let divided = partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let fit_in = |in_flight, memory| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
     let found = share(function, &planned, memory)

@@ -8,6 +8,7 @@
 use crate::alloc;
 use crate::graph::{loops, region_of};
 use crate::hazards::{Touch, touches};
+use base::Block;
 use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
 use tileas::effects::Way;
@@ -51,6 +52,23 @@ pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) 
     let body = &function.body;
     let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
     buffers.map(|buffer| 2 * PipeInfo::BARRIER * depth(buffer)).sum()
+}
+
+/// Whether a loop's body is inside more than the function.
+pub(crate) fn is_nested(function: &Function, block: Block) -> bool {
+    let body = &function.body;
+    let mut regions = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());
+    regions.all(|region| body.block_of(region) != block)
+}
+
+/// Bytes that the barriers take at most by which a function's loops are told of free memory.
+pub(crate) fn telling_bytes(function: &Function) -> u32 {
+    let body = &function.body;
+    let has_boxes = |for_op: &OpId| {
+        let ops = &body.blocks[body.block_of(region_of(function, *for_op))].ops;
+        ops.iter().any(|op| filled(&body.ops[*op].kind).is_some())
+    };
+    loops(function).iter().filter(|for_op| has_boxes(for_op)).count() as u32 * 2 * PipeInfo::BARRIER
 }
 
 /// Whether something else has had the memory of these buffers when a loop begins, perhaps in an earlier round of a loop around it.
@@ -132,7 +150,6 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
             continue;
         }
         let agent = sched::Agent(0);
-        let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
         let mut info = PipeInfo {
             buffers,
             depth: group.depth,
@@ -142,11 +159,45 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
             consumers: vec![agent],
             full: 0,
             empty: 0,
-            barriers: taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER)),
+            barriers: next_barriers(attrs),
         };
         info.full = attrs.filling_threads(&info).unwrap_or(0);
         info.empty = attrs.draining_threads(&info);
         group.pipe = attrs.pipes.push(info);
     }
     groups
+}
+
+/// Whether the boxes of a loop inside another one go where something else is, too, so that they would have to wait in each round.
+pub(crate) fn wait_in_rounds(function: &Function) -> bool {
+    let body = &function.body;
+    loops(function).into_iter().any(|for_op| {
+        let block = body.block_of(region_of(function, for_op));
+        let rings: Vec<Buffer> = body.blocks[block].ops.iter().filter_map(|op| filled(&body.ops[*op].kind)).collect();
+        is_nested(function, block) && had_before(function, for_op, &rings)
+    })
+}
+
+/// A pipe by which who computes tells who asks for boxes that the memory of a loop's slots is free.
+pub(crate) fn telling(attrs: &mut FunctionAttrs) -> Pipe {
+    let agent = sched::Agent(0);
+    let mut info = PipeInfo {
+        buffers: Vec::new(),
+        depth: 1,
+        fill: Fill::Threads,
+        drain: Drain::Threads,
+        producer: agent,
+        consumers: vec![agent],
+        full: 0,
+        empty: 0,
+        barriers: next_barriers(attrs),
+    };
+    info.full = attrs.filling_threads(&info).unwrap_or(0);
+    info.empty = attrs.draining_threads(&info);
+    attrs.pipes.push(info)
+}
+
+fn next_barriers(attrs: &FunctionAttrs) -> u32 {
+    let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
+    taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER))
 }

@@ -23,6 +23,7 @@ mod trace;
 use base::diag::Result;
 use base::{Arena, File, Target};
 use common::Pass;
+use partition::Wanted;
 use sched::{Function, FunctionAttrs, LoopSchedule, Module, Phase};
 use tileas::layout::{Layout, LayoutId};
 pub use trace::trace;
@@ -53,8 +54,9 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
     let target = envelope.target()?;
     for function in functions {
-        if partition::is_wanted(envelope) && partition::has_copies(function) {
-            let divided = divided(function, schedules, layouts, target).map(|divided| (*function, *layouts) = divided);
+        let wanted = Wanted::of(envelope);
+        if wanted != Wanted::Never && partition::has_copies(function) {
+            let divided = divided(function, schedules, layouts, (target, wanted)).map(|divided| (*function, *layouts) = divided);
             envelope.log.push(partition::told(function, divided.as_ref().copied()));
             if divided.is_ok() {
                 continue;
@@ -65,14 +67,14 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
             true => partition::unhurried(function, schedules),
             false => boxes::schedules(function, schedules),
         };
-        weave(function, &own, layouts);
+        weave(function, &own, layouts, false);
     }
     Ok(())
 }
 
 /// Writes the scheduled loops, and places what else synchronises.
-fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>) {
-    let marks = materialize::run(function, schedules);
+fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: bool) {
+    let marks = materialize::run(function, schedules, divided);
     tensor::run(function);
     barriers::run(function, &marks, layouts);
     fences::run(function);
@@ -84,12 +86,13 @@ fn divided(
     function: &Function,
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
-    target: Target,
+    (target, wanted): (Target, Wanted),
 ) -> partition::Divided {
     partition::check(function)?;
+    partition::check_memory(function)?;
     let (mut divided, mut layouts) = (function.clone(), layouts.clone());
-    weave(&mut divided, &partition::unhurried(function, schedules), &layouts);
-    partition::run(&mut divided, &mut layouts, target)?;
+    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, true);
+    partition::run(&mut divided, &mut layouts, target, wanted)?;
     Ok((divided, layouts))
 }
 

@@ -90,6 +90,11 @@ fn piped(function: &Function) -> BTreeMap<Buffer, Kind> {
     touched.map(|access| (access.buffer, kind(access))).collect()
 }
 
+/// Whether a function makes products into tensor memory.
+pub(crate) fn multiplies(function: &Function) -> bool {
+    function.body.walk(function.region).iter().any(|op| is_product(&function.body.ops[*op].kind))
+}
+
 /// Whether an op is a product in tensor memory.
 pub(crate) fn is_product(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))

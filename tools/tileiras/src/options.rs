@@ -176,14 +176,14 @@ pub(crate) static OPTIONS: &[Spec] = &[
         Extension,
         Choice(&[("auto", "where that pays"), ("on", "where that can be"), ("off", "never")]),
         "when",
-        "Whether the copy engine copies operands of products, by tensor maps: of those in tensor memory where that pays [default: auto]",
+        "Whether the copy engine copies operands of products, by tensor maps; auto: of wgmma and tensor memory where that pays [default: auto]",
     ),
     option(
         "agents",
         Extension,
-        Choice(&[("on", "where that can be"), ("off", "never")]),
+        Choice(&[("auto", "where that pays"), ("on", "where that can be"), ("off", "never")]),
         "when",
-        "Whether the copy engine's copies have warps of their own [default: on]",
+        "Whether the copy engine's copies have warps of their own [default: auto]",
     ),
     option(
         "stages",

@@ -89,7 +89,7 @@ fn covers(info: &AgentInfo, warp: u32) -> bool {
     (info.first_warp..info.first_warp + info.warps).contains(&warp)
 }
 
-/// Every pipe has buffers, slots and barriers of its own.
+/// Every pipe has buffers, slots and barriers of its own; one that threads fill may have no buffers, and only tell.
 pub(super) fn pipes(function: &Function) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
@@ -103,7 +103,8 @@ pub(super) fn pipes(function: &Function) -> Rule {
     let mut piped = BTreeSet::new();
     for (pipe, info) in attrs.pipes.iter() {
         let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain } = info;
-        require(!buffers.is_empty() && *depth > 0, || format!("{pipe} has no slots"))?;
+        let may_tell = *fill == Fill::Threads && *drain != Drain::Products;
+        require((may_tell || !buffers.is_empty()) && *depth > 0, || format!("{pipe} has no slots"))?;
         let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
         let counted = *fill != Fill::Boxes || bytes.sum::<u64>() <= MOST_BYTES;
         require(counted, || format!("{pipe}: a barrier counts up to {MOST_BYTES} bytes"))?;

@@ -68,13 +68,14 @@ impl Part {
 /// would take long over the second.
 const MOST_REPEATED: u32 = 128;
 
-pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule]) -> Marks {
+/// `divided` says that who asks for boxes will be another agent than who computes.
+pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: bool) -> Marks {
     let mut marks = Marks::default();
     let (mut woven, mut begins) = (BTreeMap::new(), BTreeMap::new());
     let all = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
-        (for_op, Plan::of(function, for_op, schedule))
+        (for_op, Plan::of(function, for_op, schedule, divided))
     };
     let plans: Vec<(OpId, Plan)> = schedules.iter().map(plan).collect();
     for (for_op, plan) in plans.into_iter().rev() {
@@ -137,6 +138,8 @@ struct Plan {
     groups: Vec<Group>,
     /// Whether threads or products have had the memory of those pipes before the loop.
     had_before: bool,
+    /// By which another agent is told that they have it no more.
+    told_by: Option<Pipe>,
     /// The product of warp groups during which slots are filled for later iterations; without one, an iteration begins with that.
     fills_under: Option<OpId>,
     once: bool,
@@ -145,7 +148,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule) -> Plan {
+    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, divided: bool) -> Plan {
         let body = &function.body;
         let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
         let mut slots = schedule.slots.clone();
@@ -175,13 +178,14 @@ impl Plan {
         let groups = boxes::groups(&mut function.attrs, &filled);
         let rings: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
         let had_before = boxes::had_before(function, for_op, &rings);
+        let told_by = (had_before && divided).then(|| boxes::telling(&mut function.attrs));
         // Late in an iteration it must be for more than the next one.
         let early = |slot: &&sched::Slot| 2 * slot.cycle <= schedule.interval || boxes.iter().all(|copy| copy.ahead != 1);
         let body = &function.body;
         let products = slots.iter().filter(early).map(|slot| ops[slot.op as usize]);
         let mut products = products.filter(|op| in_flight.is_empty() && in_flight::has_whole_sums(body, *op));
         let fills_under = products.next();
-        Plan { copies, boxes, groups, had_before, fills_under, order, once, in_flight }
+        Plan { copies, boxes, groups, had_before, told_by, fills_under, order, once, in_flight }
     }
 
     fn furthest(&self) -> u32 {

@@ -4,7 +4,8 @@
 //! so that who asks for the boxes keeps nobody waiting; where copies do not run ahead, where the first of
 //! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
 //! where a product in flight still reads it; what products into tensor memory read, behind the last of them. What the steps order
-//! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that.
+//! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that, and
+//! a pipe without buffers tells another agent of it.
 
 use super::{Frame, Lane, Map, Weaver, scalar};
 use crate::boxes::Group;
@@ -19,11 +20,18 @@ use tileas::effects::Way;
 use vocabulary::core_ops::Core;
 
 impl Weaver<'_> {
-    /// Nobody is at the memory of the slots any more, and the copy engine sees it so.
+    /// Nobody is at the memory of the slots any more, and the copy engine sees it so; another agent that asks for boxes is told.
     pub(super) fn take_memory(&mut self) {
         if self.plan.had_before {
             self.append(Op::AsyncFence {}, []);
             self.append(Op::Barrier { id: 0, threads: self.threads }, []);
+        }
+        if let Some(pipe) = self.plan.told_by {
+            let (slot, phase) = (None, self.number(0));
+            self.append(Op::PipeAcquire { pipe, slot, phase }, []);
+            self.append(Op::PipeCommit { pipe, slot }, []);
+            self.append(Op::PipeWait { pipe, slot, phase }, []);
+            self.append(Op::PipeRelease { pipe, slot }, []);
         }
     }
 

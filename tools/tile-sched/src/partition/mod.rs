@@ -12,7 +12,7 @@ pub(crate) mod rings;
 mod seeds;
 mod slice;
 
-use crate::{alloc, boxes};
+use crate::{alloc, boxes, tensor};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
 use registers::Crew;
@@ -27,8 +27,22 @@ pub(crate) type Why = String;
 /// A function that is divided, with the layouts of its module and its own.
 pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>), Why>;
 
-pub(crate) fn is_wanted(envelope: &Envelope) -> bool {
-    envelope.options.get("agents") != Some("off")
+/// Whether the copy engine's copies have an agent of their own: what `--agents` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Never,
+    WherePays,
+    WherePossible,
+}
+
+impl Wanted {
+    pub(crate) fn of(envelope: &Envelope) -> Wanted {
+        match envelope.options.get("agents") {
+            Some("off") => Wanted::Never,
+            Some("on") => Wanted::WherePossible,
+            _ => Wanted::WherePays,
+        }
+    }
 }
 
 /// Whether there is anything that could be given away.
@@ -78,9 +92,40 @@ pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<
     all
 }
 
+fn crew(function: &Function, target: Target, wanted: Wanted) -> Result<Crew, Why> {
+    registers::crew(function, alloc::resident(&function.attrs, target).min(blocks(function, target)), target, wanted)
+}
+
+/// The blocks that registers have room for on a multiprocessor, and at least as many as the author asks for. Sums in tensor memory
+/// take none.
+pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
+    match tensor::multiplies(function) {
+        true => u32::MAX,
+        false => registers::resident(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
+    }
+}
+
+/// Whether slots are where an agent of their own can fill them.
+pub(crate) fn check_memory(function: &Function) -> Result<(), Why> {
+    match boxes::wait_in_rounds(function) {
+        true => Err("what a loop inside another one copies shares its memory".into()),
+        false => Ok(()),
+    }
+}
+
+/// Whether there are registers for another agent beside the blocks that shared memory has room for.
+pub(crate) fn has_crew(function: &Function, target: Target, wanted: Wanted) -> bool {
+    crew(function, target, wanted).is_ok()
+}
+
 /// Divides a function among agents.
-pub(crate) fn run(function: &mut Function, layouts: &mut Arena<LayoutId, Layout>, target: Target) -> Result<(), Why> {
-    let Crew { agents: crew, resident } = registers::crew(function, alloc::resident(&function.attrs, target), target)?;
+pub(crate) fn run(
+    function: &mut Function,
+    layouts: &mut Arena<LayoutId, Layout>,
+    target: Target,
+    wanted: Wanted,
+) -> Result<(), Why> {
+    let Crew { agents: crew, resident } = crew(function, target, wanted)?;
     let roles = Roles::of(function);
     let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
     slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;
@@ -103,7 +148,7 @@ fn give_pipes(function: &mut Function, crew: &[(Role, AgentInfo)]) {
         (Agent(at as u32), crew[at].1.threads())
     };
     for info in function.attrs.pipes.values_mut() {
-        let ((producer, filling), (consumer, draining)) = (agent(fills(info.fill)), agent(drains(info.drain)));
+        let ((producer, filling), (consumer, draining)) = (agent(fills(info.fill)), agent(drains(info)));
         if producer != consumer && info.drain == Drain::Threads {
             info.drain = Drain::Warps;
         }

@@ -3,11 +3,12 @@
 //! A multiprocessor has four parts, among which the warps of all its blocks are shared out, so registers are counted by four warps;
 //! and by four they are moved from one agent to another while a block runs.
 
-use super::Why;
 use super::seeds::Role;
+use super::{Wanted, Why};
 use crate::tensor;
-use base::{Target, Value};
+use base::{Block, Target, Value};
 use sched::{AgentInfo, Function, Op};
+use std::collections::BTreeMap;
 use tileas::{Type, budget};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::element_count;
@@ -22,6 +23,8 @@ const BESIDE_SUMS: u32 = 72;
 /// What the assembler wants beside the sums of one product, of the registers that a thread is started with.
 const BESIDE_PRODUCT: u32 = 32;
 const STEP: u32 = 8;
+/// Of which rings are measured that leave each its place.
+const MOST_BLOCKS: u32 = 32;
 /// The most that a thread can be given.
 const MOST: u32 = 248;
 
@@ -33,7 +36,7 @@ pub(super) struct Crew {
 
 /// The agents of a function that was one of all its warps. One warp is enough to ask for boxes, and another one for products. Where
 /// they leave the others too few registers, they are of a warp group that gives up its own.
-pub(super) fn crew(function: &Function, resident: u32, target: Target) -> Result<Crew, Why> {
+pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: Wanted) -> Result<Crew, Why> {
     let warps = function.attrs.program.warps;
     let agent = |role: Role, first_warp: u32, warps: u32, registers: Option<u32>| {
         (role, AgentInfo { name: role.name().into(), first_warp, warps, registers })
@@ -42,8 +45,7 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target) -> Result
         let all = (warps * resident).next_multiple_of(GROUP);
         (budget::registers(target, all, 1) & !(STEP - 1)).min(MOST)
     };
-    let multiplies = function.body.walk(function.region).iter().any(|op| tensor::is_product(&function.body.ops[*op].kind));
-    let helpers: &[Role] = if multiplies { &[Role::Load, Role::Multiply] } else { &[Role::Load] };
+    let helpers: &[Role] = if tensor::multiplies(function) { &[Role::Load, Role::Multiply] } else { &[Role::Load] };
     let count = helpers.len() as u32;
     let alone = each(warps + count);
     let whole = each(warps + GROUP);
@@ -56,7 +58,7 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target) -> Result
     let can_move = warps.is_multiple_of(GROUP) && budget::moves_registers(target) && enough;
     let moves = can_move && alone < needs && given(of_helper) > alone;
     let has = if moves { given(of_helper) } else { alone };
-    if resident > 1 && has < needs && each(warps) >= needs.min(MOST) {
+    if wanted == Wanted::WherePays && resident > 1 && has < needs && each(warps) >= needs.min(MOST) {
         return Err(format!(
             "a warp more leaves a thread {has} registers where {resident} blocks have room, and it takes some {needs}"
         ));
@@ -68,6 +70,13 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target) -> Result
         agents.push(agent(Role::Idle, warps + count, GROUP - count, of_helpers));
     }
     Ok(Crew { agents, resident })
+}
+
+/// The blocks for whose warps there are registers enough, as far as can be told.
+pub(super) fn resident(function: &Function, target: Target) -> u32 {
+    let (warps, needs) = (function.attrs.program.warps, (Needs::of(function).all + BESIDE_SUMS).min(MOST));
+    let has_room = |blocks: &u32| (budget::registers(target, warps * blocks, 1) & !(STEP - 1)).min(MOST) >= needs;
+    (1..=MOST_BLOCKS).take_while(has_room).last().unwrap_or(1)
 }
 
 /// Registers of a thread that hold tiles.
@@ -95,7 +104,11 @@ impl Needs {
             // A product that adds to another's sums has them in the same registers.
             acc.registers().filter(|acc| !body.defining_op(*acc).is_some_and(is_product)).map(held)
         };
-        let in_registers: Vec<u32> = all.iter().filter_map(of_product).collect();
+        let blocks = body.op_blocks();
+        let mut in_registers: BTreeMap<Option<Block>, Vec<u32>> = BTreeMap::new();
+        for op in &all {
+            of_product(op).into_iter().for_each(|held| in_registers.entry(blocks[op.0 as usize]).or_default().push(held));
+        }
         let taken_up = all.iter().filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::TensorLoad { .. })));
         let taken_up = taken_up.map(|op| held(body.result(*op))).max();
         let carried = |op: &base::ir::Op| match body.ops[*op].kind.core() {
@@ -103,7 +116,9 @@ impl Needs {
             _ => 0,
         };
         let carried: u32 = all.iter().map(carried).max().unwrap_or(0);
-        let (sums, product) = (in_registers.iter().sum(), in_registers.iter().copied().max().unwrap_or(0));
-        Needs { all: taken_up.map_or(sums, |one| one + sums.max(carried)), product }
+        // Those of loops that follow one another have the same registers.
+        let together = in_registers.values().map(|held| held.iter().sum()).max().unwrap_or(0);
+        let (sums, product) = (in_registers.values().flatten().sum::<u32>(), in_registers.values().flatten().max().copied());
+        Needs { all: taken_up.map_or(together, |one| one + sums.max(carried)), product: product.unwrap_or(0) }
     }
 }

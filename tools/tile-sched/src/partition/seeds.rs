@@ -5,7 +5,7 @@ use super::slice::Slice;
 use crate::{boxes, tensor};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Region, Value};
-use sched::{Drain, Fill, Function, Op};
+use sched::{Drain, Fill, Function, Op, PipeInfo};
 use std::collections::BTreeSet;
 use tileas::Type;
 use vocabulary::core_ops::{Core, Effect};
@@ -77,7 +77,7 @@ impl<'a> Roles<'a> {
         let kind = &self.function.body.ops[op].kind;
         match kind {
             Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } => Some(fills(self.function.attrs.pipes[*pipe].fill)),
-            Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => Some(drains(self.function.attrs.pipes[*pipe].drain)),
+            Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => Some(drains(&self.function.attrs.pipes[*pipe])),
             _ if boxes::filled(kind).is_some() => Some(Role::Load),
             _ if tensor::is_product(kind) => Some(Role::Multiply),
             _ if kind.is_pure() || self.of_all.contains(&op) => None,
@@ -96,9 +96,10 @@ pub(super) fn fills(fill: Fill) -> Role {
     }
 }
 
-/// Who frees them.
-pub(super) fn drains(drain: Drain) -> Role {
-    match drain {
+/// Who frees them, or is told.
+pub(super) fn drains(info: &PipeInfo) -> Role {
+    match info.drain {
+        _ if info.only_tells() => Role::Load,
         Drain::Products => Role::Multiply,
         Drain::Threads | Drain::Warps => Role::Compute,
     }
