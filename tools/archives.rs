@@ -26,19 +26,18 @@ const ARCHIVES: [(&str, bool); 10] = [
 /// Libraries that LLVM names, but of which `tile-ptx` uses nothing.
 const UNUSED: [&str; 2] = ["z3", "xml2"];
 
-/// None where executables are to be linked as usual.
-pub(crate) fn arguments() -> Vec<String> {
+/// Has all executables of a package linked so, unless they are to be linked as usual.
+pub(crate) fn link() {
     println!("cargo::rerun-if-env-changed=TILEWORKS_DYNAMIC");
     let set = |name: &str| std::env::var(name).unwrap_or_default();
     let wanted = set("PROFILE") == "release" && set("CARGO_CFG_TARGET_OS") == "linux" && set("CARGO_CFG_TARGET_ENV") == "gnu";
-    if !wanted || set("HOST") != set("TARGET") || !set("TILEWORKS_DYNAMIC").is_empty() {
-        return Vec::new();
+    if wanted && set("HOST") == set("TARGET") && set("TILEWORKS_DYNAMIC").is_empty() {
+        let _ = link_statically(Path::new(&set("OUT_DIR")));
     }
-    link_statically(Path::new(&set("OUT_DIR"))).unwrap_or_default()
 }
 
 /// None when an archive is missing.
-fn link_statically(out: &Path) -> Option<Vec<String>> {
+fn link_statically(out: &Path) -> Option<()> {
     let folder = out.join("archives");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).ok()?;
@@ -54,7 +53,11 @@ fn link_statically(out: &Path) -> Option<Vec<String>> {
     for name in UNUSED {
         fs::write(folder.join(format!("lib{name}.a")), "!<arch>\n").ok()?;
     }
-    Some(vec![format!("-L{}", folder.display()), "-static".into(), "-no-pie".into()])
+    // A search path of the package comes before those of its dependencies, among which is the system's; an argument would come behind.
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    println!("cargo::rustc-link-arg=-static");
+    println!("cargo::rustc-link-arg=-no-pie");
+    Some(())
 }
 
 /// Where the system's compiler has an archive.

@@ -5,5 +5,5 @@ mod archives;
 fn main() {
     println!("cargo::rerun-if-changed=../build.rs");
     println!("cargo::rerun-if-changed=../archives.rs");
-    archives::arguments().iter().for_each(|argument| println!("cargo::rustc-link-arg={argument}"));
+    archives::link();
 }

@@ -6,6 +6,6 @@ mod archives;
 mod source_hash;
 
 fn main() {
-    archives::arguments().iter().for_each(|argument| println!("cargo::rustc-link-arg={argument}"));
+    archives::link();
     source_hash::tell();
 }
