@@ -115,10 +115,17 @@ struct Kernel {
 
 impl Kernel {
     fn new(product: Product, target: &'static str) -> Kernel {
+        Kernel::lowered(product, target, &[])
+    }
+    /// With operands that threads copy, asynchronously, and not the copy engine.
+    fn copied_by_threads(product: Product, target: &'static str) -> Kernel {
+        Kernel::lowered(product, target, &["--tma=off"])
+    }
+    fn lowered(product: Product, target: &'static str, decided: &[&str]) -> Kernel {
         let kernel = Kernel { folder: temporary(), product, target };
         std::fs::write(kernel.path("k.tile"), product.kernel()).expect("the folder takes files");
         kernel.make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
-        kernel.make("tile-lower-as", &["--gpu-name", target], "k.aa", "k.as");
+        kernel.make("tile-lower-as", &[&["--gpu-name", target], decided].concat(), "k.aa", "k.as");
         kernel.make("tile-sched", &["--stop-after=analysis", "--format=text"], "k.as", "analysis.sched");
         kernel.finish();
         kernel
@@ -202,7 +209,7 @@ fn and_for_one_that_is_written_once() {
 
 #[test]
 fn and_where_products_stay_in_flight() {
-    let kernel = Kernel::new(TALL, "sm_90");
+    let kernel = Kernel::copied_by_threads(TALL, "sm_90");
     assert!(kernel.analysis().contains(" in_flight {"), "{}", kernel.analysis());
     every_count(std::slice::from_ref(&kernel), 3, 2);
     // Before there are waits nothing can be in flight.
@@ -228,7 +235,7 @@ fn and_where_products_stay_in_flight() {
 
 #[test]
 fn a_slot_that_a_product_in_flight_has_read_is_filled_behind_a_barrier() {
-    let kernel = Kernel::new(TALL, "sm_90");
+    let kernel = Kernel::copied_by_threads(TALL, "sm_90");
     // The product is issued after a copy.
     let text = kernel.analysis();
     let is_product = |line: &&str| line.contains("stage: 3, cycle: 0)") && line.ends_with("= mma");
