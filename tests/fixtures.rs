@@ -35,6 +35,9 @@ fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
     let command = first.strip_prefix(RUN).ok_or_else(|| format!("{}: the first line must be '{RUN}command'", path.display()))?;
+    if rest.starts_with(RUN) {
+        return Err(format!("{}: only the first line is run", path.display()));
+    }
     let folder = temporary();
     let name = path.file_name().expect("a file has a name").to_string_lossy();
     std::fs::write(folder.path().join(&*name), rest).map_err(|error| error.to_string())?;

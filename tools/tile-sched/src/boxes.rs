@@ -5,9 +5,9 @@
 //! the slot behind the last one. A loop that could not be pipelined has a schedule of one stage here, since such copies are waited
 //! for by their pipe and by nothing else.
 
-use crate::alloc;
 use crate::graph::{loops, region_of};
 use crate::hazards::{Touch, touches};
+use crate::pipes;
 use base::Block;
 use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
@@ -149,21 +149,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
             group.pipe = pipe;
             continue;
         }
-        let agent = sched::Agent(0);
-        let mut info = PipeInfo {
-            buffers,
-            depth: group.depth,
-            fill: Fill::Boxes,
-            drain: group.drain,
-            producer: agent,
-            consumers: vec![agent],
-            full: 0,
-            empty: 0,
-            barriers: next_barriers(attrs),
-        };
-        info.full = attrs.filling_threads(&info).unwrap_or(0);
-        info.empty = attrs.draining_threads(&info);
-        group.pipe = attrs.pipes.push(info);
+        group.pipe = pipes::add(attrs, buffers, group.depth, Fill::Boxes, group.drain);
     }
     groups
 }
@@ -180,24 +166,5 @@ pub(crate) fn wait_in_rounds(function: &Function) -> bool {
 
 /// A pipe by which who computes tells who asks for boxes that the memory of a loop's slots is free.
 pub(crate) fn telling(attrs: &mut FunctionAttrs) -> Pipe {
-    let agent = sched::Agent(0);
-    let mut info = PipeInfo {
-        buffers: Vec::new(),
-        depth: 1,
-        fill: Fill::Threads,
-        drain: Drain::Threads,
-        producer: agent,
-        consumers: vec![agent],
-        full: 0,
-        empty: 0,
-        barriers: next_barriers(attrs),
-    };
-    info.full = attrs.filling_threads(&info).unwrap_or(0);
-    info.empty = attrs.draining_threads(&info);
-    attrs.pipes.push(info)
-}
-
-fn next_barriers(attrs: &FunctionAttrs) -> u32 {
-    let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
-    taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER))
+    pipes::add(attrs, Vec::new(), 1, Fill::Threads, Drain::Threads)
 }

@@ -17,6 +17,7 @@ mod materialize;
 mod modulo;
 mod ordering;
 mod partition;
+mod pipes;
 mod tensor;
 mod trace;
 

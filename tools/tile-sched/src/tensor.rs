@@ -9,12 +9,12 @@
 //! Requires: loops as they will be. Establishes: the steps of these pipes, so that what products in tensor memory touch needs no
 //! barriers.
 
-use crate::{alloc, boxes};
+use crate::{boxes, pipes};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Block, Body, Region, Value};
 use numerics::Scalar;
 use numerics::arith::Binary;
-use sched::{Agent, Drain, Fill, Function, Op, Pipe, PipeInfo};
+use sched::{Drain, Fill, Function, Op, Pipe};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::BufferAccess;
 use tileas::{Buffer, MmaAtom, Space, Type};
@@ -117,22 +117,12 @@ pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer>
 
 fn pipe(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipe {
     let attrs = &mut function.attrs;
-    let agent = Agent(0);
-    let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
-    let mut info = PipeInfo {
-        buffers: vec![buffer],
-        depth: attrs.placements[buffer].depth,
-        fill: if kind == Kind::Sums { Fill::Products } else { Fill::Threads },
-        drain: if kind == Kind::Sums { Drain::Threads } else { Drain::Products },
-        producer: agent,
-        consumers: vec![agent],
-        full: 0,
-        empty: 0,
-        barriers: taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER)),
+    let (fill, drain) = match kind {
+        Kind::Sums => (Fill::Products, Drain::Threads),
+        _ => (Fill::Threads, Drain::Products),
     };
-    info.full = attrs.filling_threads(&info).unwrap_or(0);
-    info.empty = attrs.draining_threads(&info);
-    attrs.pipes.push(info)
+    let depth = attrs.placements[buffer].depth;
+    pipes::add(attrs, vec![buffer], depth, fill, drain)
 }
 
 /// The place in each of the pipes.

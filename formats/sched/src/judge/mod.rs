@@ -30,6 +30,7 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Envelope, Region, Value};
 use game::Game;
 use memory::Memory;
+use numerics::Scalar;
 use play::{Fault, Play};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,7 +145,7 @@ fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) ->
     while !left.is_empty() {
         let waits = |(at, (_, same)): &(usize, (&Times, &Vec<Bounds>))| {
             let others = left.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, others))| others.iter());
-            let ends: BTreeSet<Value> = others.map(|bounds| bounds.upper).collect();
+            let ends: BTreeSet<Value> = others.map(|bounds| bounds.upper.0).collect();
             same.iter().any(|bounds| bounds.lower.1.is_none() && ends.contains(&bounds.lower.0))
         };
         let next = left.iter().position(|one| !waits(one)).unwrap_or(0);
@@ -182,13 +183,12 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
         for &op in &body.blocks[body.block_of(region)].ops {
             let kind = &body.ops[op].kind;
             let mut inner = depth;
-            if let Some(Core::For { lower, upper, step, body: region, .. }) = kind.core()
+            if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core()
                 && steps_pipes(function, *region)
             {
                 inner += 1;
-                let bounds =
-                    Bounds { lower: (*lower, constant(function, *lower)), step: (*step, constant(function, *step)), upper: *upper };
-                if !bounds.are_few(constant(function, *upper)) {
+                let bounds = Bounds::of(function, [*lower, *upper, *step], *unsigned);
+                if !bounds.are_few() {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
                     loops.entry(times).or_default().push(bounds);
                 }
@@ -198,7 +198,7 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
     }
     // Those that count on groups of copies count on their rounds too.
     for bounds in pipelined_bounds(function).unwrap_or_default() {
-        let times = if is_of_all(bounds.upper) { Times::Of(bounds.upper) } else { Times::Nested(0) };
+        let times = if is_of_all(bounds.upper.0) { Times::Of(bounds.upper.0) } else { Times::Nested(0) };
         loops.entry(times).or_default().push(bounds);
     }
     loops
@@ -215,22 +215,38 @@ fn constant(function: &Function, value: Value) -> Option<u64> {
 struct Bounds {
     lower: (Value, Option<u64>),
     step: (Value, Option<u64>),
-    upper: Value,
+    upper: (Value, Option<u64>),
+    scalar: Scalar,
+    unsigned: bool,
 }
 
 impl Bounds {
-    /// Whether the iterations are constant, and so few that they are played as they are.
-    fn are_few(&self, upper: Option<u64>) -> bool {
-        const FEW: u64 = 64;
-        let (from, step) = (self.lower.1, self.step.1);
-        from.zip(upper).zip(step).is_some_and(|((from, to), by)| to.saturating_sub(from) <= by.saturating_mul(FEW))
+    fn of(function: &Function, values: [Value; 3], unsigned: bool) -> Bounds {
+        let [lower, upper, step] = values.map(|value| (value, constant(function, value)));
+        Bounds { lower, step, upper, scalar: scalars::carrier(function, lower.0), unsigned }
     }
-    /// What bounds are for so many rounds, where some values are known already.
+    /// Whether the iterations are constant, and so few that they are played as they are.
+    fn are_few(&self) -> bool {
+        const FEW: i128 = 64;
+        let order = |bits: Option<u64>| bits.map(|bits| scalars::order(self.scalar, self.unsigned, bits));
+        let bounds = order(self.lower.1).zip(order(self.upper.1)).zip(self.step.1);
+        bounds.is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
+    }
+    /// What bounds are for so many rounds, where some values are known already. A constant end stays what it is if it can, since others
+    /// may be the same constant.
     fn for_trips(&self, trips: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
-        let start = self.lower.1.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
         let step = self.step.1.unwrap_or(1).max(1);
-        let unknown = [self.lower, self.step].into_iter().zip([start, step]).filter(|((_, known), _)| known.is_none());
-        unknown.map(|((value, _), at)| (value, at)).chain([(self.upper, start.wrapping_add(trips.wrapping_mul(step)))]).collect()
+        let span = trips.wrapping_mul(step);
+        let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
+        let step = unknown(self.step, step);
+        let first = match (self.lower.1, self.upper.1) {
+            (None, Some(end)) => [Some((self.lower.0, scalars::cut(self.scalar, end.wrapping_sub(span)))), None],
+            (start, _) => {
+                let start = start.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
+                [unknown(self.lower, start), Some((self.upper.0, scalars::cut(self.scalar, start.wrapping_add(span))))]
+            }
+        };
+        first.into_iter().flatten().chain(step).collect()
     }
 }
 
@@ -249,19 +265,18 @@ fn ends_copies(function: &Function, region: Region) -> bool {
 /// does the rest of the same iterations. None without pipelined loops.
 fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let body = &function.body;
-    let constant = |value: Value| constant(function, value);
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
     let bounds = |op: OpId| match body.ops[op].kind.core() {
-        Some(Core::For { lower, upper, step, .. }) => [*lower, *upper, *step],
+        Some(Core::For { lower, upper, step, unsigned, .. }) => ([*lower, *upper, *step], *unsigned),
         _ => unreachable!("only `for` loops are pipelined"),
     };
-    let first_part = |op: OpId| body.defining_op(bounds(op)[0]).filter(|before| pipelined.contains(before));
+    let first_part = |op: OpId| body.defining_op(bounds(op).0[0]).filter(|before| pipelined.contains(before));
     let has_rest: BTreeSet<OpId> = pipelined.iter().filter_map(|op| first_part(*op)).collect();
     let of = |&op: &OpId| {
-        let [_, upper, step] = bounds(op);
-        let lower = bounds(first_part(op).unwrap_or(op))[0];
-        let bounds = Bounds { lower: (lower, constant(lower)), step: (step, constant(step)), upper };
-        (!bounds.are_few(constant(upper))).then_some(bounds)
+        let ([_, upper, step], unsigned) = bounds(op);
+        let lower = bounds(first_part(op).unwrap_or(op)).0[0];
+        let bounds = Bounds::of(function, [lower, upper, step], unsigned);
+        (!bounds.are_few()).then_some(bounds)
     };
     let ends = pipelined.iter().filter(|op| !has_rest.contains(op));
     (!pipelined.is_empty()).then(|| ends.filter_map(of).collect())

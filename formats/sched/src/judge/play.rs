@@ -226,7 +226,7 @@ impl<'a> Play<'a> {
                 };
                 self.scalars.define(results, &left);
             }
-            Core::For { lower, upper, step, init, body: inner, .. } => {
+            Core::For { lower, upper, step, init, unsigned, body: inner } => {
                 self.ahead.get(&op).into_iter().flatten().for_each(|buffer| self.memory.run_ahead(*buffer));
                 let args = &body.blocks[body.block_of(*inner)].args;
                 let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.scalars.get(value)).collect();
@@ -237,11 +237,11 @@ impl<'a> Play<'a> {
                 let before = (!known).then(|| self.memory.clone());
                 let (mut at, step) = (from, step.unwrap_or(1).max(1));
                 let mut rounds = 0;
-                while rounds < most && at.zip(to).is_none_or(|(at, to)| at < to) {
+                while rounds < most && at.zip(to).is_none_or(|(at, to)| self.scalars.goes_on(lower, *unsigned, at, to)) {
                     let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
                     self.scalars.define(args, &entry);
                     carried = self.region(*inner)?;
-                    at = at.map(|at| at.wrapping_add(step));
+                    at = at.map(|at| self.scalars.next(lower, at, step));
                     rounds += 1;
                 }
                 if let Some(before) = before {

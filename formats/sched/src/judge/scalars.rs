@@ -35,6 +35,16 @@ impl<'a> Scalars<'a> {
         }
     }
 
+    /// Whether a loop whose counter is like a value goes round once more.
+    pub(super) fn goes_on(&self, like: &Value, unsigned: bool, at: u64, to: u64) -> bool {
+        let scalar = carrier(self.function, *like);
+        order(scalar, unsigned, at) < order(scalar, unsigned, to)
+    }
+    /// A loop's counter in the next round.
+    pub(super) fn next(&self, like: &Value, at: u64, step: u64) -> u64 {
+        cut(carrier(self.function, *like), at.wrapping_add(step))
+    }
+
     /// What an access does that depends on a scalar. If that is not known, what was there before need not matter.
     pub(super) fn does(&self, does: Does) -> Does {
         let Does::WritesIf(value) = does else { return does };
@@ -54,7 +64,7 @@ impl<'a> Scalars<'a> {
         let Type::Scalar(elem) = self.function.body.ty(result) else { return None };
         let scalar = elem.scalar()?;
         let get = |value: &Value| self.get(value);
-        let of = |value: &Value| self.function.body.ty(*value).elem().map_or(Scalar::I32, |elem| elem.carrier());
+        let of = |value: &Value| carrier(self.function, *value);
         match core {
             Core::Constant { value: Dense::Splat(bits) } => Some(*bits),
             Core::Binary { kind, lhs, rhs } => kind.eval(scalar, get(lhs)?, get(rhs)?).into(),
@@ -64,4 +74,19 @@ impl<'a> Scalars<'a> {
             _ => None,
         }
     }
+}
+
+/// The type in which a scalar is computed.
+pub(super) fn carrier(function: &Function, value: Value) -> Scalar {
+    function.body.ty(value).elem().map_or(Scalar::I32, |elem| elem.carrier())
+}
+
+/// The number that the bits of a loop's counter stand for.
+pub(super) fn order(scalar: Scalar, unsigned: bool, bits: u64) -> i128 {
+    if unsigned { i128::from(bits) } else { i128::from(scalar.sign_extend(bits)) }
+}
+
+/// The bits that a counter has.
+pub(super) fn cut(scalar: Scalar, number: u64) -> u64 {
+    number & (u64::MAX >> (64 - scalar.bits().min(64)))
 }

@@ -186,7 +186,7 @@ impl Unroll<'_> {
                 };
                 self.scalars.define(results, &left);
             }
-            Core::For { lower, upper, step, init, body: inner, .. } => {
+            Core::For { lower, upper, step, init, unsigned, body: inner } => {
                 let args = &body.blocks[body.block_of(*inner)].args;
                 let mut carried: Vec<Option<u64>> = init.iter().map(|value| self.scalars.get(value)).collect();
                 let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
@@ -197,11 +197,11 @@ impl Unroll<'_> {
                 let most = if known && counts { MOST_ROUNDS } else { 2 };
                 self.conditions += u32::from(!known);
                 let mut rounds = 0;
-                while rounds < most && at.zip(to).is_none_or(|(at, to)| at < to) {
+                while rounds < most && at.zip(to).is_none_or(|(at, to)| self.scalars.goes_on(lower, *unsigned, at, to)) {
                     let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
                     self.scalars.define(args, &entry);
                     carried = self.region(*inner)?;
-                    at = at.map(|at| at.wrapping_add(step));
+                    at = at.map(|at| self.scalars.next(lower, at, step));
                     rounds += 1;
                 }
                 self.conditions -= u32::from(!known);

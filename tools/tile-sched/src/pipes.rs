@@ -1,0 +1,16 @@
+//! Pipes as they are made while a function is that of one agent, which fills and drains them; dividing it says who does.
+
+use crate::alloc;
+use sched::{Agent, Drain, Fill, FunctionAttrs, Pipe, PipeInfo};
+use tileas::Buffer;
+
+/// A pipe more; its barriers lie behind those of the others, or behind all buffers.
+pub(crate) fn add(attrs: &mut FunctionAttrs, buffers: Vec<Buffer>, depth: u32, fill: Fill, drain: Drain) -> Pipe {
+    let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
+    let barriers = taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER));
+    let (producer, consumers) = (Agent(0), vec![Agent(0)]);
+    let mut info = PipeInfo { buffers, depth, fill, drain, producer, consumers, full: 0, empty: 0, barriers };
+    info.full = attrs.filling_threads(&info).unwrap_or(0);
+    info.empty = attrs.draining_threads(&info);
+    attrs.pipes.push(info)
+}
