@@ -1,12 +1,13 @@
 //! Rewrites what becomes of sums in tensor memory on their way to a store, so that it becomes of a few columns after the other: few
 //! registers hold them at a time, and what passes through shared memory to lie as the store wants it takes little room there.
 //!
-//! Only where nothing but ops that treat each element alone stands between the products and one store of a view.
+//! Only where nothing but ops that treat each element alone becomes of them up to one store of a view; and where others may have the
+//! place of the sums afterwards, only where no product stands before that store, since the sums are taken up there.
 
-use crate::chains;
+use crate::chains::{self, Chain};
 use crate::parts::{self, Parts};
 use base::ir::{Op as OpId, Operation};
-use base::{Loc, Value};
+use base::{Block, Loc, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
@@ -24,7 +25,7 @@ pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
         let planner = Planner { function: &function, facts: Facts::of(&function) };
         let (chains, _) = chains::of(&function);
         let in_tensor_memory = chains.into_iter().filter(|chain| chain.products.iter().all(|op| kept.contains(op)));
-        in_tensor_memory.filter_map(|chain| planner.plan(chain.result)).collect()
+        in_tensor_memory.filter_map(|chain| planner.plan(&chain)).collect()
     };
     drains.into_iter().for_each(|drain| drain.write(&mut function));
     function
@@ -45,8 +46,8 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(&self, sums: Value) -> Option<Drain> {
-        let body = &self.function.body;
+    fn plan(&self, chain: &Chain) -> Option<Drain> {
+        let (body, sums) = (&self.function.body, chain.result);
         let [rows, columns] = **body.ty(sums).tile()?.1 else { return None };
         let parts = ((element_count(&[rows, columns]) / PART) as u32).min(columns / FEWEST);
         let blocks = body.op_blocks();
@@ -63,6 +64,9 @@ impl Planner<'_> {
                 _ => return None,
             }
         };
+        if chain.is_single() && self.multiplies_between(body.defining_op(sums)?, store, block?) {
+            return None;
+        }
         let Op::StoreView { view, index, order, .. } = &body.ops[store].kind else { unreachable!("it was found as one") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
         let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
@@ -70,6 +74,15 @@ impl Planner<'_> {
         let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
         let limit = parts::index_limit(&self.facts, index[1], bits.max(1), parts.max(1));
         (parts > 1 && made && plain).then_some(Drain { sums, path, store, parts, limit })
+    }
+
+    /// Whether a product stands between two ops of a block.
+    fn multiplies_between(&self, first: OpId, last: OpId, block: Block) -> bool {
+        let body = &self.function.body;
+        let behind = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
+        let between: Vec<OpId> = behind.take_while(|op| *op != last).collect();
+        let inside = between.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
+        between.iter().copied().chain(inside).any(|op| matches!(body.ops[op].kind, Op::Mma { .. }))
     }
 
     /// The op that uses a value, if there is one, once.
