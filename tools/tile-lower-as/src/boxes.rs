@@ -71,7 +71,7 @@ impl Planner<'_> {
                 return Err("fragments would be read from its boxes with bank conflicts");
             }
             Some(_) => Readers::Products,
-            None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
+            None if !self.uses.reach_only_products(value) => return Err("something else than a product uses it"),
             None if self.boxes == Boxes::WherePays && !self.reaches_tensor_memory(value) => {
                 return Err("threads read it into registers, for which it lies better as they lay it out");
             }

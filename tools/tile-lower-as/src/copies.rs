@@ -6,12 +6,13 @@
 
 use crate::access::{Accesses, Pieces};
 use crate::banks;
+use crate::operands::{self, MOST_BETWEEN, Uses};
 use crate::plan::Plan;
-use crate::products::{self, MOST_BETWEEN, Place, Product, Products};
-use base::ir::{Op as OpId, Operation};
+use crate::products::{self, Place, Product, Products};
+use base::ir::Op as OpId;
 use base::{Block, Envelope, Target, Value};
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tensormap::Map;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
@@ -103,10 +104,6 @@ impl Copies {
         let Plan { accesses, products, warp_bits, .. } = plan;
         let body = &function.body;
         let order = body.walk(function.region);
-        let mut users = vec![Vec::new(); body.values.len()];
-        for &op in &order {
-            body.ops[op].kind.for_each_operand(&mut |value| users[value.0 as usize].push(op));
-        }
         let planner = Planner {
             function,
             target,
@@ -114,7 +111,7 @@ impl Copies {
             accesses,
             products,
             warp_bits: *warp_bits,
-            users,
+            uses: Uses::of(function),
             blocks: body.op_blocks(),
             facts: OnceCell::new(),
         };
@@ -129,7 +126,7 @@ impl Copies {
                     continue;
                 }
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
-                if is_view && planner.reaches_product(body.result(load), 0) && wanted {
+                if is_view && wanted && planner.uses.reach_a_product(body.result(load)) {
                     match planner.boxes(load, op) {
                         Ok(copy) => {
                             found.copies.insert(load, copy);
@@ -139,8 +136,8 @@ impl Copies {
                     }
                 }
                 let plan = match body.ops[load].kind {
-                    Op::LoadView { .. } if planner.reaches_product(body.result(load), 0) => planner.view(load, block),
-                    Op::Load { .. } if planner.reaches_product(body.result(load), 0) => planner.pointers(load, block),
+                    Op::LoadView { .. } if planner.uses.reach_a_product(body.result(load)) => planner.view(load, block),
+                    Op::Load { .. } if planner.uses.reach_a_product(body.result(load)) => planner.pointers(load, block),
                     _ => continue,
                 };
                 match plan {
@@ -189,7 +186,8 @@ impl Copies {
 
     /// Whether a copy brings an operand as warp groups read it; else it is stored to shared memory for them.
     fn brings(&self, planner: &Planner<'_>, operand: &InPlace) -> bool {
-        !operand.transposed && planner.loaded_by(operand.value).is_some_and(|load| self.copies.contains_key(&load))
+        !operand.transposed
+            && operands::loaded_by(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
     /// Takes back copies of a loop until one slot of each has room, beside the largest tile that then passes through shared memory
@@ -197,7 +195,7 @@ impl Copies {
     fn fit(&mut self, planner: &Planner<'_>, ops: &[OpId], room: u32) {
         let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         let last_use = |op: OpId| {
-            let users = planner.users_behind(planner.function.body.result(op));
+            let users = planner.uses.ends(planner.function.body.result(op));
             users.into_iter().filter_map(|user| place.get(&user)).max().copied()
         };
         let lives: Vec<(OpId, usize, usize)> = ops
@@ -245,7 +243,7 @@ pub(crate) struct Planner<'a> {
     accesses: &'a Accesses,
     products: &'a Products,
     warp_bits: usize,
-    users: Vec<Vec<OpId>>,
+    pub(crate) uses: Uses<'a>,
     pub(crate) blocks: Vec<Option<Block>>,
     /// Derived when the first load is asked for that could go by boxes.
     pub(crate) facts: OnceCell<Facts<'a>>,
@@ -291,7 +289,7 @@ impl Planner<'_> {
             }
             Some(Reads { fragments, .. }) => (Readers::Products, fragments),
             // What else used it would want it in registers for long.
-            None if !self.only_reaches_products(value, 0) => return Err("something else than a product uses it"),
+            None if !self.uses.reach_only_products(value) => return Err("something else than a product uses it"),
             None => (Readers::Registers, self.accesses.get(op).map(|access| access.layout.clone()).into_iter().collect()),
         };
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
@@ -335,7 +333,7 @@ impl Planner<'_> {
         let body = &self.function.body;
         let mut found = Reads::default();
         let fragments = &mut found.fragments;
-        for &user in &self.users[value.0 as usize] {
+        for &user in self.uses.users(value) {
             if self.blocks[user.0 as usize] != Some(block) || between > MOST_BETWEEN {
                 return None;
             }
@@ -389,14 +387,6 @@ impl Planner<'_> {
         Some(found)
     }
 
-    /// Whether a value is an operand of a product, perhaps through a few ops that rearrange it or compute from it.
-    fn reaches_product(&self, value: Value, between: u32) -> bool {
-        let mut users = self.users[value.0 as usize].iter();
-        users.any(|user| {
-            self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.reaches_product(next, between + 1))
-        })
-    }
-
     /// Whether the loads of a loop are copied by boxes if they can be. Unasked only where products read shared memory in place.
     fn wants_boxes(&self, block: Block) -> bool {
         match self.boxes {
@@ -413,40 +403,7 @@ impl Planner<'_> {
 
     /// Whether a value is an operand of a product in tensor memory.
     pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
-        self.users_behind(value).into_iter().any(|user| matches!(self.products.get(user), Some(Product::Tensor { .. })))
-    }
-
-    /// The products that a value is an operand of, perhaps through a few ops, and what else uses it.
-    fn users_behind(&self, value: Value) -> Vec<OpId> {
-        let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), vec![(value, 0)]);
-        while let Some((value, between)) = work.pop() {
-            for &user in self.users[value.0 as usize].iter().filter(|user| seen.insert(**user)) {
-                match self.through(user, between) {
-                    Some(next) => work.push((next, between + 1)),
-                    None => found.push(user),
-                }
-            }
-        }
-        found
-    }
-
-    /// Whether it is nothing else.
-    pub(crate) fn only_reaches_products(&self, value: Value, between: u32) -> bool {
-        let mut users = self.users[value.0 as usize].iter();
-        users.all(|user| {
-            self.is_product(*user) || self.through(*user, between).is_some_and(|next| self.only_reaches_products(next, between + 1))
-        })
-    }
-
-    fn is_product(&self, op: OpId) -> bool {
-        matches!(self.function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
-    }
-
-    /// The result of an op that rearranges or computes, if not too many came before.
-    fn through(&self, op: OpId, between: u32) -> Option<Value> {
-        let Op::Core(core) = &self.function.body.ops[op].kind else { return None };
-        let passes = matches!(core, Core::Permute { .. } | Core::Reshape { .. }) || core.is_elementwise();
-        (passes && between < MOST_BETWEEN).then(|| self.function.body.result(op))
+        self.uses.ends(value).into_iter().any(|user| matches!(self.products.get(user), Some(Product::Tensor { .. })))
     }
 
     /// The operands of a product that warp groups read from shared memory.
@@ -462,17 +419,6 @@ impl Planner<'_> {
             Place::Memory => Some(InPlace { value: *value, transposed: false }),
         };
         [(lhs, a), (rhs, b)].into_iter().filter_map(operand).collect()
-    }
-
-    /// The load that gives a tile, perhaps rearranged.
-    fn loaded_by(&self, value: Value) -> Option<OpId> {
-        let body = &self.function.body;
-        let op = body.defining_op(value)?;
-        match &body.ops[op].kind {
-            Op::LoadView { .. } | Op::Load { .. } => Some(op),
-            Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) => self.loaded_by(*x),
-            _ => None,
-        }
     }
 
     fn bytes(&self, value: Value) -> u32 {

@@ -6,7 +6,7 @@
 use crate::access::{Accesses, default_layout};
 use crate::copies::{Copies, Readers};
 use crate::products::Products;
-use crate::{slices, tensor};
+use crate::{operands, slices, tensor};
 use base::ir::Op as OpId;
 use base::{Region, Value};
 use tileaa::{Function, Op};
@@ -32,7 +32,7 @@ pub(crate) struct Homes {
 impl Homes {
     pub(crate) fn of(function: &Function, accesses: &Accesses, products: &Products, copies: &Copies, warp_bits: usize) -> Homes {
         let mut homes = Homes::none(function, warp_bits);
-        let operands_only = slices::operands_only(function);
+        let operands_only = operands::operands_only(function);
         homes.region(&Context { function, accesses, products, copies, operands_only }, function.region);
         homes
     }

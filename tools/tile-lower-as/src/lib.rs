@@ -24,6 +24,7 @@ mod drains;
 mod homes;
 mod kernel_spec;
 mod legalize;
+mod operands;
 mod parts;
 mod plan;
 mod products;

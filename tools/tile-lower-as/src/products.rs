@@ -3,18 +3,18 @@
 use crate::access::Accesses;
 use crate::banks;
 use crate::chains::Chain;
-use base::ir::{Op as OpId, Operation};
+use crate::operands;
+use base::ir::Op as OpId;
 use base::{Target, Value};
 use hardware::{Feature, Rates};
 use numerics::Scalar;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
 use tileas::mma::{Cover, Operand, SyncAtom, scaled_atom, sync_atom};
 use tileas::tensor::TensorAtom;
 use tileas::{Layout, budget};
-use vocabulary::core_ops::Core;
 use vocabulary::tile::Shape;
 
 #[derive(Clone)]
@@ -116,7 +116,7 @@ impl Products {
         (warp_bits, columns, asked): (usize, u32, Option<Family>),
         refused: &BTreeMap<OpId, &'static str>,
     ) -> Products {
-        let chained = chained(function);
+        let chained = operands::chained(function);
         let planner = Planner { function, accesses, target, warp_bits: warp_bits as u32, asked };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
@@ -243,9 +243,9 @@ impl Planner<'_> {
         let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + sums.registers() as u32 <= most;
         let lhs_in_registers = match elem.bytes() {
             // What another product gave is in its registers already.
-            2 => self.comes_from_product(lhs, MOST_BETWEEN),
+            2 => operands::comes_from_product(self.function, lhs),
             // What is converted on its way from memory is read as fragments are. Of bytes those are other neighbours.
-            4 => fits && !self.is_loaded(lhs),
+            4 => fits && operands::loaded_by(self.function, lhs).is_none(),
             _ => false,
         };
         let place = |operand, side| match side {
@@ -291,7 +291,7 @@ impl Planner<'_> {
     /// they must be transposed.
     fn crosses(&self, operand: Value, lines: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("products are of tiles");
-        let neighbours = || self.neighbours(operand, MOST_BETWEEN);
+        let neighbours = || operands::neighbours(self.function, self.accesses, operand);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && neighbours().is_some_and(along)
     }
@@ -299,57 +299,11 @@ impl Planner<'_> {
     /// Whether an operand lies, in memory or where it is computed, along that of its two last dimensions which is not K.
     pub(crate) fn lies_across(&self, operand: Value, side: Operand) -> bool {
         let shape = self.function.body.ty(operand).tile().expect("products are of tiles").1;
-        let basis = self.neighbours(operand, MOST_BETWEEN).unwrap_or(1);
+        let basis = operands::neighbours(self.function, self.accesses, operand).unwrap_or(1);
         let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
         Strides::of(shape).mask(lines) & basis != 0
     }
-
-    /// Whether a tile is what memory has, perhaps rearranged.
-    pub(crate) fn is_loaded(&self, value: Value) -> bool {
-        let body = &self.function.body;
-        match body.defining_op(value).map(|op| &body.ops[op].kind) {
-            Some(Op::LoadView { .. } | Op::Load { .. }) => true,
-            Some(Op::Core(Core::Permute { x, .. } | Core::Reshape { x })) => self.is_loaded(*x),
-            _ => false,
-        }
-    }
-
-    /// Whether a tile is computed from the result of a product, element by element.
-    fn comes_from_product(&self, value: Value, steps: u32) -> bool {
-        let body = &self.function.body;
-        let before = |x: &Value| steps > 0 && self.comes_from_product(*x, steps - 1);
-        match body.defining_op(value).map(|op| &body.ops[op].kind) {
-            Some(Op::Mma { .. } | Op::MmaScaled { .. }) => true,
-            Some(Op::Core(core)) if core.is_elementwise() => core.operands().iter().any(before),
-            _ => false,
-        }
-    }
-
-    /// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.
-    fn neighbours(&self, value: Value, steps: u32) -> Option<u32> {
-        let body = &self.function.body;
-        let op = body.defining_op(value)?;
-        if let Some(access) = self.accesses.get(op) {
-            return access.order.first().map(|bit| 1 << bit);
-        }
-        let before = |x: Value| self.neighbours(x, steps.checked_sub(1)?);
-        match &body.ops[op].kind {
-            Op::Core(Core::Permute { x, order }) => {
-                let basis = before(*x)?;
-                let (from, to) = (body.ty(*x).tile()?.1, body.ty(value).tile()?.1);
-                let (from, to) = (Strides::of(from), Strides::of(to));
-                let moved = |(dim, source): (usize, &u32)| from.coordinate(basis, *source as usize) << to.shift[dim];
-                Some(order.iter().enumerate().map(moved).sum())
-            }
-            Op::Core(Core::Reshape { x }) => before(*x),
-            Op::Core(core) if core.is_elementwise() => core.operands().iter().find_map(|operand| before(*operand)),
-            _ => None,
-        }
-    }
 }
-
-/// How many ops may stand between a load and a product for them to be seen together.
-pub(crate) const MOST_BETWEEN: u32 = 8;
 
 /// Accumulators of threads that multiply for themselves: a square of up to 4 x 4 neighbours in each, so that each value read
 /// serves several products.
@@ -401,33 +355,6 @@ pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32]
     layout
 }
 
-/// The products whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
-/// such an operand stays in its registers, and reductions of rows stay in a warp.
-fn chained(function: &Function) -> BTreeSet<OpId> {
-    let body = &function.body;
-    let mut chained = BTreeSet::new();
-    for op in body.walk(function.region) {
-        let Op::Mma { lhs, .. } = &body.ops[op].kind else { continue };
-        let mut seen = BTreeSet::new();
-        let mut work = vec![*lhs];
-        while let Some(from) = work.pop().and_then(|value| body.defining_op(value)) {
-            if !seen.insert(from) {
-                continue;
-            }
-            match &body.ops[from].kind {
-                // What the product adds to is made by another one for the same rows.
-                Op::Mma { acc, .. } => {
-                    chained.extend([op, from]);
-                    work.push(*acc);
-                }
-                Op::Core(core) if core.is_elementwise() => work.extend(core.operands()),
-                _ => {}
-            }
-        }
-    }
-    chained
-}
-
 /// Warps of a kernel: more when the accumulators that are alive together, or those and the operands that are computed in
 /// registers, would not fit the registers of fewer.
 pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
@@ -452,7 +379,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     };
     let products: Vec<(u32, u32)> = body.walk(function.region).into_iter().filter_map(product).collect();
     let accumulators = |op: OpId| product(op).map_or(0, |(acc, _)| acc);
-    let together = chained(function).into_iter().map(accumulators).fold(0, u32::saturating_add);
+    let together = operands::chained(function).into_iter().map(accumulators).fold(0, u32::saturating_add);
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
     let each_fits = |(acc, operands): &(u32, u32)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
     if fits(together, of_sums) && products.iter().all(each_fits) { fewest } else { fewest * 2 }

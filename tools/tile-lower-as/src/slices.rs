@@ -2,7 +2,6 @@
 
 use crate::homes::Homes;
 use base::Value;
-use base::ir::Operation;
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
@@ -55,19 +54,6 @@ pub(crate) fn extract_home(homes: &Homes, function: &Function, x: Value, slice: 
     let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     let home = homes.get(x)?;
     of_whole(home, whole, part).or_else(|| (!operands).then(|| homes.or_default(function, slice)))
-}
-
-/// The values that nothing but products use, as an operand.
-pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
-    let body = &function.body;
-    let mut only = vec![true; body.values.len()];
-    for op in body.walk(function.region) {
-        let product = matches!(body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. });
-        for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
-            only[value.0 as usize] &= product && place < 2;
-        }
-    }
-    only
 }
 
 /// The home of a tile into which a slice is put at a constant place: that of the tile as it was, even where lanes would choose

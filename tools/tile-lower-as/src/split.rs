@@ -3,6 +3,7 @@
 //! Requires: `.aa`. Establishes: as before; the parts of such an operand are loads of their own, each beside the product that uses
 //! it and one ahead of the one before, so that two of them share the memory at a time. The sum is made in the same order.
 
+use crate::operands::{self, How, Step};
 use crate::parts::{self, Parts};
 use crate::products::extents;
 use base::ir::{Op as OpId, Operation};
@@ -123,17 +124,16 @@ impl<'a> Planner<'a> {
             if self.uses[value.0 as usize] != 1 || self.blocks[op.0 as usize] != Some(block) {
                 return None;
             }
-            let before = match &body.ops[op].kind {
-                Op::LoadView { .. } => break,
-                Op::Core(Core::Permute { x, order }) => (*x, order[dim] as usize),
-                Op::Core(Core::Convert { x, .. }) => (*x, dim),
-                Op::Core(Core::Reshape { x }) => (*x, self.dim_before_reshape(*x, value, dim, parts)?),
-                _ => return None,
-            };
+            let Some(Step { from, how }) = operands::step(self.function, value) else { break };
             chain.push((op, dim));
-            (value, dim) = before;
+            dim = match how {
+                How::Permuted(order) => order[dim] as usize,
+                How::Converted => dim,
+                How::Reshaped => self.dim_before_reshape(from, value, dim, parts)?,
+            };
+            value = from;
         }
-        let load = body.defining_op(value)?;
+        let load = body.defining_op(value).filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }))?;
         chain.reverse();
         let limit = self.index_limit(load, dim, parts);
         (self.can_split(load, dim) && self.can_move(load, product, block)).then_some(Loaded { load, dim, chain, limit })

@@ -5,6 +5,7 @@
 
 use crate::chains::{self, Chain};
 use crate::copies::{By, Copies};
+use crate::operands;
 use crate::products::{Family, Place, Planner, Product, Products, extents};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
@@ -24,6 +25,10 @@ pub(crate) type Decided = BTreeMap<OpId, Result<Product, &'static str>>;
 const LOADS: [&str; 3] = ["32x32b", "16x32bx2", "16x256b"];
 
 impl Planner<'_> {
+    fn is_loaded(&self, value: Value) -> bool {
+        operands::loaded_by(self.function, value).is_some()
+    }
+
     /// The products that add up in tensor memory; none of those in `refused`, for the reason there.
     pub(crate) fn in_tensor_memory(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Decided) {
         if !self.target.has(Feature::TensorMemory) {
@@ -189,39 +194,20 @@ pub(crate) fn without_boxes(function: &Function, products: &Products, copies: &C
         let Some(Product::Tensor { lhs: left, .. }) = products.get(op) else { unreachable!("chains are of such products") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, Place::Tensor(_))));
         let wanting = |operand| not_by_boxes(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
-        let shared = |operand: &Value| others.contains(operand).then_some("an operand is read by threads, too");
+        let shared = |operand: &Value| {
+            others.contains(&operands::rearranged(function, *operand)).then_some("an operand is read by threads, too")
+        };
         in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
     products.in_tensor_memory().filter_map(why).collect()
 }
 
-/// The tiles that something else reads than products in tensor memory, where they lie or rearranged.
+/// The tiles of which something else than products in tensor memory reads a rearrangement.
 fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
-    let mut others = BTreeSet::new();
-    let order = body.walk(function.region);
-    for &op in &order {
-        let rearranges = matches!(body.ops[op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
-        if !made.contains(&op) && !rearranges {
-            others.extend(body.ops[op].kind.operands());
-        }
-    }
-    // What is rearranged is read with what it came from, and with what else became of that.
-    for &op in order.iter().rev() {
-        if let Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) = &body.ops[op].kind
-            && others.contains(&body.result(op))
-        {
-            others.insert(*x);
-        }
-    }
-    for &op in &order {
-        if let Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) = &body.ops[op].kind
-            && others.contains(x)
-        {
-            others.insert(body.result(op));
-        }
-    }
-    others
+    let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
+    let others = body.walk(function.region).into_iter().filter(|op| !made.contains(op) && !rearranges(op));
+    others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
 /// An operand that changes from iteration to iteration is copied by boxes; what is loaded once is stored by threads.
@@ -233,14 +219,14 @@ fn not_by_boxes(
     blocks: &[Option<Block>],
 ) -> Option<&'static str> {
     let body = &function.body;
-    let Some(op) = body.defining_op(operand) else { return Some("an operand comes from the iteration before") };
-    match &body.ops[op].kind {
-        Op::Core(Core::Permute { x, .. } | Core::Reshape { x }) => not_by_boxes(function, copies, *x, once, blocks),
-        Op::LoadView { .. } | Op::Load { .. } => match copies.get(op).map(|copy| &copy.by) {
-            Some(By::Boxes(_)) => None,
-            None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
-            _ => Some("an operand is not copied by boxes of a tensor map"),
-        },
-        _ => Some("an operand is computed"),
+    let tile = operands::rearranged(function, operand);
+    let Some(op) = body.defining_op(tile) else { return Some("an operand comes from the iteration before") };
+    if operands::loaded_by(function, tile).is_none() {
+        return Some("an operand is computed");
+    }
+    match copies.get(op).map(|copy| &copy.by) {
+        Some(By::Boxes(_)) => None,
+        None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
+        _ => Some("an operand is not copied by boxes of a tensor map"),
     }
 }

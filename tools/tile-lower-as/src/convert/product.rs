@@ -2,6 +2,7 @@
 
 use super::Rewriter;
 use crate::banks;
+use crate::operands::{self, How, Step};
 use crate::products::{Place as Planned, Product, shared_reads};
 use base::diag::Result;
 use base::ir::Op as OpId;
@@ -9,7 +10,6 @@ use base::{Loc, Value};
 use tileas::group::{self, Matrix};
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op, Place};
-use vocabulary::core_ops::Core;
 
 impl Rewriter<'_> {
     pub(super) fn product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -106,7 +106,6 @@ impl Rewriter<'_> {
 
     /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
     fn copied_matrix(&self, value: Value, operand: Operand, transposes: bool) -> Option<(Buffer, bool)> {
-        let body = &self.from.body;
         let shape = self.elem_shape(value).1;
         let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
         // Which element of the copied tile each bit of the operand's element number is.
@@ -116,14 +115,13 @@ impl Rewriter<'_> {
             if let Some(buffer) = self.buffered.get(&source) {
                 break *buffer;
             }
-            match &body.ops[body.defining_op(source)?].kind {
-                tileaa::Op::Core(Core::Permute { x, order }) => {
-                    bits = bits.unpermute(&self.elem_shape(source).1, order);
-                    source = *x;
-                }
-                tileaa::Op::Core(Core::Reshape { x }) => source = *x,
-                _ => return None,
+            let Step { from, how } = operands::step(self.from, source)?;
+            match how {
+                How::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
+                How::Reshaped => {}
+                How::Converted => return None,
             }
+            source = from;
         };
         let straight = (0..rows + cols).map(|bit| 1 << bit);
         let swapped = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);

@@ -1,0 +1,194 @@
+//! What lies between a load and a product, followed in both directions; decides nothing.
+//!
+//! All passes that decide about operands ask here what gives a tile and where it goes: through ops that only rearrange it, however
+//! many, and through ops that compute element by element, as long as they are few.
+
+use crate::access::Accesses;
+use base::Value;
+use base::ir::{Op as OpId, Operation};
+use std::collections::{BTreeSet, VecDeque};
+use tileaa::{Function, Op};
+use tileas::layout::Strides;
+use vocabulary::core_ops::Core;
+
+/// How many ops may stand between a load and a product for them to be seen together.
+pub(crate) const MOST_BETWEEN: u32 = 8;
+
+/// An op on the way to a product that makes something of one tile.
+pub(crate) struct Step<'a> {
+    pub(crate) from: Value,
+    pub(crate) how: How<'a>,
+}
+
+pub(crate) enum How<'a> {
+    Permuted(&'a [u32]),
+    Reshaped,
+    Converted,
+}
+
+/// The step that gives a value, if one does.
+pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
+    let op = function.body.defining_op(value)?;
+    let (from, how) = match &function.body.ops[op].kind {
+        Op::Core(Core::Permute { x, order }) => (*x, How::Permuted(order)),
+        Op::Core(Core::Reshape { x }) => (*x, How::Reshaped),
+        Op::Core(Core::Convert { x, .. }) => (*x, How::Converted),
+        _ => return None,
+    };
+    Some(Step { from, how })
+}
+
+/// The tile that a value is a rearrangement of; often itself.
+pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
+    while let Some(Step { from, how: How::Permuted(_) | How::Reshaped }) = step(function, value) {
+        value = from;
+    }
+    value
+}
+
+/// The load that gives a tile, perhaps rearranged.
+pub(crate) fn loaded_by(function: &Function, value: Value) -> Option<OpId> {
+    let op = function.body.defining_op(rearranged(function, value))?;
+    matches!(function.body.ops[op].kind, Op::LoadView { .. } | Op::Load { .. }).then_some(op)
+}
+
+/// Whether a tile is computed from the result of a product, element by element.
+pub(crate) fn comes_from_product(function: &Function, value: Value) -> bool {
+    let body = &function.body;
+    let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
+    while let Some((value, between)) = work.pop_front() {
+        let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
+        match &body.ops[op].kind {
+            Op::Mma { .. } | Op::MmaScaled { .. } => return true,
+            Op::Core(core) if core.is_elementwise() && between < MOST_BETWEEN => {
+                work.extend(core.operands().into_iter().map(|operand| (operand, between + 1)));
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.
+pub(crate) fn neighbours(function: &Function, accesses: &Accesses, value: Value) -> Option<u32> {
+    neighbours_before(function, accesses, value, MOST_BETWEEN)
+}
+
+fn neighbours_before(function: &Function, accesses: &Accesses, value: Value, steps: u32) -> Option<u32> {
+    let body = &function.body;
+    if let Some(access) = accesses.get(body.defining_op(value)?) {
+        return access.order.first().map(|bit| 1 << bit);
+    }
+    let before = |x: Value| neighbours_before(function, accesses, x, steps.checked_sub(1)?);
+    match step(function, value) {
+        Some(Step { from: x, how: How::Permuted(order) }) => {
+            let basis = before(x)?;
+            let (from, to) = (body.ty(x).tile()?.1, body.ty(value).tile()?.1);
+            let (from, to) = (Strides::of(from), Strides::of(to));
+            let moved = |(dim, source): (usize, &u32)| from.coordinate(basis, *source as usize) << to.shift[dim];
+            Some(order.iter().enumerate().map(moved).sum())
+        }
+        Some(Step { from, .. }) => before(from),
+        None => match &body.ops[body.defining_op(value)?].kind {
+            Op::Core(core) if core.is_elementwise() => core.operands().into_iter().find_map(before),
+            _ => None,
+        },
+    }
+}
+
+/// The products whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
+/// such an operand stays in its registers, and reductions of rows stay in a warp.
+pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let mut chained = BTreeSet::new();
+    for op in body.walk(function.region) {
+        let Op::Mma { lhs, .. } = &body.ops[op].kind else { continue };
+        let mut seen = BTreeSet::new();
+        let mut work = vec![*lhs];
+        while let Some(from) = work.pop().and_then(|value| body.defining_op(value)) {
+            if !seen.insert(from) {
+                continue;
+            }
+            match &body.ops[from].kind {
+                // What the product adds to is made by another one for the same rows.
+                Op::Mma { acc, .. } => {
+                    chained.extend([op, from]);
+                    work.push(*acc);
+                }
+                Op::Core(core) if core.is_elementwise() => work.extend(core.operands()),
+                _ => {}
+            }
+        }
+    }
+    chained
+}
+
+/// The values that nothing but products use, as an operand.
+pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
+    let body = &function.body;
+    let mut only = vec![true; body.values.len()];
+    for op in body.walk(function.region) {
+        let product = is_product(function, op);
+        for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
+            only[value.0 as usize] &= product && place < 2;
+        }
+    }
+    only
+}
+
+fn is_product(function: &Function, op: OpId) -> bool {
+    matches!(function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
+}
+
+/// Where the tiles of a function go.
+pub(crate) struct Uses<'a> {
+    function: &'a Function,
+    users: Vec<Vec<OpId>>,
+}
+
+impl<'a> Uses<'a> {
+    pub(crate) fn of(function: &'a Function) -> Uses<'a> {
+        let body = &function.body;
+        let mut users = vec![Vec::new(); body.values.len()];
+        for op in body.walk(function.region) {
+            body.ops[op].kind.for_each_operand(&mut |value| users[value.0 as usize].push(op));
+        }
+        Uses { function, users }
+    }
+
+    /// The ops that use a value, one as often as it does.
+    pub(crate) fn users(&self, value: Value) -> &[OpId] {
+        &self.users[value.0 as usize]
+    }
+
+    /// The products that a value is an operand of, perhaps through a few ops that rearrange it or compute from it, and what else it
+    /// ends in.
+    pub(crate) fn ends(&self, value: Value) -> Vec<OpId> {
+        // The shortest ways first, so that those count.
+        let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));
+        while let Some((value, between)) = work.pop_front() {
+            for &user in self.users(value).iter().filter(|user| seen.insert(**user)) {
+                match self.passes(user) && between < MOST_BETWEEN {
+                    true => work.push_back((self.function.body.result(user), between + 1)),
+                    false => found.push(user),
+                }
+            }
+        }
+        found
+    }
+
+    pub(crate) fn reach_a_product(&self, value: Value) -> bool {
+        self.ends(value).into_iter().any(|op| is_product(self.function, op))
+    }
+    pub(crate) fn reach_only_products(&self, value: Value) -> bool {
+        self.ends(value).into_iter().all(|op| is_product(self.function, op))
+    }
+
+    fn passes(&self, op: OpId) -> bool {
+        match &self.function.body.ops[op].kind {
+            Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => true,
+            Op::Core(core) => core.is_elementwise(),
+            _ => false,
+        }
+    }
+}
