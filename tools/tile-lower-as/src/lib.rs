@@ -3,7 +3,7 @@
 //!
 //! | pass | establishes |
 //! |---|---|
-//! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero |
+//! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
 //! | `split` | operands of products are tiles that pass through shared memory |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
 //! | `products` | the atom of every product, and the layouts of its operands |
@@ -33,6 +33,7 @@ mod room;
 mod slices;
 mod split;
 mod tensor;
+mod units;
 mod widths;
 
 use base::diag::{Diagnostic, Result};
@@ -80,6 +81,7 @@ impl Lowering {
         self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
         let (options, target) = (Choices::of(&self.lowered.envelope), self.lowered.envelope.target()?);
         for function in &mut self.program.payload.functions {
+            *function = units::run(function);
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
                 let detached = detach::run(function, &chains::of(function).1.keys().copied().collect());

@@ -378,11 +378,47 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         _ => None,
     };
     let products: Vec<(u32, u32)> = body.walk(function.region).into_iter().filter_map(product).collect();
-    let accumulators = |op: OpId| product(op).map_or(0, |(acc, _)| acc);
-    let together = operands::chained(function).into_iter().map(accumulators).fold(0, u32::saturating_add);
+    let together = alive_together(function, |op| product(op).map_or(0, |(acc, _)| acc));
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
     let each_fits = |(acc, operands): &(u32, u32)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
-    if fits(together, of_sums) && products.iter().all(each_fits) { fewest } else { fewest * 2 }
+    if fits(together, of_sums) && products.iter().all(each_fits) {
+        return fewest;
+    }
+    // Warp groups that would have no rows of their own multiply nothing, which costs more than the registers that are left.
+    let operands = products.iter().map(|(_, operands)| *operands).max().unwrap_or(0);
+    let tight = together.saturating_add(operands);
+    if fits(tight, with_operands) && products.iter().all(each_fits) && too_many_for_groups(function, target, fewest * 2) {
+        return fewest;
+    }
+    fewest * 2
+}
+
+/// The registers of the sums of chained products that are alive at a time, where they are most: those of one loop. Products that add to
+/// what another one gave have their sums in its registers.
+fn alive_together(function: &Function, sums: impl Fn(OpId) -> u32) -> u32 {
+    let body = &function.body;
+    let blocks = body.op_blocks();
+    let (mut together, chained): (BTreeMap<_, u32>, _) = (BTreeMap::new(), operands::chained(function));
+    for &op in &chained {
+        let Op::Mma { acc, .. } = body.ops[op].kind else { continue };
+        let goes_on = body.defining_op(acc).is_some_and(|before| chained.contains(&before));
+        let all = together.entry(blocks[op.0 as usize]).or_default();
+        *all = all.saturating_add(if goes_on { 0 } else { sums(op) });
+    }
+    together.into_values().max().unwrap_or(0)
+}
+
+/// Whether a product that fewer warps make by groups is none for so many.
+fn too_many_for_groups(function: &Function, target: Target, warps: u32) -> bool {
+    let body = &function.body;
+    let tile = |value: Value| body.ty(value).tile().expect("products are of tiles");
+    body.ops.values().any(|node| {
+        let Op::Mma { lhs, rhs, acc, .. } = node.kind else { return false };
+        let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
+        let [_, m, n, k] = extents(left, right);
+        let by = |warps: u32| group_atom(target, elem.carrier(), sum.carrier(), [m, n, k], warps.trailing_zeros()).is_some();
+        by(warps / 2) && !by(warps)
+    })
 }
 
 /// Whether products of a target take operands of this type as they are: 8-bit floats by atoms only, others otherwise too.

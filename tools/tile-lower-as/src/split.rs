@@ -45,7 +45,7 @@ struct Split {
 
 /// Where the parts of an operand come from.
 enum Source {
-    /// Slices of the whole, along this dimension.
+    /// Slices of the whole, along this dimension, where it is made if that is outside.
     Whole(usize),
     Loads(Loaded),
 }
@@ -201,7 +201,7 @@ impl Rewriter<'_> {
             [(lhs, a), (rhs, b)].map(|(source, whole)| match source {
                 Source::Whole(dim) => {
                     this.parts.loc = this.parts.function.body.ops[*product].loc;
-                    this.parts.slice(whole, *dim, part)
+                    this.slice(whole, *dim, part)
                 }
                 Source::Loads(loaded) => {
                     let (value, token) = this.load(loaded, views[&loaded.load], part);
@@ -231,6 +231,22 @@ impl Rewriter<'_> {
         let at = ops.iter().position(|op| op == product).expect("the product is in its block");
         ops.splice(at..=at, self.parts.made);
         ops.retain(|op| !gone.contains(op));
+    }
+
+    /// A part of a tile. That of one from outside the block is made there, where no loop makes it again.
+    fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
+        let body = &self.parts.function.body;
+        let made = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
+        let Some((op, block)) = made.filter(|(_, block)| *block != self.split.block) else {
+            return self.parts.slice(whole, dim, part);
+        };
+        let here = std::mem::take(&mut self.parts.made);
+        let slice = self.parts.slice(whole, dim, part);
+        let made = std::mem::replace(&mut self.parts.made, here);
+        let ops = &mut self.parts.function.body.blocks[block].ops;
+        let at = ops.iter().position(|other| *other == op).expect("the tile is made in its block");
+        ops.splice(at + 1..at + 1, made);
+        slice
     }
 
     /// A view of the same memory by tiles that are a part of a load's.

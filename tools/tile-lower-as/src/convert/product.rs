@@ -10,6 +10,7 @@ use base::{Loc, Value};
 use tileas::group::{self, Matrix};
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op, Place};
+use vocabulary::core_ops::Core;
 
 impl Rewriter<'_> {
     pub(super) fn product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -90,9 +91,8 @@ impl Rewriter<'_> {
         if let Some(buffer) = known {
             return Ok((buffer, false));
         }
-        let id = self.module.layout_id(home.clone());
-        let made_at = self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id))));
-        let at = self.before_loops(made_at.unwrap_or(self.scopes.len() - 1));
+        let made_at = self.made_at(value);
+        let at = self.before_loops(made_at);
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let layout = place.layout().unwrap_or(&home);
         let x = self.tile(value, layout)?;
@@ -102,6 +102,21 @@ impl Rewriter<'_> {
         self.block = here;
         self.scopes[at].operands.insert((value, inner), buffer);
         Ok((buffer, false))
+    }
+
+    /// The scope in which a tile was made; of a slice, which each use makes, that of the whole.
+    fn made_at(&mut self, value: Value) -> usize {
+        let here = self.scopes.len() - 1;
+        if let Some(home) = self.homes.get(value).cloned() {
+            let id = self.module.layout_id(home);
+            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(here);
+        }
+        let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return here };
+        // The indices are scalars, which are made where their ops stand.
+        let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.made.contains_key(&(*index, None)));
+        let indices = indices.iter().map(|index| scalar(index).unwrap_or(here)).max().unwrap_or(here);
+        self.made_at(*x).max(indices)
     }
 
     /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
