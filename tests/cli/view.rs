@@ -54,6 +54,30 @@ fn all_texts_of_a_product_come_from_its_line() {
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
 }
 
+/// Buffers that are in use at the same time, by the same agent, lie apart; and each is drawn where it is used.
+fn lie_apart(function: &Value) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let buffers = function["buffers"].as_array().unwrap();
+    let lives = |buffer: &Value| -> Vec<(u64, u64)> {
+        buffer["lives"].as_array().unwrap().iter().map(|life| (number(&life[0]), number(&life[1]))).collect()
+    };
+    let span = |buffer: &Value| {
+        (number(&buffer["offset"]), number(&buffer["offset"]) + number(&buffer["size"]) * number(&buffer["depth"]))
+    };
+    for (index, one) in buffers.iter().enumerate() {
+        for access in one["accesses"].as_array().unwrap() {
+            let op = number(&access["op"]);
+            assert!(lives(one).iter().any(|life| (life.0..=life.1).contains(&op)), "{}: op {op}", one["name"]);
+        }
+        for other in buffers[..index].iter().filter(|other| other["space"] == one["space"]) {
+            let together = |a: &(u64, u64), b: &(u64, u64)| a.0 <= b.1 && b.0 <= a.1;
+            let (a, b) = (span(one), span(other));
+            let meet = lives(one).iter().any(|life| lives(other).iter().any(|own| together(life, own)));
+            assert!(!meet || a.1 <= b.0 || b.1 <= a.0, "{} and {}", one["name"], other["name"]);
+        }
+    }
+}
+
 #[test]
 fn what_is_drawn_is_what_the_schedule_says() {
     let folder = temporary();
@@ -74,19 +98,8 @@ fn what_is_drawn_is_what_the_schedule_says() {
             assert!(passes.is_null() || passes["takes"].as_u64() >= passes["least"].as_u64());
         }
     }
-    // Buffers that are in use at the same time lie apart.
     let number = |value: &Value| value.as_u64().unwrap();
-    let span = |buffer: &Value| {
-        (number(&buffer["offset"]), number(&buffer["offset"]) + number(&buffer["size"]) * number(&buffer["depth"]))
-    };
-    let life = |buffer: &Value| (number(&buffer["life"][0]), number(&buffer["life"][1]));
-    for (index, one) in buffers.iter().enumerate() {
-        for other in &buffers[..index] {
-            let together = |a: (u64, u64), b: (u64, u64)| a.0 <= b.1 && b.0 <= a.1;
-            let (a, b) = (span(one), span(other));
-            assert!(!together(life(one), life(other)) || a.1 <= b.0 || b.1 <= a.0, "{} and {}", one["name"], other["name"]);
-        }
-    }
+    lie_apart(function);
     assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a ring");
     // Each op of the loop is scheduled, and what it occupies begins when it does.
     let schedule = &function["loops"][0];
@@ -134,6 +147,11 @@ fn agents_and_pipes_are_those_of_the_schedule() {
     assert_eq!(function["agents"], serde_json::json!([agent("compute", 0, 4), agent("load", 4, 1)]));
     let pipe = &function["pipes"][0];
     assert_eq!((&pipe["producer"], &pipe["consumers"][0], &pipe["depth"]), (&1.into(), &0.into(), &2.into()));
+    // What all warps do, and then each agent by itself.
+    let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["agent"]).collect();
+    assert_eq!(parts, [&Value::Null, &0.into(), &1.into()]);
+    lie_apart(function);
+    assert!(function["buffers"][0]["lives"].as_array().unwrap().len() == 2, "both agents use the ring");
     // The bodies of agents have rows of their own.
     let rows = function["rows"].as_array().unwrap();
     let line = |row: &Value| pane(&model, "sched")["lines"][row.as_u64().unwrap() as usize].as_str().unwrap().trim_start();
@@ -260,5 +278,69 @@ fn the_page_works_in_a_browser() {
         for (name, word) in [("time", " us on "), ("agents", "registers of a thread"), ("decisions", "convert")] {
             assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");
         }
+    }
+}
+
+/// An attention kernel with the tiles that are used in production, as `python/examples/attention.py` has it.
+const LARGE: &str = "\
+import sys
+import numpy as np, tileworks
+from attention import attention
+q, k, v, out = (np.zeros((2, 512, 128), np.float16) for _ in range(4))
+for target in sys.argv[1:]:
+    page = tileworks.view(attention, (q, k, v, out, 0.1, 128, 128, 128), grid=(4, 2), target=target)
+    page.save(f'{target}.html')
+";
+
+#[test]
+fn a_large_attention_kernel_is_shown_at_once() {
+    let Some(browser) = browser() else { return };
+    need_stages();
+    for name in ["tile-view", "tile-time"] {
+        tool(name);
+    }
+    let (folder, targets) = (temporary(), ["sm_80", "sm_90", "sm_100"]);
+    std::fs::write(folder.path().join("large.py"), LARGE).unwrap();
+    let root = root().display();
+    let line = format!(
+        "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='{root}/python:{root}/python/examples' TILEWORKS_TOOLS='{}' '{root}/.toolkit/python/bin/python' large.py {}",
+        tests::tools_folder().display(),
+        targets.join(" ")
+    );
+    tests::shell(folder.path(), &line).ok("the pages");
+    for target in targets {
+        let page = std::fs::read_to_string(folder.path().join(format!("{target}.html"))).unwrap();
+        assert!((200_000..10_000_000).contains(&page.len()), "{} bytes", page.len());
+        let model = page.split_once(r#"id="model""#).and_then(|(_, rest)| rest.split_once('>')).unwrap().1;
+        let model: Value = serde_json::from_str(model.split_once("</script>").unwrap().0).unwrap();
+        lie_apart(&model["functions"][0]);
+        let look = || visit(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
+        let milliseconds = |saw: &Value| saw["milliseconds"].as_f64().unwrap();
+        // Another process may have the processor for a while.
+        let mut saw = look();
+        for _ in 0..2 {
+            saw = if milliseconds(&saw) < 2000.0 { saw } else { look() };
+        }
+        assert!(milliseconds(&saw) < 2000.0, "{target}: {} ms until it is shown", milliseconds(&saw));
+        eprintln!("{target}: {} bytes, shown after {:.0} ms", page.len(), milliseconds(&saw));
+        let function = &model["functions"][0];
+        assert_eq!(saw["problems"], serde_json::json!([]), "{target}: {saw:#}");
+        let agents = function["agents"].as_array().unwrap();
+        let pipes = function["pipes"].as_array().unwrap();
+        // A box for each agent, an arrow for each pipe, and the parts of the memory by their names.
+        let drawn = &saw["tabs"]["agents"];
+        assert_eq!(drawn["boxes"].as_u64(), Some(agents.len().max(1) as u64), "{target}: {drawn:#}");
+        assert_eq!(drawn["pipes"].as_u64(), Some(pipes.len() as u64), "{target}: {drawn:#}");
+        let memory = saw["tabs"]["memory"]["text"].as_str().unwrap();
+        let wanted: &[&str] = match target {
+            "sm_80" => &["bytes of shared memory"],
+            "sm_90" => &["bytes of shared memory", "all warps", "load"],
+            _ => &["bytes of shared memory", "columns of tensor memory", "all warps", "load", "multiply"],
+        };
+        wanted.iter().for_each(|word| assert!(memory.contains(word), "{target}: no {word}: {memory}"));
+        assert!(
+            agents.is_empty() == (target == "sm_80") && saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8),
+            "{target}: {saw:#}"
+        );
     }
 }

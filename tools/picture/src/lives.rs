@@ -1,7 +1,7 @@
 //! How long buffers are in use, for drawing: the scheduler's own answer is the addresses that it chose.
 
 use base::ir::Operation;
-use sched::{Function, Op};
+use sched::{Agent, Function, Op};
 use std::collections::BTreeMap;
 use tileas::Buffer;
 use tileas::effects::{BufferAccess, Does};
@@ -23,26 +23,56 @@ pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)>
     ops.into_iter().enumerate().flat_map(of).collect()
 }
 
-/// The lives of a function's buffers. A ring lives as long as the loop that goes round it, and so does what an iteration
-/// reads before it writes.
-pub fn lives(function: &Function) -> BTreeMap<Buffer, Life> {
-    let accesses = accesses(function);
-    let mut lives: BTreeMap<Buffer, Life> = BTreeMap::new();
-    for (number, _, access) in &accesses {
-        let life = lives.entry(access.buffer).or_insert(Life { first: *number, last: *number });
-        life.last = *number;
+/// Ops that follow each other: the beginning of a function, which all warps execute, and the bodies of its agents, which run at the
+/// same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub agent: Option<Agent>,
+    pub first: usize,
+    pub last: usize,
+}
+
+/// The parts of a function, of which one without agents has one.
+pub fn parts(function: &Function) -> Vec<Part> {
+    let body = &function.body;
+    let ops = body.walk(function.region);
+    let mut parts = vec![Part { agent: None, first: 0, last: ops.len().saturating_sub(1) }];
+    for (number, op) in ops.iter().enumerate() {
+        if let Op::Agent { agent, body: region } = &body.ops[*op].kind {
+            if parts.len() == 1 {
+                parts[0].last = number.saturating_sub(1);
+            }
+            parts.push(Part { agent: Some(*agent), first: number, last: number + body.walk(*region).len() });
+        }
     }
-    for (first, last) in loops(function) {
-        for (buffer, life) in &mut lives {
-            let inside = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
-                access.buffer == *buffer && (first..=last).contains(number)
-            };
-            let ring = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
-            if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || !matches!(access.does, Does::Writes | Does::Fills))
-            {
-                *life = Life { first: life.first.min(first), last: life.last.max(last) };
+    parts
+}
+
+/// The lives of a function's buffers, one in each part that needs the buffer. A ring lives as long as the loop that goes round it,
+/// and so does what an iteration reads before it writes.
+pub fn lives(function: &Function) -> BTreeMap<Buffer, Vec<Life>> {
+    let accesses = accesses(function);
+    let loops = loops(function);
+    let mut lives: BTreeMap<Buffer, Vec<Life>> = BTreeMap::new();
+    for part in parts(function) {
+        let inside = |number: usize| (part.first..=part.last).contains(&number);
+        let mut here: BTreeMap<Buffer, Life> = BTreeMap::new();
+        for (number, _, access) in accesses.iter().filter(|(number, ..)| inside(*number)) {
+            here.entry(access.buffer).or_insert(Life { first: *number, last: *number }).last = *number;
+        }
+        for (first, last) in loops.iter().copied().filter(|(first, _)| inside(*first)) {
+            for (buffer, life) in &mut here {
+                let inside = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
+                    access.buffer == *buffer && (first..=last).contains(number)
+                };
+                let ring = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
+                let carried = |does: Does| !matches!(does, Does::Writes | Does::Fills);
+                if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || carried(access.does)) {
+                    *life = Life { first: life.first.min(first), last: life.last.max(last) };
+                }
             }
         }
+        here.into_iter().for_each(|(buffer, life)| lives.entry(buffer).or_default().push(life));
     }
     lives
 }

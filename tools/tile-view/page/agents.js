@@ -19,20 +19,27 @@ const agentsDrawing = {
     into.append(element("p", {}), table(["pipe", "from", "to", "buffers", "slots", "filled by", "arrivals"], pipes));
   },
 
-  /** Agents in a row, each as wide as it has warps, and pipes as arcs of boxes below. */
+  /** Agents in a row, the wider the more warps they have, and below them an arrow for each pipe, from who fills it to who needs that. */
   picture(of, agents) {
-    const all = Math.max(1, ...agents.map((agent) => agent.first_warp + agent.warps));
-    const width = Math.min(900, window.innerWidth - 60), unit = width / all, height = 34 + of.pipes.length * 24;
-    const boxes = agents.map((agent, index) => element("g", {},
-      element("rect", { x: agent.first_warp * unit, y: 2, width: agent.warps * unit - 3, height: 24, fill: colour(index) }),
-      element("text", { x: agent.first_warp * unit + 5, y: 18, style: "fill: #111" }, `${agent.name} (${agent.warps} ${agent.warps === 1 ? "warp" : "warps"})`)));
-    const middle = (agent) => agents[agent] ? (agents[agent].first_warp + agents[agent].warps / 2) * unit : 0;
+    const all = agents.reduce((sum, agent) => sum + agent.warps, 0), room = Math.min(900, window.innerWidth - 60);
+    const label = (agent) => `${agent.name} (${counted(agent.warps, "warp")})`;
+    const middles = [], boxes = [];
+    let at = 2;
+    for (const [index, agent] of agents.entries()) {
+      const wide = Math.max(7 * label(agent).length + 12, (agent.warps / all) * room);
+      boxes.push(element("g", {},
+        element("rect", { class: "box", x: at, y: 2, width: wide - 4, height: 24, fill: colour(index) }),
+        element("text", { x: at + 5, y: 18, style: "fill: #111" }, label(agent))));
+      middles.push(at + wide / 2);
+      at += wide;
+    }
     const pipes = of.pipes.map((pipe, index) => {
-      const ends = [pipe.producer, ...pipe.consumers].map(middle), y = 40 + index * 24;
-      return element("g", {},
-        element("rect", { x: Math.min(...ends), y, width: Math.max(30, Math.max(...ends) - Math.min(...ends)), height: 4, fill: colour(pipe.producer) }),
-        element("text", { x: Math.min(...ends) + 4, y: y + 16 }, `${pipe.name}: ${pipe.depth} slots`));
+      const from = middles[pipe.producer] ?? 0, ends = pipe.consumers.map((agent) => middles[agent] ?? 0), y = 42 + index * 22;
+      const arrow = (end) => element("path", { d: `M${from} ${y} H${end} m${end < from ? 7 : -7} -4 L${end} ${y} l${end < from ? 7 : -7} 4`, fill: "none", stroke: colour(pipe.producer, 45), "stroke-width": 2 });
+      const start = element("path", { d: `M${from} ${y - 4} v8`, stroke: colour(pipe.producer, 45), "stroke-width": 2 });
+      const what = pipe.buffers.length ? `: ${pipe.buffers.map((buffer) => `buffer ${buffer}`).join(", ")}` : "";
+      return element("g", { class: "pipe" }, start, ends.map(arrow), element("text", { x: Math.max(from, ...ends) + 10, y: y + 4 }, `${pipe.name}${what}, ${counted(pipe.depth, "slot")}`));
     });
-    return element("svg", { width, height }, boxes, pipes);
+    return element("svg", { width: Math.max(at, room) + 260, height: 38 + of.pipes.length * 22 }, boxes, pipes);
   },
 };

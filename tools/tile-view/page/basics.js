@@ -3,7 +3,7 @@ const model = JSON.parse(document.getElementById("model").textContent);
 
 /** An element with attributes and children; attributes that are functions are listeners. */
 function element(name, attributes = {}, ...children) {
-  const svg = ["svg", "g", "rect", "line", "text", "title"].includes(name);
+  const svg = ["svg", "g", "rect", "line", "path", "text", "title"].includes(name);
   const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value === "function") made.addEventListener(key, value);
@@ -19,6 +19,9 @@ function table(heads, rows) {
   const row = (one) => element("tr", one.go ? { class: "go", click: one.go } : {}, one.cells.map(cell));
   return element("table", {}, element("tr", {}, heads.map((head) => element("th", {}, head))), rows.map(row));
 }
+
+/** `1 slot`, `3 slots`. */
+function counted(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
 
 /** Colours that are told apart, by number. */
 function colour(number, lightness = 62) {

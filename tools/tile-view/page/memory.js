@@ -16,27 +16,35 @@ class MemoryDrawing {
     tell("draw");
   }
 
-  /** Time from left to right, addresses downwards. */
+  /** Time from left to right, first of what all warps do and then of each agent, which run at the same time; addresses downwards. */
   map(space, size, unit) {
     const of = model.functions[this.function];
-    const [left, width, height] = [70, Math.max(400, window.innerWidth - 140), 150];
+    const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), of.agents.length ? 18 : 0], height = 150 + top;
     const all = Math.max(1, size, ...of.buffers.filter((buffer) => buffer.space === space).map((buffer) => buffer.offset + buffer.size * buffer.depth));
-    const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => 4 + (at / all) * (height - 22);
-    const slots = (buffer, index) => Array.from({ length: buffer.depth }, (_, slot) => {
-      const [from, to] = [x(buffer.life[0]), x(buffer.life[1] + 1)], at = buffer.offset + slot * buffer.size;
-      const [top, tall] = [y(at), Math.max(2, y(at + buffer.size) - y(at))];
+    const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => top + 4 + (at / all) * (height - top - 22);
+    const slots = (buffer, index, life) => Array.from({ length: buffer.depth }, (_, slot) => {
+      const [from, to] = [x(life[0]), x(life[1] + 1)], at = buffer.offset + slot * buffer.size;
+      const [upper, tall] = [y(at), Math.max(2, y(at + buffer.size) - y(at))];
       const says = `${buffer.name}${buffer.depth > 1 ? `, slot ${slot} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
       const box = element("rect", {
-        class: index === this.chosen ? "box chosen" : "box", x: from, y: top, width: Math.max(3, to - from), height: tall, fill: colour(index),
-        mouseenter: () => { this.says.textContent = says; }, click: () => { goToOp(of, buffer.life[0]); this.choose(index); },
+        class: index === this.chosen ? "box chosen" : "box", x: from, y: upper, width: Math.max(3, to - from), height: tall, fill: colour(index),
+        mouseenter: () => { this.says.textContent = says; }, click: () => { goToOp(of, life[0]); this.choose(index); },
       }, element("title", {}, says));
-      const label = element("text", { x: from + 4, y: top + 11, style: "fill: #111; pointer-events: none" }, slot ? `slot ${slot}` : buffer.name);
+      const label = element("text", { x: from + 4, y: upper + 11, style: "fill: #111; pointer-events: none" }, slot ? `slot ${slot}` : buffer.name);
       return element("g", {}, box, tall > 12 && to - from > 60 ? label : undefined);
     });
-    const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space && buffer.life ? slots(buffer, index) : []));
-    const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : 12, "text-anchor": "end" }, String(at)));
-    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.agents.length ? ", though agents run at the same time" : ""}; ${size} ${unit}`);
-    return element("svg", { id: `${space}-map`, width, height }, boxes, labels, axis);
+    const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.lives.flatMap((life) => slots(buffer, index, life)) : []));
+    const agents = of.parts.filter((part) => of.agents.length && (part.agent === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
+      element("line", { x1: x(part.ops[0]), x2: x(part.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
+      this.named(part.agent === null ? "all warps" : of.agents[part.agent].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
+    const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.agents.length ? "; agents run at the same time" : ""}; ${size} ${unit}`);
+    return element("svg", { id: `${space}-map`, width, height }, agents, boxes, labels, axis);
+  }
+
+  /** A word where there is room for it. */
+  named(word, from, to) {
+    return 7 * word.length < to - from ? element("text", { class: "faint", x: from, y: 12 }, word) : undefined;
   }
 
   details(buffer) {

@@ -1,7 +1,8 @@
 //! What is drawn: layouts, buffers with their lives and banks, agents and pipes, schedules of loops.
 
 use crate::model::{
-    AccessView, AgentView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PipeView, ScheduledOp,
+    AccessView, AgentView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PartView, PipeView,
+    ScheduledOp,
 };
 use crate::panes::Places;
 use base::ir::Operation;
@@ -45,7 +46,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
             size: if info.space == Space::Tensor { info.columns() } else { info.bytes() },
             offset: placement.map_or(0, |placement| placement.offset),
             depth: placement.map_or(1, |placement| placement.depth),
-            life: lives.get(&buffer).map(|life| [life.first, life.last]),
+            lives: lives.get(&buffer).into_iter().flatten().map(|life| [life.first, life.last]).collect(),
             accesses: own.map(|(number, op, one)| access(module, function, *number, *op, one)).collect(),
         }
     });
@@ -65,6 +66,8 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
         full: info.full,
         empty: info.empty,
     });
+    let parts = lives::parts(function).into_iter();
+    let parts = parts.map(|part| PartView { agent: part.agent.map(|agent| agent.0), ops: [part.first, part.last] });
     FunctionView {
         name: function.name.clone(),
         warps: attrs.program.warps,
@@ -72,6 +75,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
         tensor_columns: attrs.tensor.map_or(0, |tensor| tensor.columns),
         ops: function.body.walk(function.region).len(),
         rows,
+        parts: parts.collect(),
         buffers: buffers.collect(),
         agents: agents.collect(),
         pipes: pipes.collect(),

@@ -69,10 +69,20 @@ pub(crate) struct FunctionView {
     pub(crate) ops: usize,
     /// The row of the `.sched` pane in which each op stands.
     pub(crate) rows: Vec<usize>,
+    /// What all warps execute, and what agents do at the same time.
+    pub(crate) parts: Vec<PartView>,
     pub(crate) buffers: Vec<BufferView>,
     pub(crate) agents: Vec<AgentView>,
     pub(crate) pipes: Vec<PipeView>,
     pub(crate) loops: Vec<LoopView>,
+}
+
+/// Ops that follow each other.
+#[derive(Debug, Serialize)]
+pub(crate) struct PartView {
+    /// Number of the agent; none: all warps.
+    pub(crate) agent: Option<u32>,
+    pub(crate) ops: [usize; 2],
 }
 
 #[derive(Debug, Serialize)]
@@ -90,8 +100,8 @@ pub(crate) struct BufferView {
     /// Where it lies in its memory, and how many slots it has there.
     pub(crate) offset: u32,
     pub(crate) depth: u32,
-    /// The first and last op that needs it.
-    pub(crate) life: Option<[usize; 2]>,
+    /// The first and last op that needs it, of each part of the function that does.
+    pub(crate) lives: Vec<[usize; 2]>,
     pub(crate) accesses: Vec<AccessView>,
 }
 
