@@ -36,6 +36,18 @@ def pick(a, c, at, T: ct.Constant[int]):
 
 
 @ct.kernel
+def normalize(a, c, N: ct.Constant[int], T: ct.Constant[int]):
+    row = ct.bid(0)
+    total = ct.full((1, 1), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(N, T)):
+        x = ct.load(a, index=(row, j), shape=(1, T), padding_mode=ct.PaddingMode.ZERO)
+        total = total + ct.sum(x, axis=1, keepdims=True)
+    for j in range(ct.cdiv(N, T)):
+        y = ct.load(a, index=(row, j), shape=(1, T), padding_mode=ct.PaddingMode.ZERO)
+        ct.store(c, index=(row, j), tile=y / total)
+
+
+@ct.kernel
 def add_to(a, c, T: ct.Constant[int]):
     x = ct.astype(ct.load(a, index=(0,), shape=(T,)), ct.bfloat16)
     ct.atomic_add(c, ct.arange(T, dtype=ct.int32), x)

@@ -24,7 +24,7 @@ def line_of(text):
 @pytest.mark.parametrize("stage", EXECUTED)
 def test_arrays_are_written_in_place_at_every_stage(stage):
     a, b, c = numbers(256), numbers(256) * 2, np.zeros(256, np.float32)
-    tileworks.launch((4,), kernels.vadd, (a, b, c, 64), stage=stage, check=stage != "ptx")
+    tileworks.launch((4,), kernels.vadd, (a, b, c, 64), stage=stage, check=True)
     assert np.array_equal(c, a + b)
 
 
@@ -106,6 +106,31 @@ def test_a_debugger_stands_still_and_goes_back():
         tileworks.debug((2,), kernels.vadd, (a, a, c, 32), commands=[], options=["--block=9"])
 
 
+def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
+    a, c = np.abs(numbers(4, 96)) + 1, np.zeros((4, 96), np.float32)
+    line = line_of("total = total + ct.sum") + 1
+    commands = [f"break {line}", "continue", "variables", "print a[2, :3]", "memory", f"break {line + 2} if block.x == 2", "continue", "variables"]
+    said = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
+    assert "a = f32[4, 96]" in said and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in said
+    before, after = said.split("> variables")[1:]
+    # The view that a later load goes through stands before the loop, and is not what the load gives its name to.
+    assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in said
+
+
+def test_arrays_are_held_to_what_pointers_point_to():
+    bytecode = tileworks.compile(kernels.vadd, (a := numbers(64), a, a, 64)).bytecode
+    with pytest.raises(tileworks.RunError, match="LCH013"):
+        tileworks.launch((1,), bytecode, (a.astype(np.float64), 64, 1, a, 64, 1, a.copy(), 64, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.uint16, np.int64, np.uint64, np.float16, np.float64])
+def test_arrays_of_all_types_come_back(dtype):
+    a = (numbers(16, 32) * 100).astype(dtype)
+    c = np.zeros_like(a)
+    tileworks.launch((1, 1), kernels.copy, (a, c, 16, 32))
+    assert np.array_equal(a, c)
+
+
 def test_stages_have_text_and_html():
     a = numbers(64)
     program = tileworks.compile(kernels.vadd, (a, a, a, 64), target="sm_80")
@@ -156,6 +181,9 @@ def test_the_time_is_told():
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert timing.seconds > 0 and timing.cycles > 0 and "clocks" in str(timing) and timing.data["kernel"].startswith("vadd")
     assert all(0 <= part <= 1 and what for part, what in timing.advice())
+    store = line_of("ct.store(c, index=(i,), tile=ct.load(a")
+    assert f"; kernels.py:{store})" in str(timing), "what is waited for has its line in the source"
+    assert "1 resident, limited by the grid" in str(timing)
 
 
 def test_a_kernel_is_a_page(tmp_path):

@@ -19,6 +19,10 @@ from ._tools import run
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
            "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
+#: Types of elements likewise, those without sign and of few bits too.
+ELEMENTS = SCALARS | {"bool": "bool", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float8_e4m3fn": "f8E4M3FN",
+                      "float8_e5m2": "f8E5M2", "float8_e8m0fnu": "f8E8M0FNU"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -51,7 +55,9 @@ class Description:
                 number = _cutile.scalar(argument)
                 parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed(number)})
         grid = [grid] if isinstance(grid, int) else [int(extent) for extent in grid]
-        buffers = [{"name": name, "file": f"{name}.bin"} for name in self.names]
+        # An array without gaps has a type, by which the debugger shows it and the tools know whether it is what a pointer points to.
+        buffers = [{"name": name, "file": f"{name}.bin", **({"type": typed} if (typed := _type(array)) else {})}
+                   for name, array in zip(self.names, self.arrays)]
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
     def _buffer(self, name: str, array: np.ndarray) -> int:
@@ -69,12 +75,18 @@ class Description:
     def take(self, out: Path) -> None:
         """Puts what was written into the arrays."""
         for name, array in zip(self.names, self.arrays):
-            after = np.fromfile(out / f"{name}.bin", np.uint8)
+            after = np.load(out / f"{name}.npy").reshape(-1).view(np.uint8) if _type(array) else np.fromfile(out / f"{name}.bin", np.uint8)
             if not array.flags.writeable:
                 if not np.array_equal(after, memory(array)):
                     raise ValueError(f"the kernel writes {name}, which is read-only")
             elif array.size:
                 memory(array)[:] = after
+
+
+def _type(array: np.ndarray) -> str | None:
+    """What launches call the type of an array whose elements lie one behind the other."""
+    name = ELEMENTS.get(array.dtype.name)
+    return f"{name}{list(array.shape)}" if name and array.size and array.ndim and array.flags.c_contiguous else None
 
 
 def _signed(number: np.generic) -> int:
@@ -87,12 +99,11 @@ def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, 
 
     A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter by
     itself. `stage` is what is run: `tile` (what the program means), `aa`, `as`, `sched` or `ptx`. With `check`, faults that do not
-    show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold.
+    show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold;
+    PTX is always checked.
     Raises `CompileError`, `RunError` or `CheckError`, with the line of the source."""
     if stage not in ("tile", "aa", "as", "sched", "ptx"):
         raise ValueError(f"a kernel can be run as tile, aa, as, sched or ptx, not {stage!r}")
-    if check and stage == "ptx":
-        raise ValueError("PTX is always checked; check=True is for the stages before it")
     program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
@@ -101,7 +112,7 @@ def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, 
         out = folder / "out"
         words = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
         tool = "tile-sim" if stage == "ptx" else "tile-run"
-        printed, said = run(tool, *words, *(["--check"] if check else []), fails=CheckError if check else RunError)
+        printed, said = run(tool, *words, *(["--check"] if check and stage != "ptx" else []), fails=CheckError if check else RunError)
         described.take(out)
     if printed:
         print(printed.decode(errors="replace"), end="")

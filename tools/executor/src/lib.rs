@@ -48,7 +48,7 @@ pub use input::{Input, Kernel};
 pub use listing::{Listing, Row};
 pub use memory::{Memory, Segment};
 pub use observe::{Moment, Nobody, Observer};
-pub use print::shortened;
+pub use print::{short_float, shortened};
 pub use run::{Outcome, Watch};
 pub use tile::Tile;
 pub use tile::shape::from_bytes;

@@ -186,13 +186,19 @@ pub fn shortened(tile: &Tile) -> String {
         let bits = tile.lanes().get(at);
         match tile.elem {
             Elem::Ptr { .. } => format!("{bits:#x}"),
-            _ if ty.is_float() => format!("{}", float::decode(ty, bits) as f32),
+            _ if ty.is_float() => short_float(float::decode(ty, bits)),
             _ => signed(ty, bits).to_string(),
         }
     };
     let extents: Vec<_> = tile.shape.iter().map(u32::to_string).collect();
     let extents = if extents.is_empty() { String::new() } else { format!("[{}]", extents.join(", ")) };
     format!("{name}{extents} {}", list(&tile.shape, 6, &element))
+}
+
+/// A float in as few digits as tell it from others, with an exponent where it is very large or small.
+pub fn short_float(value: f64) -> String {
+    let text = format!("{:?}", value as f32);
+    text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
 /// A line for the first element of a condition that is false, and how many more are.
@@ -240,5 +246,7 @@ mod tests {
     fn long_tiles_are_shortened() {
         let tile = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         assert_eq!(shortened(&tile), "f32[8] [1, 2, 3, ..., 6, 7, 8]");
+        let extremes = floats(&[-0.5, f32::MAX, f32::MIN_POSITIVE, f32::NEG_INFINITY, f32::NAN]);
+        assert_eq!(shortened(&extremes), "f32[5] [-0.5, 3.4028235e38, 1.1754944e-38, -inf, NaN]");
     }
 }

@@ -1,5 +1,6 @@
 //! What a program did wrong, and where.
 
+use crate::places::Places;
 use base::diag::{Diagnostic, Kind, Place};
 
 pub type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
@@ -44,7 +45,7 @@ impl Fault {
     /// The fault as a diagnostic about a line of the file.
     pub fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
         let mut diagnostic = Diagnostic::new(self.kind, self.code, &self.message);
-        if let Some(place) = source_position(source, self.line) {
+        if let Some(place) = Places::of(source).at(self.line) {
             diagnostic = diagnostic.note(format!("in the source: {place}"));
         }
         if self.line > 0 {
@@ -58,18 +59,6 @@ impl Fault {
         }
         self.notes.iter().fold(diagnostic, |diagnostic, note| diagnostic.note(note))
     }
-}
-
-/// What the last `.loc` before a line says, as `file:line:column`; none from before the kernel that the line is in.
-fn source_position(text: &str, line: u32) -> Option<String> {
-    let before: Vec<&str> = text.lines().take(line as usize).map(str::trim_start).collect();
-    let here = before.iter().rev().take_while(|line| !line.contains(".entry ") && !line.starts_with(".func"));
-    let mut words =
-        here.into_iter().find_map(|line| line.strip_prefix(".loc"))?.split([' ', '\t', ',']).filter(|word| !word.is_empty());
-    let (file, line, column) = (words.next()?, words.next()?, words.next()?);
-    let mut files = text.lines().filter_map(|line| line.trim_start().strip_prefix(".file")?.trim_start().split_once([' ', '\t']));
-    let name = files.find(|(number, _)| *number == file)?.1.trim_start().strip_prefix('"')?.split('"').next()?;
-    Some(format!("{name}:{line}:{column}"))
 }
 
 /// `0-3, 7`

@@ -45,8 +45,17 @@ impl Names {
         let mut last: BTreeMap<(u32, Calls), (usize, &str)> = BTreeMap::new();
         // Tokens have no names.
         let makes_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
+        // A view that a load goes through is not what the load gives its name to; it may stand before the loop that the load is in.
+        let is_view = |row: usize| listing.rows[row].mnemonic.starts_with("make_");
+        let mut given: BTreeSet<Calls> = BTreeSet::new();
+        for (_, chain) in frames.iter().enumerate().filter(|(row, _)| makes_value(*row) && !is_view(*row)) {
+            given.extend((1..=chain.len()).map(|level| calls(&chain[..level])));
+        }
         for (row, chain) in frames.iter().enumerate().filter(|(row, _)| makes_value(*row)) {
             for level in 1..=chain.len() {
+                if is_view(row) && given.contains(&calls(&chain[..level])) {
+                    continue;
+                }
                 if let Some(name) = text(&chain[level - 1], files).and_then(assigned) {
                     last.insert((listing.rows[row].block.0, calls(&chain[..level])), (row, name));
                 }

@@ -3,7 +3,7 @@
 use crate::expression::{Datum, elements, read};
 use crate::scene::Scene;
 use crate::subject::{Array, elem_name};
-use executor::{Tile, Value, shortened};
+use executor::{Tile, Value, short_float, shortened};
 use vocabulary::tile::Elem;
 
 /// Arrays up to this are read whole to say what their elements are like.
@@ -100,7 +100,7 @@ pub(crate) fn statistics(numbers: &[f64]) -> String {
     let mut parts = Vec::new();
     if count > 0 {
         let mean = finite().sum::<f64>() / count as f64;
-        parts.push(format!("min {}, max {}, mean {}", low as f32, high as f32, mean as f32));
+        parts.push(format!("min {}, max {}, mean {}", short_float(low), short_float(high), short_float(mean)));
     }
     let nans = numbers.iter().filter(|number| number.is_nan()).count();
     let infinite = numbers.len() - count - nans;

@@ -67,7 +67,8 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
     // A cluster takes as many multiprocessors as it has blocks.
     let (fits, limited_by) = residency(sample.program.threads, sample.program.shared_bytes.into(), sample.registers.count, machine);
     let fits = fits + wish.more_resident;
-    let resident = fits.min((clusters / groups).ceil() as usize).max(1);
+    let given = ((clusters / groups).ceil() as usize).max(1);
+    let (resident, limited_by) = if given < fits { (given, "the grid") } else { (fits, limited_by) };
     let active = chip.multiprocessors.min(clusters * size);
     let miss = miss(sample, machine, clusters);
     // Turning between reading and writing costs most when there is as much of both.

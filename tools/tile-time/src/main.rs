@@ -133,7 +133,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         return Err(Diagnostic::unsupported("TIM004", text).note(format!("line {line} of the PTX")));
     }
     let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
-    let report = report::Report::new(&sample, &machine, &prediction, advice, assembled);
+    let report = report::Report::new(&sample, &simulator::Places::of(text), &machine, &prediction, advice, assembled);
     tell(arguments, &report, report::Report::text)
 }
 

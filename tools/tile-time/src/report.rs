@@ -8,6 +8,7 @@ use crate::grid::Prediction;
 use crate::sample::Sample;
 use machine::Machine;
 use serde::Serialize;
+use simulator::Places;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -73,8 +74,9 @@ struct Wait {
     #[serde(rename = "for")]
     reason: &'static str,
     part: f64,
-    /// The lines of the PTX that wait longest for it.
+    /// The lines of the PTX that wait longest for it, and the places in the source that these come from.
     lines: Vec<u32>,
+    source: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -99,6 +101,7 @@ struct LineTime {
 impl Report {
     pub(crate) fn new(
         sample: &Sample,
+        places: &Places<'_>,
         machine: &Machine,
         prediction: &Prediction,
         advice: Vec<Advice>,
@@ -129,7 +132,7 @@ impl Report {
             l2_bytes: prediction.l2_bytes,
             misses: prediction.miss,
             busy: busy(machine, prediction),
-            agents: agents(sample, prediction),
+            agents: agents(sample, places, prediction),
             lines: lines(sample, prediction),
             advice,
             assembled,
@@ -212,7 +215,8 @@ impl Report {
 fn waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
     for wait in waits {
         let lines: Vec<String> = wait.lines.iter().map(u32::to_string).collect();
-        let place = if lines.is_empty() { String::new() } else { format!(" (lines {})", lines.join(", ")) };
+        let source = if wait.source.is_empty() { String::new() } else { format!("; {}", wait.source.join(", ")) };
+        let place = if lines.is_empty() { source } else { format!(" (lines {}{source})", lines.join(", ")) };
         writeln!(text, "{indent}{:5.1} %  {}{place}", 100.0 * wait.part, wait.reason)?;
     }
     Ok(())
@@ -245,7 +249,7 @@ fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
 }
 
 /// Warps whose instructions are the same but for a few, by number.
-fn agents(sample: &Sample, prediction: &Prediction) -> Vec<Agent> {
+fn agents(sample: &Sample, places: &Places<'_>, prediction: &Prediction) -> Vec<Agent> {
     let spent = &prediction.statistics.spent;
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let hot = |warp: usize| -> Vec<bool> {
@@ -259,7 +263,7 @@ fn agents(sample: &Sample, prediction: &Prediction) -> Vec<Agent> {
             None => groups.push(vec![warp]),
         }
     }
-    groups.iter().map(|group| agent(sample, prediction, group)).collect()
+    groups.iter().map(|group| agent(sample, places, prediction, group)).collect()
 }
 
 /// What some warps spent at each instruction.
@@ -297,7 +301,7 @@ fn lines(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
     lines.into_iter().map(one).filter(|line| line.part > 0.0).collect()
 }
 
-fn agent(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Agent {
+fn agent(sample: &Sample, places: &Places<'_>, prediction: &Prediction, warps: &[usize]) -> Agent {
     let all = spent_by(sample, prediction, warps);
     let total: f64 = all.iter().map(time_of).sum();
     let mut loops: Vec<LoopTime> = Vec::new();
@@ -317,7 +321,7 @@ fn agent(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Agent {
             rounds: rounds / (prediction.rounds * prediction.resident) as u64,
             cycles_of_round: clocks / (rounds * warps.len() as u64) as f64,
             part: clocks / total,
-            waits: wait_list(sample, &all, inside.iter().copied(), clocks),
+            waits: wait_list(sample, places, &all, inside.iter().copied(), clocks),
         });
     }
     loops.sort_by(|a, b| b.part.total_cmp(&a.part));
@@ -326,7 +330,7 @@ fn agent(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Agent {
         warps: ranges(warps),
         what: what(sample, &all),
         instructions,
-        waits: wait_list(sample, &all, 0..all.len(), total),
+        waits: wait_list(sample, places, &all, 0..all.len(), total),
         loops,
     }
 }
@@ -336,16 +340,30 @@ fn time_of(spent: &Spent) -> f64 {
 }
 
 /// The waits that matter, the longest first, with the time of issue among them.
-fn wait_list(sample: &Sample, all: &[Spent], pcs: impl Iterator<Item = usize> + Clone, total: f64) -> Vec<Wait> {
+fn wait_list(
+    sample: &Sample,
+    places: &Places<'_>,
+    all: &[Spent],
+    pcs: impl Iterator<Item = usize> + Clone,
+    total: f64,
+) -> Vec<Wait> {
     let issue: f64 = pcs.clone().map(|pc| all[pc].issue).sum();
-    let mut list = vec![Wait { reason: "issuing", part: issue / total, lines: Vec::new() }];
+    let mut list = vec![Wait { reason: "issuing", part: issue / total, lines: Vec::new(), source: Vec::new() }];
     for (why, name) in WHYS {
-        let mut places: Vec<(f64, u32)> =
+        let mut longest: Vec<(f64, u32)> =
             pcs.clone().map(|pc| (f64::from(all[pc].waits[why as usize]), sample.program.code[pc].line)).collect();
-        let sum: f64 = places.iter().map(|place| place.0).sum();
-        places.retain(|place| place.0 >= 0.2 * sum && sum > 0.0);
-        places.sort_by(|a, b| b.0.total_cmp(&a.0));
-        list.push(Wait { reason: name, part: sum / total, lines: places.iter().take(3).map(|place| place.1).collect() });
+        let sum: f64 = longest.iter().map(|place| place.0).sum();
+        longest.retain(|place| place.0 >= 0.2 * sum && sum > 0.0);
+        longest.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let lines: Vec<u32> = longest.iter().take(3).map(|place| place.1).collect();
+        let mut source = Vec::new();
+        for place in lines.iter().filter_map(|line| places.at(*line)) {
+            let place = format!("{}:{}", place.file.rsplit('/').next().unwrap_or(place.file), place.line);
+            if !source.contains(&place) {
+                source.push(place);
+            }
+        }
+        list.push(Wait { reason: name, part: sum / total, lines, source });
     }
     list.retain(|wait| wait.part >= 0.02);
     list.sort_by(|a, b| b.part.total_cmp(&a.part));
