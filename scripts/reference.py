@@ -15,7 +15,7 @@ done
 exit 1
 """
 # Warp instructions after which a program is taken not to end: random programs take some thousands.
-MOST_INSTRUCTIONS = '20000000'
+MOST_INSTRUCTIONS = '3000000'
 # What would lead it to another ptxas.
 TOOLKITS = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 

@@ -220,6 +220,8 @@ fn is_special_register(name: &str) -> bool {
         "%aggr_smem_size",
         "%dynamic_smem_size",
         "%current_graph_exec",
+        "%perctamemoryoffset",
+        "%perctamemorysize",
         "%reserved_smem_offset_begin",
         "%reserved_smem_offset_end",
         "%reserved_smem_offset_cap",

@@ -3,7 +3,7 @@
 
 use crate::fault::Fault;
 use crate::native;
-use crate::program::Program;
+use crate::program::{ParamSlot, Program};
 use common::launch::Call;
 use ptx::tensor_map::Recipe;
 use std::path::Path;
@@ -23,7 +23,9 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
         let size = slot.bytes as usize;
         bytes[slot.offset as usize..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
-    let hidden = || program.hidden_params();
+    // A hidden pointer is to memory for CTAs, for drivers that give them none of their own.
+    let given = |slot: &&ParamSlot| program.cta_memory > 0 && slot.bytes == 8;
+    let hidden = || program.hidden_params().filter(|slot| !given(slot));
     if hidden().next().is_none() {
         return Ok(bytes);
     }

@@ -295,13 +295,17 @@ impl<'p> Machine<'p> {
         Ok(ClusterIds { extent: [x, y, z], some: None, next: 0, end: total })
     }
 
-    pub(crate) fn cluster(&self, id: [u32; 3]) -> Cluster {
+    pub(crate) fn cluster(&mut self, id: [u32; 3]) -> Cluster {
         let size = self.program.cluster;
         let count = size.iter().product::<u32>();
         let warps = self.program.threads.div_ceil(32) as usize;
         let ctas = (0..count).map(|rank| {
             let within = [rank % size[0], rank / size[0] % size[1], rank / (size[0] * size[1])];
-            let place = Place { id, within, rank, size };
+            let memory = match self.program.cta_memory {
+                0 => None,
+                bytes => self.global.allocate(bytes, 128),
+            };
+            let place = Place { id, within, rank, size, memory: memory.unwrap_or(0) };
             let warps = (0..warps).map(|warp| {
                 let threads = self.program.threads - warp as u32 * 32;
                 let mut new = Warp::new(self.program, warp, threads, |special| self.special(special, warp, &place));
@@ -364,6 +368,8 @@ impl<'p> Machine<'p> {
             }),
             Special::SharedSize => [self.program.shared_bytes.into(); WARP],
             Special::DynamicShared => [self.program.dynamic_shared.into(); WARP],
+            Special::CtaMemory => [place.memory; WARP],
+            Special::CtaMemorySize => [self.program.cta_memory; WARP],
         }
     }
 
@@ -529,6 +535,8 @@ struct Place {
     within: [u32; 3],
     rank: u32,
     size: [u32; 3],
+    /// Global memory that the CTA has for itself; 0 where there is none.
+    memory: u64,
 }
 
 impl Cluster {

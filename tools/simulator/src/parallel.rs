@@ -28,19 +28,21 @@ pub(crate) fn parts(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterId
 fn allows(program: &Program) -> bool {
     const WORDS: &[&str] =
         &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys", "reduce", "clusterlaunchcontrol"];
-    program.code.iter().all(|instr| {
-        let mut words = program.names[instr.name as usize].split('.');
-        let first = words.next().unwrap_or("");
-        let shared = |name: &str| name.contains(".shared");
-        let name = &program.names[instr.name as usize];
-        match (&instr.op, first) {
-            (Op::Clock { .. } | Op::Call { .. }, _) => false,
-            (_, "atom" | "red" | "multimem") => shared(name),
-            (_, "ld" | "st" | "ldu") => shared(name) || !words.any(|word| WORDS.contains(&word)),
-            (_, "cp" | "clusterlaunchcontrol") => !name.contains("reduce") && first == "cp",
-            _ => true,
-        }
-    })
+    // Memory of CTAs is allocated as they start.
+    program.cta_memory == 0
+        && program.code.iter().all(|instr| {
+            let mut words = program.names[instr.name as usize].split('.');
+            let first = words.next().unwrap_or("");
+            let shared = |name: &str| name.contains(".shared");
+            let name = &program.names[instr.name as usize];
+            match (&instr.op, first) {
+                (Op::Clock { .. } | Op::Call { .. }, _) => false,
+                (_, "atom" | "red" | "multimem") => shared(name),
+                (_, "ld" | "st" | "ldu") => shared(name) || !words.any(|word| WORDS.contains(&word)),
+                (_, "cp" | "clusterlaunchcontrol") => !name.contains("reduce") && first == "cp",
+                _ => true,
+            }
+        })
 }
 
 /// Runs the parts and puts them together.

@@ -32,6 +32,8 @@ pub struct Program {
     pub threads: u32,
     pub block: [u32; 3],
     pub dynamic_shared: u32,
+    /// Bytes of global memory that each CTA has for itself.
+    pub cta_memory: u64,
     pub cluster: [u32; 3],
     /// The grid counts clusters, not CTAs.
     pub grid_of_clusters: bool,
@@ -85,6 +87,9 @@ pub enum Special {
     One,
     SharedSize,
     DynamicShared,
+    /// The address of the memory of the own CTA, and how much it is.
+    CtaMemory,
+    CtaMemorySize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -292,6 +297,11 @@ pub enum Op {
         response: Address,
         barrier: Address,
         multicast: bool,
+    },
+    /// Copies a tensor map from shared to global memory.
+    CopyMap {
+        to: Address,
+        from: Address,
     },
     /// Changes a field of a tensor map.
     ReplaceInMap {

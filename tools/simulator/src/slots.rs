@@ -147,6 +147,7 @@ impl Op {
             Op::BranchIndirect { index: slot, .. } | Op::WarpSync { members: slot } => reads(&[*slot]),
             Op::CopyArrive { address, .. } => reads(&at(address)),
             Op::CancelLaunch { response, barrier, .. } => reads(&[response.base, barrier.base]),
+            Op::CopyMap { to, from } => reads(&[to.base, from.base]),
             Op::ReplaceInMap { address, value, .. } => reads(&[address.base, *value]),
             Op::Nothing
             | Op::ProxyFence

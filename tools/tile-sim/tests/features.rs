@@ -180,6 +180,7 @@ fn mapped(change: &str, copy: &str, recipe: &str) -> Outcome {
     );
     let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
     let ptx = kernel("sm_100a", 1, 1024, &body).replace("(.param .u64 k_param_0)", hidden);
+    let ptx = ptx.replace(".reqntid", ".minperctamemory 128\n.reqntid");
     case(&format!("//!tile ptx 1 final\n//!tile tensor-map {recipe}\n{ptx}"), 1, &[])
 }
 
@@ -198,6 +199,36 @@ fn tensor_maps_are_changed() {
         tensormap.replace.tile.global_dim.global.b1024.b32 [%rd10], 0, 6;\ntensormap.replace.tile.global_stride.global.b1024.b64 [%rd10], 0, 32;\n";
     let moved = mapped(moved, copy, MATRIX);
     (0..4).for_each(|row| box_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
+}
+
+/// A map that is made in shared memory and copied to the memory that each CTA has.
+#[test]
+fn tensor_maps_are_copied() {
+    let made: String = (0..16)
+        .map(|n| format!("ld.global.b64 %rd11, [%rd10+{0}];\nst.shared.b64 [%r2+{1}], %rd11;\n", 8 * n, 768 + 8 * n))
+        .collect();
+    let copied = "mov.u64 %rd10, %perctamemoryoffset;\nadd.s32 %r6, %r2, 768;\n\
+        tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd10], [%r6], 128;\n\
+        fence.proxy.tensormap::generic.acquire.gpu [%rd10], 128;\n";
+    let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
+    let outcome = mapped(&format!("{made}{copied}"), copy, MATRIX);
+    (0..32).for_each(|at| assert_eq!(word(&outcome, at as usize), (at / 8 + 1) * 16 + at % 8));
+}
+
+#[test]
+fn each_cta_has_memory_of_its_own() {
+    let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd3, %r3, 8;\nadd.s64 %rd3, %rd3, %rd1;\nmov.u64 %rd2, %perctamemoryoffset;\n\
+        mov.u32 %r4, %perctamemorysize;\nst.global.b32 [%rd2+256], %r4;\nld.global.b32 %r4, [%rd2+256];\n\
+        cvt.u32.u64 %r5, %rd2;\nst.global.v2.b32 [%rd3], {%r4, %r5};";
+    let ptx = kernel("sm_90", 1, 64, body).replace(".reqntid", ".minperctamemory 260\n.reqntid");
+    let outcome = case(&ptx, 6, &[]);
+    assert!((0..6).all(|cta| word(&outcome, 2 * cta) == 260));
+    let mut places: Vec<u32> = (0..6).map(|cta| word(&outcome, 2 * cta + 1)).collect();
+    places.sort();
+    assert!(places.is_sorted_by(|a, b| a % 128 == 0 && b - a >= 260), "{places:?}");
+    let beyond = ptx.replace("[%rd2+256]", "[%rd2+260]");
+    let beyond = Case { ptx: &beyond, grid: [6, 1, 1], buffer: words(256), options: &[], files: &[] }.run();
+    assert!(beyond.code == 1 && beyond.errors.contains("SIM010"), "{}", beyond.errors);
 }
 
 #[test]

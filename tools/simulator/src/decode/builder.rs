@@ -203,6 +203,7 @@ impl<'m> Builder<'m> {
             threads: count(block),
             block,
             dynamic_shared: self.sizes.dynamic_shared.unwrap_or(0),
+            cta_memory: dims("minperctamemory").map_or(0, |[bytes, ..]| bytes.into()),
             cluster,
             grid_of_clusters: self.function.directive("blocksareclusters").is_some(),
         })
@@ -663,6 +664,8 @@ fn special_register(name: &str) -> Option<Special> {
         "%lanemask_gt" => Special::LaneMask(LaneMask::Gt),
         "%smid" | "%gridid" => Special::Zero,
         "%dynamic_smem_size" => Special::DynamicShared,
+        "%perctamemoryoffset" => Special::CtaMemory,
+        "%perctamemorysize" => Special::CtaMemorySize,
         "%nsmid" | "%is_explicit_cluster" => Special::One,
         "%total_smem_size" => Special::SharedSize,
         _ => return None,

@@ -22,6 +22,14 @@ impl Builder<'_> {
                 }
             }
             "clusterlaunchcontrol" => self.query_cancel(instruction)?,
+            "tensormap" if instruction.has("cp_fenceproxy") => {
+                let words = ["cp_fenceproxy", "tensormap::generic", "release", "cta", "cluster", "gpu", "sys", "sync", "aligned"];
+                only(instruction, &words)?;
+                let Some(Operand::Integer(128)) = instruction.operands.get(2) else {
+                    return Err(unsupported(instruction, "this size"));
+                };
+                Op::CopyMap { to: self.address(instruction, 0)?, from: self.address(instruction, 1)? }
+            }
             "tensormap" => self.replace_in_map(instruction)?,
             _ => return Ok(None),
         }))

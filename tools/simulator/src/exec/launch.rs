@@ -66,6 +66,24 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// What one thread of the warp could do, so the first does.
+    pub(super) fn copy_map(
+        &mut self,
+        cluster: &Cluster,
+        cta: usize,
+        warp: &Warp,
+        mask: u32,
+        to: Address,
+        from: Address,
+    ) -> Result<()> {
+        let to = addresses(warp, mask, to, Space::Global, 128)?;
+        let from = addresses(warp, mask, from, Space::SharedCta, 128)?;
+        let Some(lane) = lanes_of(mask).next() else { return Ok(()) };
+        let (cta, offset) = shared_place(cluster, cta, from[lane] as u32)?;
+        let map = cluster.ctas[cta].shared.peek(offset, 128)?;
+        self.global.write(to[lane], map)
+    }
+
     pub(super) fn replace_in_map(
         &mut self,
         cluster: &mut Cluster,

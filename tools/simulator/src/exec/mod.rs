@@ -131,6 +131,7 @@ impl Machine<'_> {
             Op::CancelLaunch { response, barrier, multicast } => {
                 return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
             }
+            Op::CopyMap { to, from } => self.copy_map(cluster, cta, warp, mask, *to, *from)?,
             Op::ReplaceInMap { space, address, field, value } => {
                 self.replace_in_map(cluster, cta, warp, mask, *space, *address, *field, *value)?;
             }
