@@ -87,6 +87,8 @@ fn every_list_has_every_tool() {
     // One makes kernels for tests of this project, the other loads a library, which the wheel's executables cannot.
     let apart = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
     assert_eq!(words_of("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
+    // Static archives are for the executable of `tile-ptx` alone; in executables that are linked as usual they do not start.
+    assert_eq!(package["dependencies"]["tile-ptx"]["default-features"].as_bool(), Some(false), "packages/tileworks");
     let readme = text("README.md");
     let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
     assert!(missing.is_empty(), "the README's table lacks {missing:?}");

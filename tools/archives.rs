@@ -53,8 +53,12 @@ fn link_statically(out: &Path) -> Option<()> {
     for name in UNUSED {
         fs::write(folder.join(format!("lib{name}.a")), "!<arch>\n").ok()?;
     }
-    // A search path of the package comes before those of its dependencies, among which is the system's; an argument would come behind.
-    println!("cargo::rustc-link-search=native={}", folder.display());
+    // The folder comes behind the system's where LLVM names that, unless it is a search path of the package. But that is one for who has
+    // the package as a library too: executables that are linked as usual would become half of each.
+    match std::env::var_os("CARGO_FEATURE_STATIC") {
+        Some(_) => println!("cargo::rustc-link-search=native={}", folder.display()),
+        None => println!("cargo::rustc-link-arg=-L{}", folder.display()),
+    }
     println!("cargo::rustc-link-arg=-static");
     println!("cargo::rustc-link-arg=-no-pie");
     Some(())
