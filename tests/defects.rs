@@ -77,8 +77,14 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.path("tileiras"));
-        command.args(arguments).current_dir(self.folder.path()).env("TMPDIR", self.scratch.path());
+        // Whoever runs the tests may ignore signals, as `nohup` and a script's `&` do, and children inherit that.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal")
+            .arg(self.path("tileiras"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("TMPDIR", self.scratch.path());
         if self.path("cuda/bin/ptxas").exists() {
             command.env("CUDA_ROOT", self.path("cuda"));
         }
