@@ -17,6 +17,11 @@ fn links(page: &str) -> Vec<&str> {
 #[test]
 fn the_summary_has_every_page_and_links_lead_somewhere() {
     let docs = root().join("docs");
+    for name in ["README.md", "ARCHITECTURE.md"] {
+        for link in links(&text(&root().join(name))) {
+            assert!(root().join(link.split('#').next().unwrap()).exists(), "{name} links to {link}, which is not there");
+        }
+    }
     let summary = text(&docs.join("SUMMARY.md"));
     let listed = links(&summary);
     for path in files_below(&docs).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {

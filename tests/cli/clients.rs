@@ -2,7 +2,7 @@
 
 use crate::need_stages;
 use std::process::Command;
-use tests::{finish, path_with_tools, root, shell, temporary, tool, tools_folder};
+use tests::{files_below, finish, path_with_tools, root, shell, temporary, tool, tools_folder};
 
 /// `scripts/setup --clients` installs cuTile Python; without it this test fails, for it would test nothing.
 #[test]
@@ -37,4 +37,26 @@ fn the_python_package_does_what_its_tests_say() {
     );
     let ran = shell(root(), &line);
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
+}
+
+/// The README once named a variable that cuTile Python does not have.
+#[test]
+fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
+    let named = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_').map(str::to_string);
+        words.filter(|word| word.starts_with("CUDA_TILE_") || word.starts_with("CUTILE_")).collect()
+    };
+    let text = |path: &std::path::Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+    let packages = files_below(&root().join(".toolkit/python/lib"));
+    let sources = packages
+        .iter()
+        .filter(|path| path.to_string_lossy().contains("/cuda/tile/") && path.extension().is_some_and(|end| end == "py"));
+    let known: Vec<String> = sources.flat_map(|path| named(&text(path))).collect();
+    assert!(known.len() > 3, "cuTile Python is not there; scripts/setup --clients brings it");
+    let pages = files_below(&root().join("docs")).into_iter().chain([root().join("README.md")]);
+    for page in pages.filter(|path| path.extension().is_some_and(|end| end == "md")) {
+        for word in named(&text(&page)) {
+            assert!(known.contains(&word), "{} names {word}, which cuTile does not have", page.display());
+        }
+    }
 }

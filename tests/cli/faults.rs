@@ -197,6 +197,13 @@ const ROWS: &[Row] = &[
         &[],
     ),
     row(
+        "a ptxas that dies by a signal has failed",
+        "mkdir -p t/bin; printf '#!/bin/sh\\nkill -SEGV $$\\n' > t/bin/ptxas; chmod +x t/bin/ptxas; CUDA_ROOT=$PWD/t tile-link k.ptx -o o",
+        4,
+        &["LNK015", "ptxas died", "SIGSEGV"],
+        &["ptxas failed"],
+    ),
+    row(
         "nothing shows what a pass changed",
         "tile-lower-aa k.tile --print-changed -o o",
         0,

@@ -18,6 +18,7 @@ mod sweeps;
 mod tensor_maps;
 mod validate;
 mod view;
+mod worth;
 mod wrapped;
 
 use std::path::Path;

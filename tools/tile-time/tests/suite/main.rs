@@ -5,3 +5,4 @@ mod pairs;
 mod rates;
 mod support;
 mod trace;
+mod worth;

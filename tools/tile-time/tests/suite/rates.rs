@@ -235,11 +235,11 @@ fn rings_of_boxes() {
     }
 }
 
-fn wait(label: &str, bar: usize, round: usize) -> String {
+pub(crate) fn wait(label: &str, bar: usize, round: usize) -> String {
     format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", round % 2)
 }
 
-fn commit(bar: usize) -> String {
+pub(crate) fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
