@@ -127,6 +127,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
     prediction(sample, statistics, cycles, waves, wave, resident, limited_by, active, miss, rounds)
 }
 
+/// What a whole block takes is told by the part of it that was executed: its products come as fast as those seen.
 fn prediction(
     sample: &Sample,
     statistics: Statistics,
@@ -140,13 +141,14 @@ fn prediction(
     rounds: usize,
 ) -> Prediction {
     let clusters = sample.clusters as f64;
+    let whole = 1.0 / sample.made.unwrap_or(1.0);
     let span = statistics.end;
     let runs = (statistics.blocks.len() as f64).max(1.0);
-    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters;
+    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * whole;
     Prediction {
-        cycles,
-        block: statistics.blocks.iter().map(|(start, end)| end - start).sum::<f64>() / runs,
-        wave,
+        cycles: cycles * whole,
+        block: statistics.blocks.iter().map(|(start, end)| end - start).sum::<f64>() / runs * whole,
+        wave: wave * whole,
         waves,
         resident,
         limited_by,

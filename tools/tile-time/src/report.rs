@@ -34,8 +34,10 @@ pub(crate) struct Report {
     spills: u32,
     stack_bytes: u32,
     registers_estimated: bool,
-    /// Whether the sample blocks were executed to their end.
+    /// Whether the sample block was executed to its end, and if not, the part of its products that was, by which times are told.
     complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made: Option<f64>,
     sampled_instructions: u64,
     memory_bytes: f64,
     l2_bytes: f64,
@@ -127,6 +129,7 @@ impl Report {
             stack_bytes: sample.registers.stack,
             registers_estimated: !sample.registers_known,
             complete: sample.complete,
+            made: sample.made,
             sampled_instructions: sample.instructions,
             memory_bytes: prediction.memory_bytes,
             l2_bytes: prediction.l2_bytes,
@@ -176,7 +179,14 @@ impl Report {
             100.0 * self.misses
         )?;
         if !self.complete {
-            writeln!(text, "  a sample block was cut off: the time is of its beginning only")?;
+            match self.made {
+                Some(made) => writeln!(
+                    text,
+                    "  a sample block was cut off after {:.0} % of its products: the rest is taken to be as fast",
+                    100.0 * made
+                )?,
+                None => writeln!(text, "  a sample block was cut off: the time is of its beginning only")?,
+            }
         }
         writeln!(text, "busy")?;
         for busy in self.busy.iter().filter(|busy| busy.part >= 0.005) {

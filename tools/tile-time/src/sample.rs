@@ -11,7 +11,7 @@ use common::launch::{Call, Launch, Work};
 use machine::Machine;
 use simulator::hidden::{self, Maps};
 use simulator::program::{Op, Program};
-use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Recording, Sizes, decode};
+use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, decode};
 use std::collections::BTreeSet;
 
 /// Warp instructions of all samples together, beyond which no other block is taken.
@@ -28,8 +28,10 @@ pub(crate) struct Sample {
     pub(crate) instructions: u64,
     /// How much longer than that one the longest is.
     pub(crate) longest: f64,
-    /// Whether all samples came to their end.
+    /// Whether the sample came to its end.
     pub(crate) complete: bool,
+    /// The part of a cluster's products that a sample which was cut off has made.
+    pub(crate) made: Option<f64>,
     pub(crate) clusters: u64,
     pub(crate) work: Option<Work>,
     /// Whether tensor maps are among its parameters.
@@ -107,7 +109,10 @@ impl Sample {
         code.spills = registers::spread(&code, &pressure, registers);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
+        let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
+        let made = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
         Ok(Sample {
+            made: made.filter(|made| !recording.complete && (0.02..1.0).contains(made)),
             instructions: lengths[typical],
             longest: lengths[most] as f64 / lengths[typical].max(1) as f64,
             complete: recording.complete,
@@ -126,6 +131,34 @@ impl Sample {
             program,
         })
     }
+}
+
+/// Operations of the products that were recorded.
+fn operations(program: &Program, recording: &Recording) -> f64 {
+    let of = |record: &Record, events: &[Event]| -> usize {
+        let instruction = &program.code[record.pc as usize];
+        match &instruction.op {
+            Op::Mma(op) => 2 * op.m * 8 * op.k,
+            // Of 64 rows, which four warps record.
+            Op::Wgmma(op) => 2 * 16 * op.n * op.k,
+            Op::TensorProduct(_) => {
+                let kinds = [("kind::f16", 16), ("kind::tf32", 8), ("kind::mxf4", 64)];
+                let kind = kinds.iter().find(|(kind, _)| program.names[instruction.name as usize].contains(kind));
+                let k = kind.map_or(32, |(_, k)| *k);
+                events
+                    .iter()
+                    .map(|event| if let Event::Product { m, n, .. } = event { 2 * *m as usize * *n as usize * k } else { 0 })
+                    .sum()
+            }
+            _ => 0,
+        }
+    };
+    let streams = recording.ctas.iter().flatten();
+    streams
+        .map(|stream| {
+            stream.records.iter().enumerate().map(|(index, record)| of(record, stream.events_of(index)) as f64).sum::<f64>()
+        })
+        .sum()
 }
 
 /// What the text allows a thread.

@@ -79,6 +79,18 @@ fn products_of_warps() {
     }
 }
 
+/// A block that is too long to be executed whole is as fast as its beginning, by the products that were made.
+#[test]
+fn a_block_that_is_cut_off_is_told_whole() {
+    let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
+    let kernel = stream("sm_90", 128, mma, 2000).flops(4.0 * 2000.0 * 4096.0);
+    let whole = kernel.cycles("h100-sxm");
+    let report = kernel.report_with("h100-sxm", &["--instruction-limit", "3200"]);
+    let made = report["made"].as_f64().expect("it was cut off");
+    assert!(report["complete"] == false && (0.3..0.5).contains(&made), "{report}");
+    near("cut off", report["cycles"].as_f64().expect("a number"), whole, 0.05);
+}
+
 /// Loads from shared memory: latency, bandwidth, and conflicts of degree d.
 #[test]
 fn shared_memory() {

@@ -12,6 +12,8 @@ pub(crate) struct Kernel {
     bytes: usize,
     cluster: u32,
     shared: u32,
+    /// Operations that the launch states.
+    flops: f64,
 }
 
 /// The lines of something repeated.
@@ -21,7 +23,17 @@ pub(crate) fn repeat(count: usize, line: impl Fn(usize) -> String) -> String {
 
 impl Kernel {
     pub(crate) fn new(target: &'static str, threads: u32) -> Kernel {
-        Kernel { target, threads, before: String::new(), body: String::new(), grid: 1, bytes: 1024, cluster: 1, shared: 98304 }
+        Kernel {
+            target,
+            threads,
+            before: String::new(),
+            body: String::new(),
+            grid: 1,
+            bytes: 1024,
+            cluster: 1,
+            shared: 98304,
+            flops: 0.0,
+        }
     }
     pub(crate) fn before(self, before: &str) -> Kernel {
         Kernel { before: before.into(), ..self }
@@ -40,6 +52,9 @@ impl Kernel {
     pub(crate) fn shared(self, shared: u32) -> Kernel {
         Kernel { shared, ..self }
     }
+    pub(crate) fn flops(self, flops: f64) -> Kernel {
+        Kernel { flops, ..self }
+    }
     pub(crate) fn bytes(self, bytes: usize) -> Kernel {
         Kernel { bytes, ..self }
     }
@@ -57,8 +72,12 @@ impl Kernel {
 
     /// Writes `k.ptx` and `launch.json` into a folder.
     pub(crate) fn write(&self, folder: &Path) {
+        let work = match self.flops {
+            0.0 => String::new(),
+            flops => format!(r#", "work": {{"flops": {flops}, "bytes": {}}}"#, self.bytes),
+        };
         let launch = format!(
-            r#"{{"entry": null, "grid": [{}, 1, 1], "buffers": [{{"name": "out", "bytes": {}, "fill": "zero"}}], "params": [{{"ptr": "out"}}], "outputs": []}}"#,
+            r#"{{"entry": null, "grid": [{}, 1, 1], "buffers": [{{"name": "out", "bytes": {}, "fill": "zero"}}], "params": [{{"ptr": "out"}}], "outputs": []{work}}}"#,
             self.grid, self.bytes
         );
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file can be written");
@@ -68,17 +87,21 @@ impl Kernel {
 
     /// The report of `tile-time` on a chip.
     pub(crate) fn report(&self, gpu: &str) -> serde_json::Value {
+        let report = self.report_with(gpu, &[]);
+        assert!(report["complete"] == true, "{report}");
+        report
+    }
+    pub(crate) fn report_with(&self, gpu: &str, options: &[&str]) -> serde_json::Value {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         self.write(folder.path());
         let output = Command::new(env!("CARGO_BIN_EXE_tile-time"))
             .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice", "--registers", "64", "--gpu", gpu])
+            .args(options)
             .current_dir(folder.path())
             .output()
             .expect("tile-time runs");
         assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), self.ptx());
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
-        assert!(report["complete"] == true, "{report}");
-        report
+        serde_json::from_slice(&output.stdout).expect("the report is JSON")
     }
     pub(crate) fn cycles(&self, gpu: &str) -> f64 {
         self.report(gpu)["cycles"].as_f64().expect("a number")
