@@ -1,7 +1,7 @@
 //! What is publicly known to be worth something, in kernels that differ in that alone: pairs of blocks, and an epilogue beside the
 //! products of the next tile. What compiled kernels show of it is in `tests/cli/worth.rs`.
 
-use crate::rates::{commit, each, wait};
+use crate::rates::{commit, each, near, wait};
 use crate::support::{Kernel, repeat};
 
 /// Where an mbarrier of a slot is: of data that is there, of slots that are free, of data of the other block of a pair.
@@ -132,4 +132,33 @@ fn an_overlapped_epilogue_is_worth_its_place() {
     let [one, two] = [1, 2].map(|places| each("b200", |count| persistent(places, count), (4, 12)));
     assert!(two < 0.85 * one, "{two} clocks of a tile with two places, {one} with one");
     assert!(two > 0.98 * 64.0 * 64.0, "{two} clocks, and the products alone take 4096");
+}
+
+/// The softmax of a tile of 128 x 128 scores takes as long as its two products with 128 columns: 16384 exponentials, 16 in a clock, are
+/// 1024 clocks, and so are 16 products. Beside each other they take the time of one.
+#[test]
+fn exponentials_and_products_go_on_beside_each_other() {
+    let kernel = |exponentials: usize, products: usize, count: usize| {
+        let before = format!(
+            "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
+             tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 128;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n\
+             mbarrier.init.shared.b64 [%r1], 1;\nREADY:\nbarrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\n\
+             mov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\nsetp.eq.s32 %p4, %r3, 128;\nsetp.gt.u32 %p6, %r3, 128;\n@%p6 bra DONE;\n",
+            1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
+        );
+        let product = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n";
+        let body = format!(
+            "@%p4 bra MULTIPLY;\n{}bra.uni DONE;\nMULTIPLY:\n{}{}{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\n\
+             tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 128;\nEND:\n",
+            repeat(count * exponentials, |index| format!("ex2.approx.ftz.f32 %f{}, %f1;", 2 + index % 32)),
+            product.repeat(count * products),
+            commit(FULL),
+            wait("LAST", FULL, 0)
+        );
+        Kernel::new("sm_100a", 160).before(&before).body(body)
+    };
+    for (exponentials, products) in [(128, 0), (0, 16), (128, 16)] {
+        let clocks = each("b200", |count| kernel(exponentials, products, count), (4, 12));
+        near(&format!("{exponentials} exponentials of a thread, {products} products"), clocks, 1024.0, 0.03);
+    }
 }
