@@ -117,6 +117,12 @@ def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
     assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in said
 
 
+def test_variables_of_one_line_are_told_apart_in_a_debugger():
+    a = numbers(64, 32)
+    said = tileworks.debug((2, 2), kernels.copy, (a, a.copy(), 32, 16), commands=["block 1:0", "next", "next", "variables"], options=[])
+    assert "  i = i32 1\n  j = i32 0\n" in said
+
+
 def test_arrays_are_held_to_what_pointers_point_to():
     bytecode = tileworks.compile(kernels.vadd, (a := numbers(64), a, a, 64)).bytecode
     with pytest.raises(tileworks.RunError, match="LCH013"):

@@ -42,7 +42,7 @@ impl Names {
 
     fn assigned(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
         // The last op of each assignment, in the block where it is, with the calls that lead to it and the line itself.
-        let mut last: BTreeMap<(u32, Calls), (usize, &str)> = BTreeMap::new();
+        let mut last: BTreeMap<(u32, Calls, &str), usize> = BTreeMap::new();
         // Tokens have no names.
         let makes_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
         // A view that a load goes through is not what the load gives its name to; it may stand before the loop that the load is in.
@@ -56,13 +56,14 @@ impl Names {
                 if is_view(row) && given.contains(&calls(&chain[..level])) {
                     continue;
                 }
-                if let Some(name) = text(&chain[level - 1], files).and_then(assigned) {
-                    last.insert((listing.rows[row].block.0, calls(&chain[..level])), (row, name));
+                let frame = &chain[level - 1];
+                if let Some(name) = text(frame, files).and_then(|line| assigned(line, frame.column)) {
+                    last.insert((listing.rows[row].block.0, calls(&chain[..level]), name), row);
                 }
             }
         }
         let used: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
-        for ((_, mut calls), (row, name)) in last {
+        for ((_, mut calls, name), row) in last {
             calls.pop();
             // An access gives what it is for, and then a token; of other ops with several results it is the one that is used.
             let results = &listing.rows[row].results;
@@ -123,8 +124,31 @@ fn text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
     lines.get((frame.line as usize).checked_sub(1)?).map(String::as_str)
 }
 
-/// The variable that a line of Python, or of a language that looks like it, assigns.
-fn assigned(line: &str) -> Option<&str> {
+/// The variable that a line of Python, or of a language that looks like it, assigns at a column.
+fn assigned(line: &str, column: u32) -> Option<&str> {
+    one_assigned(line).or_else(|| one_of_several(line, column as usize))
+}
+
+/// Of `i, j = f(), g()` the one whose value stands at a column.
+fn one_of_several(line: &str, column: usize) -> Option<&str> {
+    let (names, values) = line.split_once(" = ")?;
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    let mut depth = 0;
+    let mut commas = Vec::new();
+    for (at, letter) in values.char_indices() {
+        match letter {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            '#' => break,
+            ',' if depth == 0 => commas.push(line.len() - values.len() + at),
+            _ => {}
+        }
+    }
+    let whole = names.len() == commas.len() + 1 && names.iter().all(|name| is_word(name));
+    names.get(commas.iter().filter(|at| **at < column).count()).copied().filter(|_| whole)
+}
+
+fn one_assigned(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("let mut ").or_else(|| line.strip_prefix("let ")).unwrap_or(line);
     let end = line.find(|c: char| !c.is_alphanumeric() && c != '_')?;
@@ -161,7 +185,14 @@ mod tests {
             ("for k in range(3):", None),
             ("", None),
         ] {
-            assert_eq!(assigned(line), name, "{line}");
+            assert_eq!(assigned(line, 0), name, "{line}");
+        }
+        let several = "    i, j = ct.bid(0, 1), [f(x), 2][0]";
+        for (column, name) in [(11, Some("i")), (24, Some("j")), (26, Some("j"))] {
+            assert_eq!(assigned(several, column), name, "{column}");
+        }
+        for line in ["a, b = f()", "f(a, b = 3)", "a[0], b = 1, 2"] {
+            assert_eq!(assigned(line, 8), None, "{line}");
         }
     }
 }

@@ -10,7 +10,7 @@ class ScheduleDrawing {
       element("button", { "aria-pressed": String(index === this.chosen), click: () => { this.chosen = index; tell("draw"); } }, `loop ${loop.index}`));
     const loop = of.loops[this.chosen] ?? of.loops[0];
     const stages = Math.max(...loop.ops.map((op) => op.stage)) + 1;
-    const head = `an iteration every ${loop.interval} cycles in ${stages} stages; at least ${loop.resource_bound} by resources and ${loop.recurrence_bound} by recurrences`;
+    const head = `an iteration every ${loop.interval} cycles in ${counted(stages, "stage")}; at least ${loop.resource_bound} by resources and ${loop.recurrence_bound} by recurrences`;
     into.append(functionChooser(this), element("div", {}, chooser, " ", head, loop.in_flight ? "; products in flight" : ""), this.timeline(loop, stages), this.says, this.list(loop));
   }
 
