@@ -216,6 +216,10 @@ base::ops! {
         /// Stores to part of a buffer in tensor memory.
         TensorStore "tensor_store" { x: Value, buffer: Buffer, slot: Option<Value>, from: u32, atom: LaneMove }
             = fills(buffer, slot, Way::Threads),
+        /// Stores what a buffer holds to a tile of a view by boxes of a tensor map: one thread asks the copy engine for it. Elements
+        /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. Result: token.
+        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }
+            = at_view(Does::Writes, view, index, Moved::Buffer, token, order).and(reads(buffer, slot, Way::Boxes)),
     }
 }
 
@@ -230,6 +234,7 @@ impl Op {
         match self {
             Op::CopyView { buffer, slot, .. }
             | Op::CopyBoxes { buffer, slot, .. }
+            | Op::StoreBoxes { buffer, slot, .. }
             | Op::Copy { buffer, slot, .. }
             | Op::SharedStore { buffer, slot, .. }
             | Op::SharedLoad { buffer, slot, .. }

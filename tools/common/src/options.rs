@@ -41,8 +41,8 @@ pub struct Lowering {
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
     #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
     pub products: Option<String>,
-    /// Whether the copy engine copies operands of products, by tensor maps: auto (those of wgmma and of tensor memory,
-    /// where it pays), on (where it can) or off [default: auto]
+    /// Whether the copy engine copies operands of products, and stores what they gave, by tensor maps: auto (those of wgmma
+    /// and, of what is copied, of tensor memory, where it pays), on (where it can) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
 }

@@ -80,13 +80,13 @@ impl Planner<'_> {
         Ok(Copy { buffer, by: By::Boxes(map), readers })
     }
 
-    fn allowed(&self, hints: &[AccessHint]) -> bool {
+    pub(crate) fn allowed(&self, hints: &[AccessHint]) -> bool {
         let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(|hint| hint.allow_tma);
         named(self.target.name).or_else(|| named("default")).unwrap_or(true)
     }
 
     /// What facts say of the numbers in the map.
-    fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
+    pub(crate) fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
         let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("nothing is known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
         if !facts.base.is_multiple_of(UNIT) {
@@ -173,7 +173,7 @@ impl Planner<'_> {
     }
 
     /// Whether what a token orders behind is nothing but loads.
-    fn is_of_loads(&self, token: Value) -> bool {
+    pub(crate) fn is_of_loads(&self, token: Value) -> bool {
         let body = &self.function.body;
         let around =
             |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|inner| body.block_of(*inner) == block));

@@ -101,20 +101,9 @@ pub(crate) struct Reads {
 impl Copies {
     /// Those of which the loops' buffers take at most the target's memory.
     pub(crate) fn of(function: &Function, plan: &Plan, target: Target, boxes: Boxes) -> Copies {
-        let Plan { accesses, products, warp_bits, .. } = plan;
         let body = &function.body;
         let order = body.walk(function.region);
-        let planner = Planner {
-            function,
-            target,
-            boxes,
-            accesses,
-            products,
-            warp_bits: *warp_bits,
-            uses: Uses::of(function),
-            blocks: body.op_blocks(),
-            facts: OnceCell::new(),
-        };
+        let planner = Planner::of(function, plan, target, boxes);
         let mut found = Copies::default();
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
@@ -247,6 +236,23 @@ pub(crate) struct Planner<'a> {
     pub(crate) blocks: Vec<Option<Block>>,
     /// Derived when the first load is asked for that could go by boxes.
     pub(crate) facts: OnceCell<Facts<'a>>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn of(function: &'a Function, plan: &'a Plan, target: Target, boxes: Boxes) -> Planner<'a> {
+        let Plan { accesses, products, warp_bits, .. } = plan;
+        Planner {
+            function,
+            target,
+            boxes,
+            accesses,
+            products,
+            warp_bits: *warp_bits,
+            uses: Uses::of(function),
+            blocks: function.body.op_blocks(),
+            facts: OnceCell::new(),
+        }
+    }
 }
 
 impl Planner<'_> {

@@ -8,7 +8,7 @@
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
 //! | `products` | the atom of every product, and the layouts of its operands |
 //! | `copies` | the loads that are copied straight to shared memory, and who reads them there |
-//! | `homes` | the layout of every other tile |
+//! | `homes` | the layout of every other tile, and which stores the copy engine makes |
 //! | `convert` | `.as` |
 //!
 //! A file that stopped before `convert` is `.aa`, and reading it again comes to the same result.
@@ -32,6 +32,7 @@ mod remarks;
 mod room;
 mod slices;
 mod split;
+mod stores;
 mod tensor;
 mod units;
 mod widths;
@@ -132,8 +133,9 @@ impl Lowering {
     }
 
     fn homes(&mut self) -> Result<()> {
+        let (target, options) = (self.lowered.envelope.target()?, Choices::of(&self.lowered.envelope));
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
-            plan.choose_homes(function);
+            plan.choose_homes(function, target, options);
         }
         Ok(())
     }
@@ -152,7 +154,7 @@ impl Lowering {
             }
             plan.keeps_what_was_asked(function, envelope)?;
             remarks::log(function, &plan.accesses, &plan.products, envelope);
-            remarks::log_copies(function, &plan.copies, envelope);
+            remarks::log_copies(function, &plan.copies, &plan.stores, envelope);
             payload.functions.push(new);
         }
         Ok(())

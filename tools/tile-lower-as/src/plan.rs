@@ -5,6 +5,7 @@ use crate::copies::{Boxes, Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
 use crate::products::{Family, Place, Product, Products};
+use crate::stores::Stores;
 use crate::tensor;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
@@ -27,6 +28,7 @@ pub(crate) struct Plan {
     /// Loads whose copies were found to have no room, once everything else that passes through shared memory was known.
     pub(crate) without_room: BTreeSet<Op>,
     pub(crate) homes: Homes,
+    pub(crate) stores: Stores,
 }
 
 /// What options say of the choices.
@@ -66,6 +68,7 @@ impl Plan {
             copies: Copies::default(),
             without_room: BTreeSet::new(),
             homes,
+            stores: Stores::default(),
         })
     }
 
@@ -91,16 +94,19 @@ impl Plan {
         }
     }
 
-    /// The layouts of all tiles that have one of their own.
-    pub(crate) fn choose_homes(&mut self, function: &Function) {
+    /// The layouts of all tiles that have one of their own, and the stores that copy engines make of those.
+    pub(crate) fn choose_homes(&mut self, function: &Function, target: Target, options: Choices) {
         self.homes = Homes::of(function, &self.accesses, &self.products, &self.copies, self.warp_bits);
+        if options.level >= 2 {
+            self.stores = Stores::of(function, self, target, options.boxes);
+        }
     }
 
     /// Decides once more without the copy of a load, which has no room.
     pub(crate) fn without_copy(&mut self, function: &Function, load: Op, target: Target, options: Choices) {
         self.without_room.insert(load);
         self.choose_copies(function, target, options);
-        self.choose_homes(function);
+        self.choose_homes(function, target, options);
     }
 
     /// A line for each op and each tile about which something is decided.
@@ -143,6 +149,8 @@ impl Plan {
             };
             format!("copied to shared memory {}, {readers}", copy.by)
         }));
+        said.extend(self.stores.get(op).map(|store| format!("stored by boxes of {} bytes", store.map.box_bytes())));
+        said.extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by boxes: {why}")));
         said.extend(self.copies.no_boxes.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by boxes: {why}")));
         said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
         said

@@ -3,6 +3,7 @@
 use crate::access::Accesses;
 use crate::copies::Copies;
 use crate::products::{Place, Product, Products};
+use crate::stores::Stores;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Envelope, Value};
 use tileaa::{Function, Op};
@@ -28,8 +29,8 @@ pub(crate) fn log(function: &Function, accesses: &Accesses, products: &Products,
     }
 }
 
-/// What was decided about the operands of products in loops.
-pub(crate) fn log_copies(function: &Function, copies: &Copies, envelope: &mut Envelope) {
+/// What was decided about the operands of products in loops, and about stores of what is elsewhere than threads would store it.
+pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {
         pass: "copies".into(),
         outcome,
@@ -49,7 +50,14 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, envelope: &mut En
         let message = format!("the tile is loaded through registers: {reason}");
         entry(*op, Outcome::Declined, message)
     });
-    envelope.log.extend(made.chain(no_boxes).chain(declined));
+    let boxed = |op, outcome, message| LogEntry { name: "BoxStore".into(), ..entry(op, outcome, message) };
+    let stored = stores.iter().map(|(op, store)| {
+        boxed(op, Outcome::Passed, format!("the tile is stored from shared memory by boxes of {} bytes", store.map.box_bytes()))
+    });
+    let by_threads = stores.declined.iter().map(|(op, reason)| {
+        boxed(*op, Outcome::Declined, format!("the tile is stored by threads, not by boxes of a tensor map: {reason}"))
+    });
+    envelope.log.extend(made.chain(no_boxes).chain(declined).chain(stored).chain(by_threads));
 }
 
 type Said = (Outcome, String, Category, String);

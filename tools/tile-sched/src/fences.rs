@@ -1,14 +1,18 @@
-//! Puts a fence before every barrier of a function whose warp groups read shared memory in place: what threads wrote to it by
-//! stores and copies is otherwise not there for them, barrier or not.
+//! Puts a fence before every barrier of a function whose warp groups, or the copy engine, read shared memory in place: what threads
+//! wrote to it by stores and copies is otherwise not there for them, barrier or not.
 //!
-//! Requires: barriers. Establishes: between a write to shared memory and its reading by a warp group the writer passes a fence.
+//! Requires: barriers. Establishes: between a write to shared memory and its reading by a warp group, or the copy engine, the writer passes a fence.
 
 use base::ir::Op as OpId;
 use sched::{Function, Op};
 use tileas::MmaAtom;
 
 pub(crate) fn run(function: &mut Function) {
-    let in_place = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }));
+    use tileas::Op::{Mma, StoreBoxes};
+    let in_place = |op: &OpId| {
+        let kind = &function.body.ops[*op].kind;
+        matches!(kind, Op::Core(Mma { atom: MmaAtom::Group(_), .. } | StoreBoxes { .. }))
+    };
     if !function.body.walk(function.region).iter().any(in_place) {
         return;
     }

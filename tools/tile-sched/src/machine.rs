@@ -101,6 +101,10 @@ impl Machine {
                 let work = [(Resource::Copy, bytes, rates.copy), (Resource::Shared, bytes, rates.shared)];
                 cost(&work, rates.copy_latency(bytes), true)
             }
+            Op::Core(Program::StoreBoxes { buffer, .. }) => {
+                let bytes = function.attrs.program.buffers[*buffer].bytes();
+                cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, false)
+            }
             Op::Core(Program::SharedLoad { .. }) => {
                 let bytes = held(results[0]) * elem_bytes(results[0]);
                 cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, true)

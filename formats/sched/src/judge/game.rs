@@ -408,7 +408,7 @@ impl<'a> Game<'a> {
     fn is_at(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
         let Some((pipe, info)) = self.attrs.pipe_of(access.buffer).filter(|(_, info)| fills(info, access.way)) else {
             return match access.way {
-                Way::Boxes => {
+                Way::Boxes if access.does.writes() => {
                     Err(format!("{} is of no pipe that boxes fill, so nothing says when its copy is there", access.buffer))
                 }
                 _ => Ok(()),
@@ -484,7 +484,7 @@ impl<'a> Game<'a> {
                 return Err(format!("{slot} is read in place without a fence after it was written{by}"));
             }
             if by_boxes && of_threads && !fenced {
-                return Err(format!("{slot} is overwritten by boxes without a fence after threads were at it{by}"));
+                return Err(format!("{slot} is {done} by boxes without a fence after threads were at it{by}"));
             }
         }
         Ok(())

@@ -226,7 +226,8 @@ impl<'a> Memory<'a> {
             });
         };
         let shared = slot.space == Space::Shared;
-        if way == Way::Products && shared && self.synchronised && !content.fenced {
+        let in_place = matches!(way, Way::Products | Way::Boxes);
+        if in_place && shared && self.synchronised && !content.fenced {
             return Err(format!("{slot} is read in place without a fence before the barrier"));
         }
         let ring = self.in_order || self.attrs.placements[slot.buffer].depth > 1;

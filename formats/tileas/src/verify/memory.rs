@@ -29,7 +29,7 @@ impl Check<'_> {
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
-            Op::CopyBoxes { .. } => self.copy_boxes(uses, kind),
+            Op::CopyBoxes { .. } | Op::StoreBoxes { .. } => self.by_boxes(uses, kind),
             Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
                 let copied = uses.pointed(*ptr)?;
                 uses.masked(*mask, *ptr)?;
@@ -128,15 +128,18 @@ impl Check<'_> {
         neighbours(view, layout, bits)
     }
 
-    /// The map is the view's, and the buffer is as its boxes fill it.
-    fn copy_boxes<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let Op::CopyBoxes { view, index, token, order, in_bounds, buffer, map, .. } = kind else {
+    /// The map is the view's, and the buffer is as its boxes fill it. What is stored so is there for other kernels only.
+    fn by_boxes<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let (Op::CopyBoxes { view, index, token, order, in_bounds, buffer, map, .. }
+        | Op::StoreBoxes { view, index, token, order, in_bounds, buffer, map, .. }) = kind
+        else {
             unreachable!("only copies by boxes come here")
         };
+        let loads = matches!(kind, Op::CopyBoxes { .. });
         let ty = uses.view(*view, index, in_bounds)?;
         unordered(uses, *order, *token)?;
         require(self.target.has(Feature::BoxCopies), || format!("{} has no copy engine for boxes", self.target))?;
-        require(matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
+        require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
         let made = boxes::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;

@@ -204,6 +204,7 @@ impl Check<'_> {
             | Op::StoreView { .. }
             | Op::CopyView { .. }
             | Op::CopyBoxes { .. }
+            | Op::StoreBoxes { .. }
             | Op::Copy { .. }
             | Op::ReduceView { .. }
             | Op::MulticastLoad { .. }

@@ -57,6 +57,36 @@ impl<O: Step> SpreadProgram<'_, O> {
         Ok(ended(None, env))
     }
 
+    /// What threads wrote to the buffer goes to the view, element by element.
+    pub(super) fn store_boxes(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::StoreBoxes { view, index, token, order, in_bounds, buffer, .. } = kind else {
+            unreachable!("called for stores by boxes only")
+        };
+        let Plan::Boxes(spread) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
+        env.begin(self.manner(op, *token, *order));
+        let view = env.view(*view);
+        self.check_bounds(op, &view, index, in_bounds, env)?;
+        let offsets = &self.offsets[buffer.0 as usize];
+        if offsets.len() != view.tile.iter().product::<u32>() as usize {
+            return Err(self.refuse(op, format!("stores from {buffer}, which the view's tiles do not fit")));
+        }
+        let spots = self.window(op, spread, &view, index, env)?;
+        let ty = self.info(*buffer).elem.carrier();
+        let size = memory_bits(ty).div_ceil(8) as usize;
+        let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
+        self.begin(op, env)?;
+        let mut data = vec![0; size];
+        for slot in (0..spread.slots()).filter(|slot| spread.speaks[spread.thread(*slot)]) {
+            let byte = offsets[spread.elements[slot] as usize] as usize * size;
+            let read = self.hazards(env).read(buffer.0 as usize, byte, &mut data, spread.warp(slot));
+            read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+            let Some((address, _)) = transfer.spots[slot] else { continue };
+            self.note(&transfer, address, slot, true, env)?;
+            env.world.write(address, &data)?;
+        }
+        Ok(ended(None, env))
+    }
+
     pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("called for copies only") };
         let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };

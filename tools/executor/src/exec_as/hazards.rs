@@ -212,7 +212,8 @@ impl Hazards {
         self.under_way.arrived(start, out.len())?;
         let warp = self.warp(warp);
         self.shared.read(buffer, byte, out, warp, &self.clock)?;
-        if self.races && self.reaches(buffer, Way::Products) && self.shared.needs_fences(buffer) {
+        let in_place = self.reaches(buffer, Way::Products) || self.reaches(buffer, Way::Boxes);
+        if self.races && in_place && self.shared.needs_fences(buffer) {
             self.shared.is_fenced(start, out.len())?;
         }
         if self.stays_in_flight() {

@@ -315,7 +315,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduce(op, kind),
             Op::Mma { .. } => self.check_product(kind).map(|()| Plan::None),
-            Op::CopyBoxes { buffer, .. } => self.plan_boxes(*buffer).map(Plan::Boxes),
+            Op::CopyBoxes { buffer, .. } | Op::StoreBoxes { buffer, .. } => self.plan_boxes(*buffer).map(Plan::Boxes),
             _ => Ok(Plan::None),
         }
     }
@@ -331,6 +331,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
             Op::CopyView { .. } => self.copy_view(op, kind, env),
             Op::CopyBoxes { .. } => self.copy_boxes(op, kind, env),
+            Op::StoreBoxes { .. } => self.store_boxes(op, kind, env),
             Op::Copy { .. } => self.copy_pointers(op, kind, env),
             Op::Load { .. } | Op::Store { .. } => self.pointer_access(op, kind, env),
             Op::ReduceView { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, kind, env),

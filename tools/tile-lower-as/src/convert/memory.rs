@@ -3,16 +3,21 @@
 use super::Rewriter;
 use crate::access::Access;
 use crate::copies::{By, Copy, Readers};
+use crate::stores::Store;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
-use tileas::{Buffer, CopyAtom, Op, Type};
+use tensormap::Map;
+use tileas::{Buffer, CopyAtom, MapId, Op, Type};
 
 impl Rewriter<'_> {
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         if self.copies.get(op).is_some() {
             return self.copy_view(op, kind);
+        }
+        if let Some(store) = self.stores.get(op) {
+            return self.store_by_boxes(op, kind, store);
         }
         let new = match kind {
             tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } => {
@@ -114,12 +119,34 @@ impl Rewriter<'_> {
                 Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, atom }
             }
             By::Boxes(map) => {
-                let known = self.attrs.maps.iter().find(|(_, known)| **known == map).map(|(id, _)| id);
-                let map = known.unwrap_or_else(|| self.attrs.maps.push(map));
+                let map = self.map_id(&map);
                 Op::CopyBoxes { view, index, token, order, in_bounds, buffer, slot, map }
             }
         };
         self.copied(op, new, buffer, readers);
+        Ok(())
+    }
+
+    fn map_id(&mut self, map: &Map) -> MapId {
+        let known = self.attrs.maps.iter().find(|(_, known)| *known == map).map(|(id, _)| id);
+        known.unwrap_or_else(|| self.attrs.maps.push(map.clone()))
+    }
+
+    /// A store from a buffer to which threads bring the tile from where it is computed.
+    fn store_by_boxes(&mut self, op: OpId, kind: &tileaa::Op, store: &Store) -> Result<()> {
+        let tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. } = kind else {
+            unreachable!("only stores of views are by boxes")
+        };
+        let node = &self.from.body.ops[op];
+        let home = self.homes.or_default(self.from, *tile);
+        let x = self.tile(*tile, &home)?;
+        let buffer = self.attrs.buffers.push(store.buffer.clone());
+        self.shared_store(x, &home, buffer, node.loc);
+        let (view, token) = (self.plain(*view)?, self.optional(*token)?);
+        let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
+        let (order, in_bounds, slot, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
+        let done = self.emit_one(Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map }, Type::Token, node.loc);
+        self.remember(node.results[0], None, done);
         Ok(())
     }
 

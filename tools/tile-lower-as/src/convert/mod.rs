@@ -13,11 +13,14 @@ mod relayout;
 mod shape;
 mod tensor;
 
+pub(crate) use relayout::innermost;
+
 use crate::access::Accesses;
 use crate::copies::Copies;
 use crate::homes::Homes;
 use crate::plan::Plan;
 use crate::products::Products;
+use crate::stores::Stores;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use base::{Block, Body, Envelope, Loc, Value};
@@ -45,6 +48,7 @@ pub(crate) fn convert(
         products: &plan.products,
         homes: &plan.homes,
         copies: &plan.copies,
+        stores: &plan.stores,
         parents: control::parents(function),
         block,
         scopes: vec![Scope::new(block, false)],
@@ -91,6 +95,7 @@ struct Rewriter<'a> {
     products: &'a Products,
     homes: &'a Homes,
     copies: &'a Copies,
+    stores: &'a Stores,
     parents: Vec<Option<OpId>>,
     /// Where new ops go.
     block: Block,

@@ -127,7 +127,7 @@ fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
 }
 
 /// The dimension along which a layout has neighbours.
-pub(super) fn innermost(layout: &Layout, shape: &[u32]) -> usize {
+pub(crate) fn innermost(layout: &Layout, shape: &[u32]) -> usize {
     let strides = Strides::of(shape);
     let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);
     (0..shape.len()).find(|dim| strides.mask(*dim) & basis != 0).unwrap_or(shape.len() - 1)

@@ -1,4 +1,4 @@
-//! Copies by boxes of a tensor map: `cp.async.bulk.tensor`, which one thread asks for. The warp whose turn it is goes there as a whole
+//! Copies by boxes of a tensor map, both ways: `cp.async.bulk.tensor`, which one thread asks for. The warp whose turn it is goes there as a whole
 //! and stays together: what its other lanes leave out is predicated, so that no branch divides them.
 //!
 //! The map is a hidden parameter, of which only the address is used. Coordinates are 32-bit numbers of elements; what the program
@@ -12,58 +12,52 @@ use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use tileas::{Type, boxes};
+use tileas::{Buffer, MapId, Type, boxes};
 
 /// From a tile of global memory to shared memory, where a barrier counts the bytes.
-const KIND: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+const LOAD: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+/// The other way, in a group of the thread that asks.
+const STORE: &str = "global.shared::cta.tile.bulk_group";
 
 /// A coordinate that is outside of every tensor: `.as` has no maps with longer dimensions.
 const OUTSIDE: u64 = i32::MAX as u64;
+
+/// The boxes of a tile.
+struct Boxed<'c> {
+    /// Of the buffer.
+    start: IntValue<'c>,
+    /// The parameter that is the map.
+    parameter: String,
+    /// Where the tile begins in the tensor, and each box in the tile, along the map's dimensions.
+    origins: Vec<IntValue<'c>>,
+    parts: Vec<Vec<u32>>,
+    /// Of one box.
+    bytes: u32,
+}
+
+/// The names of so many operands.
+fn operands(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_boxes(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::CopyBoxes { view, index, buffer, map, .. } = program else {
             unreachable!("only copies by boxes come here")
         };
-        let Type::View(ty) = self.ty(*view) else { unreachable!("the operand is a view") };
-        let (Some(order), Some((pipe, _))) = (boxes::order(ty), self.function.attrs.pipe_of(*buffer)) else {
-            return Err(self.unsupported(op));
-        };
-        let stated = &self.function.attrs.program.maps[*map];
-        let tile: Vec<u32> = order.iter().map(|t| ty.tile[*t]).collect();
-        let ir = self.ir;
-        let start = ir.add(self.buffer_start(*buffer), ir.const32(self.function.attrs.placements[*buffer].offset));
+        let Some((pipe, _)) = self.function.attrs.pipe_of(*buffer) else { return Err(self.unsupported(op)) };
+        let Some(tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
         let full = self.full_barrier(pipe, *buffer);
-        let memory = self.memory(*view);
-        let origins: Vec<IntValue<'c>> = order
-            .iter()
-            .map(|t| {
-                let step = u64::from(ty.kind.step(&ty.tile, *t));
-                let index = ir.resize(self.scalar(index[*t]).into_int_value(), ir.i64(), false);
-                let origin = ir.mul(self.no_more(index), ir.const64(step));
-                self.unless_empty(memory.sizes[ty.dim_map[*t] as usize], origin)
-            })
-            .collect();
-        let number = (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| id == map).map_or(0, |(number, _)| number);
-        let parameter = kernel::map_parameter(self.function, number);
-        let address = format!("mov.b64 $0, {parameter};\n\tcvta.param.u64 $0, $0;");
-        let rank = order.len();
-        let bytes = stated.box_bytes();
         self.guarded(self.filling_warp(self.slots.get(buffer).copied()), &[], |e| {
-            let address = ir.asm(Some(ir.i64().into()), &address, "=l", &[], false).expect("the assembly gives an address");
+            let map = e.map_address(&tile);
             let one = e.elected();
-            for (at, origin) in boxes::boxes(&tile, &stated.extent).iter().enumerate() {
-                let mut args = vec![start.into(), address, full.into()];
-                args.extend(origin.iter().zip(&origins).map(|(part, origin)| {
-                    let part = if common::planted("ptx.box") { &0 } else { part };
-                    let coordinate = e.no_more(ir.add(*origin, ir.const64(u64::from(*part))));
-                    Val::from(ir.resize(coordinate, ir.i32(), false))
-                }));
+            for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
+                let rank = coordinates.len();
+                let args = [vec![tile.start.into(), map, full.into()], coordinates].concat();
+                let to = at as u32 * tile.bytes;
                 let text = |first: usize| {
-                    let coordinates: Vec<String> = (0..rank).map(|dim| format!("${}", first + 3 + dim)).collect();
-                    let (to, map, barrier) = (format!("${first}+{}", at as u32 * bytes), first + 1, first + 2);
-                    let coordinates = coordinates.join(", ");
-                    format!("cp.async.bulk.tensor.{rank}d.{KIND} [{to}], [${map}, {{{coordinates}}}], [${barrier}];")
+                    let (map, barrier, origin) = (first + 1, first + 2, operands(first + 3, rank));
+                    format!("cp.async.bulk.tensor.{rank}d.{LOAD} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}];")
                 };
                 e.by_one(one, text, &format!("r,l,r{}", ",r".repeat(rank)), &args);
             }
@@ -71,6 +65,72 @@ impl<'c> Emitter<'c, '_> {
         });
         self.set_token(result);
         Ok(())
+    }
+
+    /// The first warp asks, and waits until the buffer was read.
+    pub(super) fn store_boxes(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::StoreBoxes { view, index, buffer, map, .. } = program else {
+            unreachable!("only stores by boxes come here")
+        };
+        let Some(tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
+        self.guarded(self.filling_warp(None), &[], |e| {
+            let map = e.map_address(&tile);
+            let one = e.elected();
+            for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
+                let rank = coordinates.len();
+                let args = [vec![tile.start.into(), map], coordinates].concat();
+                let from = at as u32 * tile.bytes;
+                let text = |first: usize| {
+                    let (map, origin) = (first + 1, operands(first + 2, rank));
+                    format!("cp.async.bulk.tensor.{rank}d.{STORE} [${map}, {{{origin}}}], [${first}+{from}];")
+                };
+                e.by_one(one, text, &format!("r,l{}", ",r".repeat(rank)), &args);
+            }
+            e.by_one(one, |_| "cp.async.bulk.commit_group;".into(), "", &[]);
+            e.by_one(one, |_| "cp.async.bulk.wait_group.read 0;".into(), "", &[]);
+            Vec::new()
+        });
+        self.set_token(result);
+        Ok(())
+    }
+
+    /// The boxes of a tile of a view, and where they lie in a buffer.
+    fn boxed(&self, view: Value, index: &[Value], buffer: Buffer, map: MapId) -> Option<Boxed<'c>> {
+        let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
+        let (order, ir) = (boxes::order(ty)?, self.ir);
+        let stated = &self.function.attrs.program.maps[map];
+        let memory = self.memory(view);
+        let origin = |t: &usize| {
+            let step = u64::from(ty.kind.step(&ty.tile, *t));
+            let index = ir.resize(self.scalar(index[*t]).into_int_value(), ir.i64(), false);
+            let origin = ir.mul(self.no_more(index), ir.const64(step));
+            self.unless_empty(memory.sizes[ty.dim_map[*t] as usize], origin)
+        };
+        let tile: Vec<u32> = order.iter().map(|t| ty.tile[*t]).collect();
+        let number = (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(number, _)| number);
+        Some(Boxed {
+            start: ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset)),
+            parameter: kernel::map_parameter(self.function, number),
+            origins: order.iter().map(origin).collect(),
+            parts: boxes::boxes(&tile, &stated.extent),
+            bytes: stated.box_bytes(),
+        })
+    }
+
+    fn map_address(&self, tile: &Boxed<'c>) -> Val<'c> {
+        let text = format!("mov.b64 $0, {};\n\tcvta.param.u64 $0, $0;", tile.parameter);
+        self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly gives an address")
+    }
+
+    /// Where each box begins.
+    fn coordinates(&self, tile: &Boxed<'c>) -> Vec<Vec<Val<'c>>> {
+        let ir = self.ir;
+        let coordinate = |(part, origin): (&u32, &IntValue<'c>)| {
+            let part = if common::planted("ptx.box") { &0 } else { part };
+            let coordinate = self.no_more(ir.add(*origin, ir.const64(u64::from(*part))));
+            Val::from(ir.resize(coordinate, ir.i32(), false))
+        };
+        tile.parts.iter().map(|part| part.iter().zip(&tile.origins).map(coordinate).collect()).collect()
     }
 
     /// Whether this is the warp that fills a slot by boxes; they take turns, so that none falls behind the others.
@@ -98,7 +158,8 @@ impl<'c> Emitter<'c, '_> {
             Some(one) => {
                 let text = format!("{{ .reg .pred p; setp.ne.b32 p, $0, 0; @p {} }}", text(1));
                 let args = [&[one.into()], args].concat();
-                self.ir.asm(None, &text, &format!("r,{letters}"), &args, true);
+                let letters = if letters.is_empty() { "r".into() } else { format!("r,{letters}") };
+                self.ir.asm(None, &text, &letters, &args, true);
             }
         }
     }

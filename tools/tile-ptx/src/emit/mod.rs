@@ -291,6 +291,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
             Op::CopyView { .. } => self.copy_view(op, program, results[0]),
             Op::CopyBoxes { .. } => self.copy_boxes(op, program, results[0]),
+            Op::StoreBoxes { .. } => self.store_boxes(op, program, results[0]),
             Op::Copy { .. } => self.copy_pointers(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
             Op::Mma { .. } => self.product(op, program, results),

@@ -1,0 +1,122 @@
+//! Decides which stores to views the copy engine makes, by boxes of a tensor map; changes nothing.
+//!
+//! The sums of products are in another layout than a store would have, so they pass through shared memory, from where threads load
+//! them again to store them. The copy engine takes them from there by itself. What it stores is there when the kernel has ended, so
+//! nothing in the kernel may be ordered after it.
+
+use crate::banks;
+use crate::convert::innermost;
+use crate::copies::{Boxes, Planner};
+use crate::operands::{self, How, Step};
+use crate::plan::Plan;
+use base::ir::Op as OpId;
+use base::{Target, Value};
+use hardware::Feature;
+use std::collections::BTreeMap;
+use tensormap::Map;
+use tileaa::{Function, Op, Type};
+use tileas::{BufferInfo, Layout, boxes, budget};
+use vocabulary::memory::MemoryOrdering;
+use vocabulary::tile::element_count;
+
+/// A store by boxes: from which buffer, by which map.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) buffer: BufferInfo,
+    pub(crate) map: Map,
+}
+
+/// Who asked waits until the engine has read all. Of fewer bytes threads store faster.
+const FEWEST_BYTES: u32 = 16 << 10;
+
+/// The stores by boxes, and why threads make others of what passes through shared memory.
+#[derive(Default)]
+pub(crate) struct Stores {
+    stores: BTreeMap<OpId, Store>,
+    pub(crate) declined: Vec<(OpId, &'static str)>,
+}
+
+impl Stores {
+    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, boxes: Boxes) -> Stores {
+        let mut found = Stores::default();
+        if boxes == Boxes::Never || !target.has(Feature::BoxCopies) {
+            return found;
+        }
+        let planner = Planner::of(function, plan, target, boxes);
+        let uses = function.body.use_counts(function.region);
+        for op in function.body.walk(function.region) {
+            let Op::StoreView { tile, .. } = function.body.ops[op].kind else { continue };
+            let (Some(home), Some(access)) = (plan.homes.get(tile), plan.accesses.get(op)) else { continue };
+            // From where it is threads store it at once.
+            if access.layout.renaming(home, |element| element).is_some() || !is_of_product(function, plan, tile) {
+                continue;
+            }
+            let ordered = uses[function.body.ops[op].results[0].0 as usize] > 0;
+            let planned = match ordered {
+                true => Err("something is ordered after it"),
+                false => planner.store(op, [home, &access.layout]),
+            };
+            match planned {
+                Ok(store) => _ = found.stores.insert(op, store),
+                Err(reason) => found.declined.push((op, reason)),
+            }
+        }
+        found
+    }
+
+    pub(crate) fn get(&self, op: OpId) -> Option<&Store> {
+        self.stores.get(&op)
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &Store)> {
+        self.stores.iter().map(|(op, store)| (*op, store))
+    }
+}
+
+/// Whether a tile is where a product left its sums, in their order.
+fn is_of_product(function: &Function, plan: &Plan, mut tile: Value) -> bool {
+    while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
+        tile = from;
+    }
+    let home = plan.homes.get(tile);
+    plan.products.all().any(|(_, product)| Some(product.accumulator()) == home)
+}
+
+impl Planner<'_> {
+    /// The store of a tile that has the first layout, and that threads would store in the second.
+    fn store(&self, store: OpId, [home, access]: [&Layout; 2]) -> Result<Store, &'static str> {
+        let body = &self.function.body;
+        let Op::StoreView { tile, view, token, order, hints, .. } = &body.ops[store].kind else {
+            unreachable!("only stores are planned")
+        };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        if !self.allowed(hints) {
+            return Err("its author does not want it");
+        }
+        if self.boxes == Boxes::WherePays && !self.target.has(Feature::WarpGroupProducts) {
+            return Err("threads are no slower on this target");
+        }
+        if order.semantics != MemoryOrdering::Weak {
+            return Err("it is ordered against other threads");
+        }
+        if token.is_some_and(|token| !self.is_of_loads(token)) {
+            return Err("it is ordered after what this kernel writes");
+        }
+        let (elem, shape) = body.ty(*tile).tile().expect("a store is of a tile");
+        let bytes = (element_count(shape) as u32).saturating_mul(elem.bytes());
+        if self.boxes == Boxes::WherePays && bytes < FEWEST_BYTES {
+            return Err("waiting for the copy engine takes longer than storing so little");
+        }
+        let map = boxes::map(body, self.function.params(), *view)?;
+        self.fits(ty, *view)?;
+        let buffer = boxes::buffer(ty, &map.extent, map.swizzle).ok_or("its boxes are too small to be swizzled")?;
+        if bytes > budget::shared_memory(self.target) / 2 {
+            return Err("it passes through shared memory in parts");
+        }
+        let exchange = banks::exchange(elem, shape, [home, access].map(|layout| innermost(layout, shape)), &[home, access]);
+        let by_threads = banks::wavefronts(&exchange, home) + banks::wavefronts(&exchange, access);
+        if banks::wavefronts(&buffer, home) > by_threads {
+            return Err("its boxes would be written with bank conflicts");
+        }
+        Ok(Store { buffer, map })
+    }
+}
