@@ -17,13 +17,15 @@ const TIME: u64 = 10;
 const MEMORY: u64 = 1 << 20;
 
 /// `__CUDA_TILEIR_CALLBACKS`: word 4 has the size of a function's entry, 5 their table, 6 their number. An entry begins with the
-/// kernel's name; its word 5 is the callback, whose fourth argument is the memory of the parameters.
+/// kernel's name; its word 5 is the callback, whose fourth argument is the memory of the parameters. What the others point to is read where
+/// CTAs have memory; here it is nothing.
 const CALLER: &str = r#"
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];
 static _Alignas(64) uint8_t params[1 << 16];
+static uint64_t nothing[3][512];
 int main(int count, char **arguments) {
     size_t size = 0;
     for (ssize_t got; size < sizeof params && (got = read(0, params + size, sizeof params - size)) > 0;) size += got;
@@ -32,7 +34,7 @@ int main(int count, char **arguments) {
         const uint64_t *entry = (const uint64_t *)(table[5] + index * table[4]);
         if (strcmp((const char *)entry[0], arguments[1])) continue;
         int (*callback)(void *, void *, void *, uint8_t *) = (int (*)(void *, void *, void *, uint8_t *))entry[5];
-        if (callback(0, 0, 0, params)) return 3;
+        if (callback(nothing[0], nothing[1], nothing[2], params)) return 3;
         return write(1, params, size) == (ssize_t)size ? 0 : 4;
     }
     return 2;
@@ -78,7 +80,7 @@ fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
     program
         .params
         .iter()
-        .map(|slot| place(slot.bytes as usize, if slot.hidden { 64 } else { slot.bytes.clamp(1, 8) as usize }))
+        .map(|slot| place(slot.bytes as usize, if slot.bytes > 8 { 64 } else { slot.bytes.clamp(1, 8) as usize }))
         .collect()
 }
 

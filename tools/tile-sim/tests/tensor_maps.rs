@@ -92,3 +92,16 @@ fn callbacks_run_only_when_allowed() {
     let broken = run(&ptx, &options, &[("host.o", b"no object".to_vec())]);
     assert!(broken.errors.contains("it does not link"), "{}", broken.errors);
 }
+
+/// Its hidden pointer is for drivers that give CTAs no memory, and the callback asks what there is of it.
+#[test]
+fn callbacks_of_kernels_with_memory_for_ctas() {
+    let Some(object) = object("*(int *)a | *(int *)b | *(int *)c") else {
+        eprintln!("skipped: no C compiler");
+        return;
+    };
+    let both = ".hidden .param .u64 .ptr .global .align 1 k_param_2, .hidden .param .align 64 .b8 k_param_1[128]";
+    let ptx = copy("").replace(".hidden .param .align 64 .b8 k_param_1[128]", both);
+    let ptx = ptx.replace(".reqntid", ".minperctamemory 128\n.reqntid");
+    expect_box(&run(&ptx, &["--host-object", "host.o", "--allow-native"], &[("host.o", object)]), 16);
+}
