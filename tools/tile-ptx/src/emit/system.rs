@@ -113,7 +113,8 @@ impl<'c> Emitter<'c, '_> {
 
     /// Builds something at the kernel's start.
     fn at_entry<T>(&self, build: impl FnOnce(&crate::ir::Ir<'c>) -> T) -> T {
-        let back = self.ir.here();
+        // Going to an instruction also takes over its place in the source.
+        let (back, place) = (self.ir.here(), self.ir.builder.get_current_debug_location());
         let entry = self.kernel.get_first_basic_block().expect("the kernel has a body");
         match entry.get_first_instruction() {
             Some(first) => self.ir.builder.position_before(&first),
@@ -121,6 +122,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let built = build(self.ir);
         self.ir.builder.position_at_end(back);
+        place.into_iter().for_each(|place| self.ir.builder.set_current_debug_location(place));
         built
     }
 
