@@ -259,8 +259,9 @@ fn broken_programs_are_refused_and_their_faults_are_seen() {
 
 const CHAIN: &str = include_str!("attention.sched");
 
-/// The launch of the chain for some number of blocks of 32 keys: `(q k) v`, summed over the blocks.
-fn chained(folder: &Path, steps: usize) -> Vec<u8> {
+/// The launch of the chain for some number of blocks of 32 keys: `(q k) v`, summed over the blocks; a row's sums are multiplied by a
+/// factor before each block but the first.
+fn chained(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     const ROWS: usize = 128;
     const DEPTH: usize = 16;
     const KEYS: usize = 32 * program::STEPS;
@@ -275,8 +276,10 @@ fn chained(folder: &Path, steps: usize) -> Vec<u8> {
     described(folder, arrays, steps);
     let score = |row: usize, key: usize| (0..DEPTH).map(|d| left(row, d) * right(d, key)).sum::<i64>();
     let scores: Vec<i64> = (0..ROWS * 32 * steps).map(|i| score(i / (32 * steps).max(1), i % (32 * steps).max(1))).collect();
-    let sum =
-        |row: usize, column: usize| (0..32 * steps).map(|key| scores[row * 32 * steps + key] * value(key, column)).sum::<i64>();
+    let sum = |row: usize, column: usize| {
+        let later = |key: usize| factor(row).pow((steps - 1 - key / 32) as u32);
+        (0..32 * steps).map(|key| scores[row * 32 * steps + key] * value(key, column) * later(key)).sum::<i64>()
+    };
     (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
 }
 
@@ -286,7 +289,7 @@ fn what_threads_make_of_sums_is_multiplied_where_it_lies() {
     let folder = temporary();
     written(folder.path(), CHAIN);
     for trips in TRIPS {
-        let wanted = chained(folder.path(), trips);
+        let wanted = chained(folder.path(), trips, |_| 1);
         for (tool, options) in ways(3) {
             let file = file_for(tool);
             let left = executed(folder.path(), tool, file, &options).expect(tool);
@@ -323,9 +326,114 @@ fn a_broken_chain_is_refused_and_its_faults_are_seen() {
             return Err(format!("the judge says '{message}', not '{wanted}'"));
         }
         let folder = temporary();
-        let right = chained(folder.path(), BROKEN_TRIPS);
+        let right = chained(folder.path(), BROKEN_TRIPS, |_| 1);
         written(folder.path(), text);
         seen_by_both(folder.path(), &right, &message)
+    });
+}
+
+/// The chain with the rows of its last sums multiplied before each product, some by 2 and the others by 1: some warps have both, some not.
+fn scaled() -> String {
+    let edits = [
+        ("func ", "layout #4 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])\nfunc "),
+        (
+            "(buffers: [5], depth: 1, fill: products, producer: 2, consumers: [0], full: 1, empty: 128,",
+            "(buffers: [5], depth: 1, fill: threads, drain: products, producer: 0, consumers: [2], full: 128, empty: 1,",
+        ),
+        ("    %21 = for(", ROWS),
+        (
+            "      pipe_release(pipe: 2) @0\n",
+            "      pipe_release(pipe: 2) @0
+      %76 = compare(kind: int(predicate: equal, signedness: signed), lhs: %22, rhs: %17) : i1 @0
+      pipe_acquire(pipe: 4, phase: %23) @0
+      tensor_scale(by: %75, buffer: 5, fresh: %76, atom: \"32x32b\") @0
+      pipe_commit(pipe: 4) @0\n",
+        ),
+        ("pipe_wait(pipe: 4, phase: %17)", "pipe_acquire(pipe: 4, phase: %21)"),
+        ("pipe_release(pipe: 4)", "pipe_commit(pipe: 4)"),
+        ("    pipe_acquire(pipe: 4, phase: %17) @0\n", ""),
+        (
+            "      pipe_wait(pipe: 3, phase: %56) @0\n",
+            "      pipe_wait(pipe: 3, phase: %56) @0\n      pipe_wait(pipe: 4, phase: %56) @0\n",
+        ),
+        ("      pipe_release(pipe: 3) @0\n", "      pipe_release(pipe: 3) @0\n      pipe_release(pipe: 4) @0\n"),
+        (
+            "    pipe_commit(pipe: 4) @0\n    pipe_release(pipe: 1) @0\n",
+            "    pipe_wait(pipe: 4, phase: %52) @0\n    pipe_release(pipe: 4) @0\n    pipe_release(pipe: 1) @0\n",
+        ),
+    ];
+    edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| edited(&text, from, to))
+}
+
+const ROWS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
+    %71 = constant(64) : tile<128x1xi32, #4> @0
+    %72 = binary(kind: rem_i(signedness: unsigned), lhs: %70, rhs: %71) : tile<128x1xi32, #4> @0
+    %73 = constant(48) : tile<128x1xi32, #4> @0
+    %74 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %72, rhs: %73) : tile<128x1xi1, #4> @0
+    %77 = constant(1.0) : tile<128x1xf32, #4> @0
+    %78 = constant(2.0) : tile<128x1xf32, #4> @0
+    %75 = select(cond: %74, yes: %77, no: %78) : tile<128x1xf32, #4> @0
+    %21 = for(";
+
+#[test]
+fn threads_multiply_rows_of_sums_between_products() {
+    let text = scaled();
+    judged(&text).expect("the judge takes it");
+    let folder = temporary();
+    written(folder.path(), &text);
+    for trips in TRIPS {
+        let wanted = chained(folder.path(), trips, |row| if row % 64 < 48 { 1 } else { 2 });
+        for (tool, options) in ways(3) {
+            let file = file_for(tool);
+            let left = executed(folder.path(), tool, file, &options).expect(tool);
+            assert!(left == wanted, "{tool} {options:?} computes something else in {trips} steps");
+        }
+    }
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
+}
+
+#[test]
+fn sums_that_are_multiplied_at_the_wrong_time_are_refused_and_seen() {
+    let text = scaled();
+    let fresh = "fresh: %76, atom";
+    let early = edited(
+        &edited(&text, "      pipe_release(pipe: 4) @0\n", ""),
+        "      mma(lhs: memory(buffer: 4)",
+        "      pipe_release(pipe: 4) @0\n      mma(lhs: memory(buffer: 4)",
+    );
+    // These do no harm: what is fresh is not kept, and who has the slot of the operand has that of the sums. The judge says so all the same.
+    let never =
+        edited(&edited(&text, fresh, "fresh: %79, atom"), "      %76 = ", "      %79 = constant(false) : i1 @0\n      %76 = ");
+    for (text, wanted) in [
+        (never, "slot 0 of buffer5 is read before anything is written to it"),
+        (
+            without(&text, "pipe_acquire(pipe: 4, phase: %23)"),
+            "slot 0 of pipe4 is committed, but was not acquired by agent 'compute'",
+        ),
+    ] {
+        let said = judged(&text).expect_err("it is refused");
+        assert!(said.contains(wanted), "{said}");
+    }
+    let cases = [
+        (edited(&text, fresh, "fresh: %20, atom"), None),
+        (
+            without(&text, "pipe_wait(pipe: 4, phase: %56)"),
+            Some("is added to by agent 'multiply' outside wait and release of pipe4"),
+        ),
+        (early, Some("is added to by agent 'multiply' outside wait and release of pipe4")),
+    ];
+    for_each(&cases, |(text, wanted)| {
+        let folder = temporary();
+        let right = chained(folder.path(), BROKEN_TRIPS, |row| if row % 64 < 48 { 1 } else { 2 });
+        written(folder.path(), text);
+        let message = judged(text).err();
+        match wanted {
+            Some(wanted) if message.as_ref().is_none_or(|message| !message.contains(wanted)) => {
+                Err(format!("the judge says '{message:?}', not '{wanted}'"))
+            }
+            _ => seen_by_both(folder.path(), &right, &message.unwrap_or_default()),
+        }
     });
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Tensor memory holds sums where only products see them: those that begin with zero, go from product to product and round loops,
 //! each used once, and are taken up in the end. Until the first product has run there are no sums, and that need not be known
-//! before: it goes along as a truth in place of the tile.
+//! before: it goes along as a truth in place of the tile. Between products each row may be multiplied by a factor, as attention does when
+//! a row's maximum changes; threads do that in tensor memory.
 
 use crate::slices;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
+use numerics::arith::{Binary, Rounding};
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op};
@@ -17,7 +19,9 @@ use vocabulary::tile::Dense;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) products: Vec<OpId>,
-    /// The sums on their way: results of products, and what loops carry.
+    /// The ops that multiply rows of the sums on their way, and the factors, of which a row has one.
+    pub(crate) scales: Vec<(OpId, Value)>,
+    /// The sums on their way: results of products and of scaling, and what loops carry.
     pub(crate) values: BTreeSet<Value>,
     /// The sums when all is added up, which is the last of them.
     pub(crate) result: Value,
@@ -34,7 +38,7 @@ impl Chain {
     }
     /// Whether the sums are taken up where the products are made, behind no loop.
     pub(crate) fn is_straight(&self) -> bool {
-        self.values.len() == self.products.len()
+        self.values.len() == self.products.len() + self.scales.len()
     }
 }
 
@@ -91,6 +95,8 @@ enum Step {
     Enters(usize),
     /// An iteration ends with them.
     Leaves(usize),
+    /// Rows are multiplied by these factors.
+    Scales(Value),
     Other,
 }
 
@@ -112,10 +118,17 @@ impl Finder<'_> {
     /// The chain that begins with an operand; or its products so far, and why it is none.
     fn chain(&self, start: Use) -> Result<Chain, (Vec<OpId>, &'static str)> {
         let body = &self.function.body;
-        let (mut products, mut values, mut inside) = (Vec::new(), BTreeSet::new(), Vec::new());
+        let (mut products, mut scales, mut values, mut inside) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
         let (mut at, mut runs, mut last) = (start, false, None);
+        // What is scaled in the end, threads have taken up already.
+        let mut scaled: Vec<(OpId, Value)> = Vec::new();
         loop {
-            let sums = match self.step(at) {
+            let step = self.step(at);
+            if !matches!(step, Step::Scales(_) | Step::Other) {
+                values.extend(scaled.iter().map(|(op, _)| body.result(*op)));
+                scales.append(&mut scaled);
+            }
+            let sums = match step {
                 Step::Adds => {
                     products.push(at.op);
                     runs |= inside.iter().all(|(for_op, _)| self.runs(*for_op));
@@ -130,10 +143,16 @@ impl Finder<'_> {
                     Some((for_op, own)) if own == number && self.ends(for_op) == Some(at.op) => body.ops[for_op].results[number],
                     _ => return Err((products, "a loop does not carry the sums on")),
                 },
+                Step::Scales(factors) => {
+                    scaled.push((at.op, factors));
+                    body.result(at.op)
+                }
                 Step::Other => break,
             };
-            values.insert(sums);
-            last = Some(sums);
+            if scaled.is_empty() {
+                values.insert(sums);
+                last = Some(sums);
+            }
             match self.uses[sums.0 as usize][..] {
                 [next] => at = next,
                 _ => break,
@@ -141,7 +160,9 @@ impl Finder<'_> {
         }
         match last {
             _ if !inside.is_empty() => Err((products, "a loop does something else with the sums than to add products")),
-            Some(result) if !products.is_empty() => Ok(Chain { products, values, result, runs, slices: self.slices(result) }),
+            Some(result) if !products.is_empty() => {
+                Ok(Chain { products, scales, values, result, runs, slices: self.slices(result) })
+            }
             _ => Err((products, "nothing is added to the sums")),
         }
     }
@@ -169,8 +190,20 @@ impl Finder<'_> {
                 number.checked_sub(first).map_or(Step::Other, Step::Enters)
             }
             Op::Core(Core::Continue { .. }) => Step::Leaves(number),
+            Op::Core(Core::Binary { kind: Binary::MulF { rounding: Rounding::NearestEven, ftz: false }, lhs, rhs }) => {
+                self.of_rows(if number == 0 { *rhs } else { *lhs }).map_or(Step::Other, Step::Scales)
+            }
             _ => Step::Other,
         }
+    }
+
+    /// What a tile repeats along each of its rows.
+    fn of_rows(&self, value: Value) -> Option<Value> {
+        let body = &self.function.body;
+        let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
+        let (of_tile, own) = (body.ty(value).tile()?.1, body.ty(x).tile()?.1);
+        let ((_, rows), (columns, own_rows)) = (of_tile.split_last()?, own.split_last()?);
+        (rows == own_rows && *columns == 1).then_some(x)
     }
 
     /// The op with which all iterations of a loop end, if there is but one.

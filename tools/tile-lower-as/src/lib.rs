@@ -38,6 +38,7 @@ mod units;
 mod widths;
 
 use base::diag::{Diagnostic, Result};
+use base::ir::Op;
 use base::{Envelope, File, Target};
 use common::{Pass, Show};
 use hardware::Feature;
@@ -85,9 +86,20 @@ impl Lowering {
             *function = units::run(function);
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
-                let detached = detach::run(function, &chains::of(function).1.keys().copied().collect());
-                kept = Plan::rehearsed(&detached, target, options, &self.lowered.envelope)?;
-                let alone = chains::of(function).1.into_keys().filter(|op| kept.contains(op)).collect();
+                let (chains, alone) = chains::of(function);
+                let mut alone: BTreeSet<Op> = alone.into_keys().collect();
+                kept = Plan::rehearsed(&detach::run(function, &alone), target, options, &self.lowered.envelope)?;
+                // Threads scale sums between products where those have columns for as long, and no others lack them.
+                let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.products);
+                let scaled: Vec<Op> = scaled.copied().collect();
+                if !scaled.is_empty() {
+                    let all: BTreeSet<Op> = alone.iter().copied().chain(scaled).collect();
+                    let others = Plan::rehearsed(&detach::run(function, &all), target, options, &self.lowered.envelope)?;
+                    if !others.is_subset(&kept) {
+                        (alone, kept) = (all, others);
+                    }
+                }
+                alone.retain(|op| kept.contains(op));
                 *function = drains::run(detach::run(function, &alone), &kept);
             }
             *function = legalize::run(function, target, &kept);

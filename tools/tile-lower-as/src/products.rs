@@ -150,11 +150,16 @@ impl Products {
     pub(crate) fn chain_to(&self, result: Value) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.result == result)
     }
-    /// Whether a value is sums in tensor memory, on their way.
+    /// The chain whose sums an op scales, and the factors.
+    pub(crate) fn chain_of_scale(&self, scale: OpId) -> Option<(&Chain, Value)> {
+        let found = |chain: &Chain| chain.scales.iter().find(|(op, _)| *op == scale).map(|(_, factors)| *factors);
+        self.chains.iter().find_map(|chain| Some((chain, found(chain)?)))
+    }
     /// The chain of which threads take up a slice by itself.
     pub(crate) fn chain_of_slice(&self, slice: OpId) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.slices.contains(&slice))
     }
+    /// Whether a value is sums in tensor memory, on their way.
     pub(crate) fn is_sums(&self, value: Value) -> bool {
         self.chains.iter().any(|chain| chain.values.contains(&value))
     }

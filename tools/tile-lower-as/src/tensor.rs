@@ -10,6 +10,7 @@ use crate::products::{Family, Place, Planner, Product, Products, extents};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use hardware::{Feature, Rates};
+use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::mma::Operand;
@@ -36,35 +37,46 @@ impl Planner<'_> {
         }
         let (all, reasons) = chains::of(self.function);
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
-        let (mut chains, mut taken, mut shared) = (Vec::new(), 0, Vec::new());
+        let mut possible = Vec::new();
         for chain in all {
-            let too_short = chain.is_straight() && !self.is_asked(Family::TensorMemory) && !self.pays_at_once(&chain);
-            let plan = |op: &OpId| match refused.get(op) {
-                Some(reason) => Err(*reason),
-                None => self.tensor_product(*op).and_then(|product| match too_short {
-                    true => Err("its sums are taken up at once, and waiting for tensor memory takes longer than it saves"),
-                    false => Ok(product),
-                }),
-            };
-            let products: Result<Vec<Product>, &'static str> = chain.products.iter().map(plan).collect();
-            let mut places = self.places(&chain);
-            places.retain(|(info, single)| !*single || !shared.contains(info));
-            let wanted = places.iter().map(|(info, _)| info.columns()).sum::<u32>();
-            let fits = (taken + wanted).next_power_of_two() <= columns;
-            let products =
-                products.and_then(|products| if fits { Ok(products) } else { Err("tensor memory has no room for its sums") });
-            match products {
-                Ok(products) => {
-                    let chain = self.with_slices(chain);
-                    taken += wanted;
-                    shared.extend(places.into_iter().filter(|(_, single)| *single).map(|(info, _)| info));
-                    decided.extend(chain.products.iter().copied().zip(products.into_iter().map(Ok)));
-                    chains.push(chain);
-                }
+            match self.planned(&chain, refused) {
+                Ok(products) => possible.push((self.with_slices(chain), products)),
                 Err(reason) => decided.extend(chain.products.iter().map(|op| (*op, Err(reason)))),
             }
         }
+        // Who comes first is there; without one that has no room others may have less than was thought, or more.
+        let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
+        let mut dropped = Vec::new();
+        while let Some(at) = self.first_without_room(&chains, columns) {
+            dropped.push(chains.remove(at));
+        }
+        for chain in dropped {
+            chains.push(chain);
+            if self.first_without_room(&chains, columns).is_some() {
+                chains.pop();
+            }
+        }
+        for (chain, products) in possible {
+            let kept = chains.contains(&chain);
+            let product = |product| if kept { Ok(product) } else { Err("tensor memory has no room for its sums") };
+            decided.extend(chain.products.iter().copied().zip(products.into_iter().map(product)));
+        }
         (chains, decided)
+    }
+
+    /// How the products of a chain are made in tensor memory, or why they are not.
+    fn planned(&self, chain: &Chain, refused: &BTreeMap<OpId, &'static str>) -> Result<Vec<Product>, &'static str> {
+        let too_short = chain.is_straight() && !self.is_asked(Family::TensorMemory) && !self.pays_at_once(chain);
+        let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
+        let products = chain.products.iter().map(|op| match refused.get(op) {
+            Some(reason) => Err(*reason),
+            None => self.tensor_product(*op).and_then(|product| match too_short {
+                true => Err("its sums are taken up at once, and waiting for tensor memory takes longer than it saves"),
+                false if !chain.scales.is_empty() && elem != Some(Scalar::F32) => Err("threads scale sums of 32 bits only"),
+                false => Ok(product),
+            }),
+        });
+        products.collect()
     }
 
     /// Whether products are faster in tensor memory although threads wait for them and load what they give.
@@ -129,18 +141,93 @@ impl Planner<'_> {
         chain
     }
 
-    /// The buffers of a chain's sums and of its left operands, and whether those of others can be in the same place at other times.
-    fn places(&self, chain: &Chain) -> Vec<(BufferInfo, bool)> {
+    /// The first chain whose sums and operands have no columns beside those of the chains before.
+    fn first_without_room(&self, chains: &[Chain], columns: u32) -> Option<usize> {
+        let hosted = self.hosted(chains);
+        let (mut taken, mut shared) = (0, Vec::new());
+        chains.iter().position(|chain| {
+            let sums = sums(self.function, chain).map(|info| (info, chain.is_single()));
+            let left = self.lefts(chain).into_iter().map(|(_, info)| (info, true)).filter(|(info, _)| !hosted.contains(info));
+            for (info, may_share) in sums.into_iter().chain(left) {
+                if !may_share || !shared.contains(&info) {
+                    taken += info.columns();
+                }
+                if may_share {
+                    shared.push(info);
+                }
+            }
+            u32::next_power_of_two(taken) > columns
+        })
+    }
+
+    /// The left operands of a chain that threads store to tensor memory, and their place.
+    fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
         let body = &self.function.body;
         let left = |op: &OpId| match body.ops[*op].kind {
             Op::Mma { lhs, .. } if !self.is_loaded(lhs) => {
                 let (elem, shape) = body.ty(lhs).tile().expect("products are of tiles");
-                Some((tensor::left(elem, shape)?, true))
+                Some((*op, tensor::left(elem, shape)?))
             }
             _ => None,
         };
-        let sums = sums(self.function, chain).map(|info| (info, chain.is_single()));
-        sums.into_iter().chain(chain.products.iter().filter_map(left)).collect()
+        chain.products.iter().filter_map(left).collect()
+    }
+
+    /// The operands that lie in the place of sums from which they are computed. Those have been taken up then, and no product stands
+    /// between the store of an operand and the one for which it is. A place has one such guest, the first that can be there.
+    fn hosted(&self, chains: &[Chain]) -> Vec<BufferInfo> {
+        /// Of more the places are not compared, which takes the cube of their number.
+        const MOST: usize = 32;
+        if chains.len() > MOST {
+            return Vec::new();
+        }
+        let blocks = self.function.body.op_blocks();
+        let (mut hosts, mut guests): (Vec<BufferInfo>, Vec<BufferInfo>) = Default::default();
+        let single = chains.iter().filter(|chain| chain.is_single()).filter_map(|chain| sums(self.function, chain));
+        single.for_each(|info| {
+            if !hosts.contains(&info) {
+                hosts.push(info)
+            }
+        });
+        let left = chains.iter().flat_map(|chain| self.lefts(chain));
+        left.for_each(|(_, info)| {
+            if !guests.contains(&info) {
+                guests.push(info)
+            }
+        });
+        guests.retain(|guest| {
+            let found = hosts.iter().position(|host| self.may_host(host, guest, chains, &blocks));
+            found.map(|at| hosts.remove(at)).is_some()
+        });
+        guests
+    }
+
+    fn may_host(&self, host: &BufferInfo, guest: &BufferInfo, chains: &[Chain], blocks: &[Option<Block>]) -> bool {
+        let of_host = |chain: &&Chain| chain.is_single() && sums(self.function, chain).is_some_and(|info| info == *host);
+        let hosts: Vec<&Chain> = chains.iter().filter(of_host).collect();
+        let mut users = chains.iter().flat_map(|chain| self.lefts(chain)).filter(|(_, info)| info == guest);
+        let serves = |user: OpId| {
+            let Op::Mma { lhs, .. } = self.function.body.ops[user].kind else { unreachable!("chains are of products") };
+            let block = blocks[user.0 as usize];
+            let mut here = hosts.iter().filter(|chain| blocks[chain.products[0].0 as usize] == block).peekable();
+            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends(lhs, chain.result, block, blocks);
+            here.peek().is_some() && here.all(is_before)
+        };
+        host.columns() >= guest.columns() && users.all(|(user, _)| serves(user))
+    }
+
+    /// Whether a value is computed from another one in the block of both.
+    fn depends(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
+        let body = &self.function.body;
+        let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
+        while let Some(value) = work.pop() {
+            if value == on {
+                return true;
+            }
+            let made = body.defining_op(value).filter(|op| blocks[op.0 as usize] == block && seen.insert(*op));
+            work.extend(made.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+        }
+        false
     }
 }
 
@@ -177,6 +264,12 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
 
 fn part_taken_up(info: &BufferInfo, whole: &Part, warp_bits: usize) -> Option<Layout> {
     LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
+}
+
+/// The atom by which threads reach all of a buffer, and the layout in which they then have a tile of one element for each row.
+pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
+    let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
+    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(rows)
 }
 
 /// The atom by which threads take up part of a buffer in a layout, or store it.

@@ -37,7 +37,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         }
         // The last word is for the address of its columns.
         function.attrs.tensor =
-            columns::taken(&function.attrs.program, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
+            columns::taken(function, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
         if function.attrs.shared_bytes > budget::shared_memory(target) {
             // ptxas words it so, and tuners look for these words.
             let (used, most) = (function.attrs.shared_bytes, budget::shared_memory(target));
@@ -55,7 +55,7 @@ fn doubled(function: &Function, rings: &[Option<Ring>], target: Target) -> BTree
     let attrs = &function.attrs.program;
     let bytes = with_barriers(function, &place(function, rings, &BTreeSet::new()), true);
     let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
-    columns::doubled(attrs, tensor::made_again(function), budget::tensor_columns(target, blocks))
+    columns::doubled(function, tensor::made_again(function), budget::tensor_columns(target, blocks))
 }
 
 fn set(function: &mut Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {
@@ -95,7 +95,7 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
 fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, divided: bool) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
     let slots = tensor::slots(function);
-    let word = if columns::place(&function.attrs.program, &BTreeSet::new()).1 > 0 { PipeInfo::BARRIER } else { 0 };
+    let word = if columns::place(function, &BTreeSet::new()).1 > 0 { PipeInfo::BARRIER } else { 0 };
     let telling = if divided && !tensor::multiplies(function) { boxes::telling_bytes(function) } else { 0 };
     match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + slots * 2 * PipeInfo::BARRIER + telling + word {
         0 => end,
@@ -255,7 +255,7 @@ fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>
         placed.push((buffer, at));
     }
     placed.sort_unstable();
-    let (columns, _) = columns::place(&function.attrs.program, doubled);
+    let (columns, _) = columns::place(function, doubled);
     let offset = |buffer, bytes| columns.get(&buffer).copied().unwrap_or(bytes);
     placed.into_iter().map(|(buffer, bytes)| Placement { offset: offset(buffer, bytes), depth: depth(buffer) }).collect()
 }

@@ -10,7 +10,7 @@ use crate::boxes;
 use crate::hazards::{Touch, touches};
 use crate::materialize::{Marks, Part};
 use crate::ordering::Ordering;
-use crate::tensor;
+use crate::{columns, tensor};
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region};
 use sched::{Function, Op};
@@ -54,12 +54,13 @@ impl Pass<'_> {
             // The steps of its pipe order it: all threads wait for it before they go on.
             return Vec::new();
         }
-        // What products in tensor memory touch, and what threads do there, pipes order.
+        // What products in tensor memory touch, and what threads do there, pipes order; but for operands in the place of sums that
+        // other warps reach, too.
         if tensor::is_product(kind) {
             return Vec::new();
         }
-        let buffers = &self.function.attrs.program.buffers;
-        let ordered = touches(kind).into_iter().filter(|touch| buffers[touch.buffer()].space == Space::Shared);
+        let alone = self.threads <= tileas::tensor::LANES;
+        let ordered = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !alone);
         ordered.map(|touch| Access { touch, iteration }).collect()
     }
 
@@ -155,8 +156,24 @@ impl Pass<'_> {
         end
     }
 
+    fn space(&self, touch: Touch) -> Space {
+        self.function.attrs.program.buffers[touch.buffer()].space
+    }
+
     fn conflict(&self, a: Access, b: Access) -> bool {
         let attrs = &self.function.attrs;
+        match [a, b].map(|access| self.space(access.touch)) {
+            [Space::Shared, Space::Shared] => {}
+            [Space::Tensor, Space::Tensor] => {
+                return match (a.touch, b.touch) {
+                    (Touch::Read(sums), Touch::Write(operand)) => {
+                        sums != operand && columns::may_meet(self.function, sums, operand)
+                    }
+                    _ => false,
+                };
+            }
+            _ => return false,
+        }
         let buffer = a.touch.buffer();
         if let (Some(first), Some(second)) = (a.iteration, b.iteration)
             && buffer == b.touch.buffer()

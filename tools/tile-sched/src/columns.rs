@@ -1,8 +1,13 @@
-//! Gives each buffer in tensor memory columns of its own, and some sums two places in turn.
+//! Gives each buffer in tensor memory columns, and some sums two places in turn.
 //!
-//! Nothing shares columns: what products do there is ordered by the pipe of each buffer alone.
+//! What products do there is ordered by the pipe of each buffer alone, so buffers have columns of their own; but where that
+//! leaves room for another block, operands lie in the place of the sums that they are computed from. Of those nobody needs anything then: the sums have been
+//! taken up before the operands are stored, and products of one agent follow one another.
 
-use sched::TensorMemory;
+use crate::tensor;
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Target, Value};
+use sched::{Function, Op, TensorMemory};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Space};
 
@@ -11,9 +16,23 @@ const FEWEST: u32 = 32;
 
 /// The first column of each buffer, and the end of the last; the largest come first, so that each begins at a multiple of its own.
 /// Those that are `doubled` have two slots.
-pub(crate) fn place(attrs: &tileas::FunctionAttrs, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
-    let in_tensor_memory = attrs.buffers.iter().filter(|(_, info)| info.space == Space::Tensor);
-    let mut wanted: Vec<(u32, Buffer)> = in_tensor_memory.map(|(buffer, info)| (info.columns(), buffer)).collect();
+pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
+    let apart = place_beside(function, doubled, &BTreeMap::new());
+    // Operands in the place of sums may take a barrier more, which is paid for by another block.
+    let all = Target::all().map(|target| target.tensor_columns).max().unwrap_or(0);
+    let blocks = function.attrs.program.occupancy.unwrap_or(1).max(2);
+    if apart.1.next_power_of_two().saturating_mul(blocks) <= all {
+        return apart;
+    }
+    let hosts = hosts(function, doubled);
+    let together = place_beside(function, doubled, &hosts);
+    if together.1.next_power_of_two() < apart.1.next_power_of_two() { together } else { apart }
+}
+
+fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMap<Buffer, Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
+    let in_tensor_memory = function.attrs.program.buffers.iter().filter(|(_, info)| info.space == Space::Tensor);
+    let own = in_tensor_memory.filter(|(buffer, _)| !hosts.contains_key(buffer));
+    let mut wanted: Vec<(u32, Buffer)> = own.map(|(buffer, info)| (info.columns(), buffer)).collect();
     wanted.sort_by_key(|(columns, buffer)| (std::cmp::Reverse(*columns), *buffer));
     let mut end = 0;
     let mut placed = BTreeMap::new();
@@ -21,25 +40,109 @@ pub(crate) fn place(attrs: &tileas::FunctionAttrs, doubled: &BTreeSet<Buffer>) -
         placed.insert(buffer, end);
         end += if doubled.contains(&buffer) { 2 * columns } else { columns };
     }
+    placed.extend(hosts.iter().map(|(guest, host)| (*guest, placed[host])).collect::<Vec<_>>());
     (placed, end)
 }
 
 /// What a function takes of tensor memory, if anything; `address` is that of a word of shared memory.
-pub(crate) fn taken(attrs: &tileas::FunctionAttrs, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
-    let (_, end) = place(attrs, doubled);
+pub(crate) fn taken(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
+    let (_, end) = place(function, doubled);
     (end > 0).then(|| TensorMemory { columns: end.next_power_of_two().max(FEWEST), address })
 }
 
 /// Of the sums that may have two slots as many as have room, those that take most first.
-pub(crate) fn doubled(attrs: &tileas::FunctionAttrs, may: BTreeSet<Buffer>, columns: u32) -> BTreeSet<Buffer> {
+pub(crate) fn doubled(function: &Function, may: BTreeSet<Buffer>, columns: u32) -> BTreeSet<Buffer> {
     let mut may: Vec<Buffer> = may.into_iter().collect();
-    may.sort_by_key(|buffer| (std::cmp::Reverse(attrs.buffers[*buffer].columns()), *buffer));
+    may.sort_by_key(|buffer| (std::cmp::Reverse(function.attrs.program.buffers[*buffer].columns()), *buffer));
     let mut doubled = BTreeSet::new();
     for buffer in may {
         doubled.insert(buffer);
-        if place(attrs, &doubled).1.next_power_of_two() > columns {
+        if place(function, &doubled).1.next_power_of_two() > columns {
             doubled.remove(&buffer);
         }
     }
     doubled
+}
+
+/// Whether two buffers may be in the same columns: an operand, and the sums in whose place it is.
+pub(crate) fn may_meet(function: &Function, sums: Buffer, operand: Buffer) -> bool {
+    let (attrs, buffers) = (&function.attrs.placements, &function.attrs.program.buffers);
+    let start = |buffer: Buffer| attrs[buffer].offset;
+    let end = |buffer: Buffer| start(buffer) + buffers[buffer].columns() * attrs[buffer].depth;
+    start(sums) < end(operand) && start(operand) < end(sums)
+}
+
+/// The operands that lie in the place of sums, and which; each place has one guest.
+fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Buffer> {
+    let uses = Uses::of(function);
+    let columns = |buffer: &Buffer| function.attrs.program.buffers[*buffer].columns();
+    let mut free: Vec<Buffer> = uses.loaded.keys().copied().filter(|buffer| !doubled.contains(buffer)).collect();
+    let mut hosts = BTreeMap::new();
+    for guest in uses.stored.keys() {
+        let fits = |host: &Buffer| columns(host) >= columns(guest) && uses.may_host(function, *host, *guest);
+        if let Some(at) = free.iter().position(fits) {
+            hosts.insert(*guest, free.remove(at));
+        }
+    }
+    hosts
+}
+
+/// Who touches tensor memory, by the block of ops that it stands in.
+#[derive(Default)]
+struct Uses {
+    /// The loads of sums behind the products that make them. Nothing else is done with them, and in each block a product comes first.
+    loaded: BTreeMap<Buffer, Vec<(Block, OpId)>>,
+    /// The stores of operands.
+    stored: BTreeMap<Buffer, Vec<(Block, OpId)>>,
+}
+
+impl Uses {
+    fn of(function: &Function) -> Uses {
+        let body = &function.body;
+        let blocks = body.op_blocks();
+        let mut uses = Uses::default();
+        let (mut made, mut others): (BTreeSet<(Block, Buffer)>, BTreeSet<Buffer>) = Default::default();
+        for op in body.walk(function.region) {
+            let (kind, Some(block)) = (&body.ops[op].kind, blocks[op.0 as usize]) else { continue };
+            match kind {
+                Op::Core(tileas::Op::TensorLoad { buffer, .. }) => {
+                    uses.loaded.entry(*buffer).or_default().push((block, op));
+                    others.extend((!made.contains(&(block, *buffer))).then_some(*buffer));
+                }
+                Op::Core(tileas::Op::TensorStore { buffer, .. }) => uses.stored.entry(*buffer).or_default().push((block, op)),
+                Op::Core(tileas::Op::Mma { acc, .. }) if tensor::is_product(kind) => {
+                    made.extend(acc.buffer().map(|buffer| (block, buffer)));
+                }
+                Op::Core(tileas::Op::TensorScale { buffer, .. }) => _ = others.insert(*buffer),
+                _ => {}
+            }
+        }
+        let loads =
+            |block: Block, buffer: Buffer| uses.loaded.get(&buffer).is_some_and(|all| all.iter().any(|(at, _)| *at == block));
+        others.extend(made.iter().filter(|(block, buffer)| !loads(*block, *buffer)).map(|(_, buffer)| *buffer));
+        uses.loaded.retain(|buffer, _| !others.contains(buffer));
+        uses
+    }
+
+    /// Whether what is stored is computed from all that is loaded of the sums in its block.
+    fn may_host(&self, function: &Function, host: Buffer, guest: Buffer) -> bool {
+        self.stored[&guest].iter().all(|(block, store)| {
+            let mut loads = self.loaded[&host].iter().filter(|(at, _)| at == block).peekable();
+            let from = sources(function, *store);
+            loads.peek().is_some() && loads.all(|(_, load)| from.contains(load))
+        })
+    }
+}
+
+/// The ops from whose results an op computes.
+fn sources(function: &Function, op: OpId) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let mut found = BTreeSet::new();
+    let mut work: Vec<Value> = body.ops[op].kind.operands().to_vec();
+    while let Some(value) = work.pop() {
+        if let Some(op) = body.defining_op(value).filter(|op| found.insert(*op)) {
+            work.extend(body.ops[op].kind.operands());
+        }
+    }
+    found
 }

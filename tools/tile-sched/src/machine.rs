@@ -158,6 +158,7 @@ impl Machine {
                 | Program::AtomicCas { .. }
                 | Program::TensorLoad { .. }
                 | Program::TensorStore { .. }
+                | Program::TensorScale { .. }
                 | Program::SharedGather { .. }
                 | Program::SharedScatter { .. }
                 | Program::Scan { .. },

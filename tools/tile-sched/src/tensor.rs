@@ -1,6 +1,8 @@
 //! The pipes between threads and products in tensor memory: products fill those of their sums, which threads drain, and drain
 //! those of operands that threads store.
 //!
+//! Sums that threads scale between products are filled by those threads, and drained by the products that add to them.
+//!
 //! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Sums are waited
 //! for at once, so that everything their products have read is free from there on; operands before the first op that reads them.
 //! Behind the last op that drains a buffer it is released, and may be filled again. Where that happens again and again the phase
@@ -43,6 +45,8 @@ pub(crate) fn run(function: &mut Function) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Sums,
+    /// Sums that threads scale between products: theirs, but while products add to them.
+    Scaled,
     /// An operand, and whether it is in shared memory.
     Operand {
         shared: bool,
@@ -82,7 +86,9 @@ fn piped(function: &Function) -> BTreeMap<Buffer, Kind> {
     let ops = body.walk(function.region);
     let by_boxes: BTreeSet<Buffer> = ops.iter().filter_map(|op| boxes::filled(&body.ops[*op].kind)).collect();
     let of_product = |op: OpId| if is_product(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
+    let scaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| scaled(&body.ops[*op].kind)).collect();
     let kind = |access: BufferAccess| match access.does.writes() {
+        true if scaled.contains(&access.buffer) => Kind::Scaled,
         true => Kind::Sums,
         false => Kind::Operand { shared: attrs.program.buffers[access.buffer].space == Space::Shared },
     };
@@ -98,6 +104,14 @@ pub(crate) fn multiplies(function: &Function) -> bool {
 /// Whether an op is a product in tensor memory.
 pub(crate) fn is_product(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
+}
+
+/// The sums that threads scale by an op.
+fn scaled(op: &Op) -> Option<Buffer> {
+    match op {
+        Op::Core(tileas::Op::TensorScale { buffer, .. }) => Some(*buffer),
+        _ => None,
+    }
 }
 
 /// The buffers that a product in tensor memory reads.
@@ -192,6 +206,7 @@ impl Pass<'_> {
         };
         let is_first = |at, buffer: &Buffer, fills| !(0..at).any(|other| same(at, other, buffer, fills));
         let is_last = |at, buffer: &Buffer, fills| !(at + 1..uses.len()).any(|other| same(at, other, buffer, fills));
+        let is_drained = |at, buffer: &Buffer| (at + 1..uses.len()).any(|other| same(at, other, buffer, false));
         let mut out = Vec::with_capacity(ops.len());
         for (at, op) in ops.into_iter().enumerate() {
             let loc = self.body.ops[op].loc;
@@ -221,6 +236,12 @@ impl Pass<'_> {
                     behind.push(step(self, Op::PipeCommit { pipe, slot }));
                     if kind == Kind::Sums {
                         behind.push(step(self, Op::PipeWait { pipe, slot, phase }));
+                    }
+                    if kind == Kind::Scaled && !is_drained(at, buffer) {
+                        // Nothing is added to what threads have here: the next turn is theirs again.
+                        behind.push(step(self, Op::PipeWait { pipe, slot, phase }));
+                        behind.push(step(self, Op::PipeRelease { pipe, slot }));
+                        behind.extend(self.flip(*buffer, phases));
                     }
                 } else {
                     behind.push(step(self, Op::PipeRelease { pipe, slot }));

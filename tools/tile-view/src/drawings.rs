@@ -96,6 +96,7 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
             Does::Fills => "writes a part",
             Does::Changes => "changes",
             Does::WritesIf(_) => "writes or changes",
+            Does::ChangesUnless(_) => "may change",
         },
         way: match access.way {
             Way::Threads => "threads",
@@ -126,7 +127,9 @@ fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Optio
 fn product(op: &tileas::Op) -> Option<String> {
     match op {
         tileas::Op::Mma { atom, .. } => Some(atom.name().into()),
-        tileas::Op::TensorLoad { atom, .. } | tileas::Op::TensorStore { atom, .. } => Some(to_text(atom)),
+        tileas::Op::TensorLoad { atom, .. } | tileas::Op::TensorStore { atom, .. } | tileas::Op::TensorScale { atom, .. } => {
+            Some(to_text(atom))
+        }
         _ => None,
     }
 }

@@ -12,7 +12,7 @@
 use super::memory::Slot;
 use super::play::Fault;
 use super::unroll::{Event, Position, What};
-use crate::module::{Agent, Fill, Pipe, PipeInfo};
+use crate::module::{Agent, Drain, Fill, Pipe, PipeInfo};
 use crate::{Function, FunctionAttrs};
 use base::ir::Op as OpId;
 use std::collections::BTreeMap;
@@ -417,12 +417,17 @@ impl<'a> Game<'a> {
         let player = &self.players[at];
         let is_open = |side| player.ends.get(&(pipe, side)).is_some_and(|end| end.open.contains(&number));
         // Who fills a slot may look at it.
-        let open = is_open(EMPTY) || !access.does.writes() && is_open(FULL);
-        let (done, window) = match access.does.writes() {
-            true => ("written", "acquire and commit"),
-            false => ("read", "wait and release"),
+        // Products add to sums that threads change between them, and are known to be over where those may change them again.
+        let by_products = access.way == Way::Products && info.drain == Drain::Products && info.fill == Fill::Threads;
+        let adds = access.does.writes() && by_products;
+        let writes = access.does.writes() && !adds;
+        let open = is_open(EMPTY) && !adds || !writes && is_open(FULL);
+        let (done, window) = match (writes, adds) {
+            (true, _) => ("written", "acquire and commit"),
+            (_, true) => ("added to", "wait and release"),
+            _ => ("read", "wait and release"),
         };
-        if access.does.writes() && info.producer != player.agent {
+        if writes && info.producer != player.agent {
             return Err(format!("slot {number} of {} is written by {}, which does not fill {pipe}", access.buffer, player.name));
         }
         match open {

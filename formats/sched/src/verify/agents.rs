@@ -183,7 +183,10 @@ pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, agent: Option<A
     // Four warps together also reach all lanes of tensor memory.
     let together = matches!(
         op,
-        tileas::Op::Mma { atom: MmaAtom::Group(_), .. } | tileas::Op::TensorLoad { .. } | tileas::Op::TensorStore { .. }
+        tileas::Op::Mma { atom: MmaAtom::Group(_), .. }
+            | tileas::Op::TensorLoad { .. }
+            | tileas::Op::TensorStore { .. }
+            | tileas::Op::TensorScale { .. }
     );
     require(whole || !together, || format!("the warps of {agent} are no whole warp groups"))
 }

@@ -236,6 +236,16 @@ impl LaneAtom {
         (warp_bits >= WARP_BITS && self.fits(info, part, &layout)).then_some(layout)
     }
 
+    /// The layout in which warps load or store all of a buffer by this atom, and that of one element for each of its rows in the
+    /// threads that have something of the row then.
+    pub fn whole_and_rows(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
+        let whole = self.layout(info, &Part::of(&info.shape, &info.shape, 0)?, warp_bits)?;
+        let column_bits = info.shape.last()?.trailing_zeros();
+        let mut rows = whole.map(|basis| basis >> column_bits);
+        rows.register.retain(|basis| *basis != 0);
+        Some((whole, rows))
+    }
+
     /// Whether threads with a part of a buffer in this layout can load it by this atom.
     pub fn fits(&self, info: &BufferInfo, part: &Part, layout: &Layout) -> bool {
         let spot = |basis: &u32| if *basis == 0 { None } else { info.spot(part.widened(*basis)) };

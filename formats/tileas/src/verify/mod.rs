@@ -216,7 +216,7 @@ impl Check<'_> {
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
                 self.shared(uses, kind)
             }
-            Op::TensorLoad { .. } | Op::TensorStore { .. } => self.tensor_access(uses, kind),
+            Op::TensorLoad { .. } | Op::TensorStore { .. } | Op::TensorScale { .. } => self.tensor_access(uses, kind),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } | Op::Mma { .. } => self.combination(uses, kind),
         }
     }

@@ -20,8 +20,28 @@ impl Check<'_> {
                 let alone = self.layout(uses, *x).warp.iter().all(|basis| *basis != 0);
                 require(alone, || format!("several warps store the same elements of {x}"))
             }
+            Op::TensorScale { by, buffer, fresh, atom, .. } => {
+                uses.results(&[])?;
+                self.is_truth(uses, *fresh)?;
+                let (info, (elem, shape)) = (self.buffer(*buffer)?, uses.tile(*by)?);
+                let sums = tensor::accumulators(info.elem, &info.shape).is_some_and(|good| tensor::lies_as(info, &good));
+                require(sums, || format!("{buffer} does not lie as sums do"))?;
+                let same = info.shape.split_last().zip(shape.split_last()).is_some_and(|(all, own)| all.1 == own.1 && *own.0 == 1);
+                let float = elem == info.elem && elem.carrier() == Scalar::F32;
+                require(same && float, || format!("{by} has no factor of 32 bits for each row of {buffer}"))?;
+                let warp_bits = self.layout(uses, *by).warp.len();
+                let rows = atom.0.whole_and_rows(info, warp_bits).map(|(_, rows)| rows);
+                require(rows.is_some_and(|rows| rows == self.layout(uses, *by)), || {
+                    format!("{by} does not lie as '{}' has the rows of {buffer}", atom.0.name)
+                })
+            }
             _ => unreachable!("only accesses to tensor memory come here"),
         }
+    }
+
+    fn is_truth<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Rule {
+        let truth = *uses.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
+        require(truth, || "whether the sums are fresh is a scalar truth".into())
     }
 
     /// Part of a buffer that goes to or comes from the registers of the warps that reach it.
@@ -39,8 +59,7 @@ impl Check<'_> {
         let Op::Mma { lhs, rhs, acc, fresh, .. } = kind else { unreachable!("only products come here") };
         let name = atom.name;
         uses.results(&[])?;
-        let is_truth = |value: &Value| *uses.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I1));
-        require(fresh.as_ref().is_none_or(is_truth), || "whether the sums are fresh is a scalar truth".into())?;
+        fresh.map_or(Ok(()), |fresh| self.is_truth(uses, fresh))?;
         let Place::Memory { buffer: sums, transposed: false, .. } = acc else {
             return Err(format!("'{name}' has its sums in tensor memory, as they are"));
         };

@@ -342,6 +342,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             | Op::SharedScatter { .. }
             | Op::TensorLoad { .. }
             | Op::TensorStore { .. } => self.shared_access(op, kind, env),
+            Op::TensorScale { .. } => self.tensor_scale(op, kind, env),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.reduce(op, kind, env),
             Op::Mma { .. } => self.product(op, kind, env),
         }

@@ -9,7 +9,8 @@ use crate::tile::Tile;
 use crate::tile::shape::{from_bytes, to_bytes};
 use base::diag::{Diagnostic, Result};
 use base::{Op as OpId, Value as Id};
-use numerics::arith::Lanes;
+use numerics::Scalar;
+use numerics::arith::{Binary, Lanes, Rounding};
 use tileas::layout::{LANE_BITS, solve};
 use tileas::tensor::{self, Part};
 use tileas::{Buffer, BufferInfo, CopyAtom, Op, Space};
@@ -247,6 +248,39 @@ impl<O: Step> SpreadProgram<'_, O> {
             }
             _ => unreachable!("called for accesses to buffers only"),
         }
+    }
+
+    /// Each thread multiplies what it has of the rows of sums in tensor memory by the factors that it has for them.
+    pub(super) fn tensor_scale(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::TensorScale { by, buffer, fresh, atom, .. } = kind else { unreachable!("called for scaled sums only") };
+        self.begin(op, env)?;
+        if env.tile(*fresh).is_true() {
+            return Ok(Results::new());
+        }
+        let missing = || self.refuse(op, format!("finds no rows of {buffer} by '{}'", atom.0.name));
+        let info = self.source.attrs.buffers.get(*buffer).ok_or_else(missing)?;
+        let (rows, offsets) = (self.spread(*by), &self.offsets[buffer.0 as usize]);
+        let (whole, _) = atom.0.whole_and_rows(info, rows.layout.warp.len()).ok_or_else(missing)?;
+        let column_bits = info.shape.last().ok_or_else(missing)?.trailing_zeros();
+        let spread = Spread::new(&whole, offsets.len().ilog2(), whole.warps()).map_err(|message| self.refuse(op, message))?;
+        let first = self.source.agents.get(env.state.agent).map_or(0, |agent| agent.first_warp);
+        let (factors, size) = (self.slots(*by, env), bytes(info.elem));
+        let multiply = Binary::MulF { rounding: Rounding::NearestEven, ftz: false };
+        for slot in 0..spread.slots() {
+            let (element, warp) = (spread.elements[slot], spread.warp(slot));
+            let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
+            if lane >> LANE_BITS != (warp + first) % WARPS_OF_LANES {
+                return Err(self.refuse(op, format!("has a warp reach lane {lane} of tensor memory that is another one's")));
+            }
+            let factor = rows.slot(spread.thread(slot), element >> column_bits).ok_or_else(missing)?;
+            let (at, mut data) = (offsets[element as usize] as usize * size, [0; 4]);
+            let read = self.hazards(env).read(buffer.0 as usize, at, &mut data, warp);
+            read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+            let product = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor));
+            let written = self.hazards(env).write(buffer.0 as usize, at, &(product as u32).to_le_bytes(), warp);
+            written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
+        }
+        Ok(Results::new())
     }
 
     /// The elements of a buffer in tensor memory that the slots of a tile are; each is in a lane that its warp reaches.

@@ -17,6 +17,7 @@ impl Rewriter<'_> {
                 self.take_up_slice(op);
                 Ok(())
             }
+            Core::Binary { .. } if self.products.chain_of_scale(op).is_some() => self.scale_sums(op),
             Core::Extract { .. } if self.homes.get(self.from.body.result(op)).is_none() => Ok(()),
             Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
             _ => self.simple(op, core),

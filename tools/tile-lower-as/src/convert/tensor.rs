@@ -6,7 +6,7 @@ use crate::chains::Chain;
 use crate::products::Product;
 use crate::tensor;
 use base::diag::Result;
-use base::ir::Op as OpId;
+use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
 use numerics::Scalar;
 use tileas::mma::Operand;
@@ -30,6 +30,10 @@ impl Rewriter<'_> {
         let loc = self.from.body.ops[op].loc;
         let buffer = self.sums_of(&chain);
         let fresh = self.is_fresh(*acc);
+        let scaled = self.from.body.defining_op(*acc).filter(|op| self.products.chain_of_scale(*op).is_some());
+        if let Some(scale) = scaled.filter(|op| self.is_scaled_late(*op)) {
+            self.scale(scale, fresh)?;
+        }
         let new = Op::Mma {
             in_flight: false,
             lhs,
@@ -47,6 +51,34 @@ impl Rewriter<'_> {
         let added = self.truth(false, loc);
         self.remember(result, None, added);
         self.take_up(result);
+        Ok(())
+    }
+
+    /// Rows of sums are multiplied where they are: at once, or right before the product that adds to them.
+    pub(super) fn scale_sums(&mut self, op: OpId) -> Result<()> {
+        let result = self.from.body.result(op);
+        let before = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.products.is_sums(*value));
+        let fresh = self.is_fresh(before.expect("the sums are an operand"));
+        self.remember(result, None, fresh);
+        if self.is_scaled_late(op) { Ok(()) } else { self.scale(op, fresh) }
+    }
+
+    /// Whether what an op scales goes to a product beside it: the less of its operands threads have in registers, the better.
+    fn is_scaled_late(&self, op: OpId) -> bool {
+        let (body, result) = (&self.from.body, self.from.body.result(op));
+        let here = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
+        here.ops.iter().any(|op| matches!(&body.ops[*op].kind, tileaa::Op::Mma { acc, .. } if *acc == result))
+    }
+
+    /// Threads multiply rows of sums in tensor memory.
+    fn scale(&mut self, op: OpId, fresh: Value) -> Result<()> {
+        let (chain, factors) = self.products.chain_of_scale(op).expect("it scales sums");
+        let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
+        let buffer = self.sums_of(&chain);
+        let info = &self.attrs.buffers[buffer];
+        let (atom, rows) = tensor::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the chain was planned so");
+        let by = self.tile(factors, &rows)?;
+        self.emit(Op::TensorScale { by, buffer, slot: None, fresh, atom: LaneMove(atom) }, [], loc);
         Ok(())
     }
 

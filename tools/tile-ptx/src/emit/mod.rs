@@ -299,6 +299,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.tensor_load(*buffer, *from, atom.0, results[0]);
                 Ok(())
             }
+            Op::TensorScale { by, buffer, fresh, atom, .. } => {
+                self.tensor_scale(*by, *buffer, *fresh, atom.0);
+                Ok(())
+            }
             Op::TensorStore { x, buffer, from, atom, .. } => {
                 self.tensor_store(*x, *buffer, *from, atom.0);
                 Ok(())

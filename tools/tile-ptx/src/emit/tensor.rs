@@ -27,6 +27,8 @@ const UNIT_BITS: u32 = 4;
 const ADDRESS_BITS: u32 = 0x3fff;
 /// Registers that one instruction moves at most.
 const MOST_REGISTERS: u32 = 128;
+/// Sums that a thread multiplies by their factors at once.
+const SCALED_TOGETHER: u32 = 16;
 /// Registers that the assembler wants besides, of those that a thread is started with.
 const BESIDE: u32 = 24;
 
@@ -261,7 +263,8 @@ impl<'c> Emitter<'c, '_> {
             let bits = ir.bitcast(values[0], ir.int(elem.bytes() * 8));
             ir.resize(bits.into_int_value(), ir.i32(), false).into()
         };
-        for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers()) {
+        // They follow each other in registers, beside those that they are made from.
+        for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers() / 2) {
             let registers = (1..=words.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
             let text = format!(
                 "tcgen05.st.sync.aligned.{} [$0+{at}]{}, {{{registers}}};",
@@ -273,6 +276,56 @@ impl<'c> Emitter<'c, '_> {
             ir.asm(None, &text, &letters, &args, true);
         }
         self.instruction_alone("tcgen05.wait::st.sync.aligned;");
+    }
+
+    /// Multiplies rows of sums, a few columns after the other, in those warps that have a factor other than 1.
+    pub(super) fn tensor_scale(&mut self, by: Value, buffer: Buffer, fresh: Value, atom: &LaneAtom) {
+        let ir = self.ir;
+        let info = &self.function.attrs.program.buffers[buffer];
+        let (own, factors) = (self.layout(by), self.get(by).to_vec());
+        let (layout, _) = atom.whole_and_rows(info, own.warp.len()).expect("the verifier holds that the atom reaches all");
+        let part = Part::of(&info.shape, &info.shape, 0).expect("all of a buffer is a part of it");
+        let column_bits = info.shape.last().map_or(0, |columns| columns.trailing_zeros());
+        let by_row: BTreeMap<u32, Val<'c>> =
+            factors.iter().enumerate().map(|(register, factor)| (apply(&own.register, register as u32), *factor)).collect();
+        let factor = |register: u32| by_row[&(apply(&layout.register, register) >> column_bits)];
+        let by_word: BTreeMap<u32, Val<'c>> =
+            (0..layout.registers() as u32).map(|register| (word_of(info, &part, &layout, register).0, factor(register))).collect();
+        let differs = |factor: &Val<'c>| {
+            let bits = ir.bitcast(*factor, ir.i32()).into_int_value();
+            ir.icmp(IntPredicate::NE, bits, ir.const32(1f32.to_bits()))
+        };
+        let differs = factors.iter().map(differs).reduce(|a, b| ir.or(a, b)).expect("a tile has elements");
+        let some = ir.intrinsic("llvm.nvvm.vote.any.sync", &[], &[ir.const32(u32::MAX).into(), differs.into()]);
+        let some = some.expect("the vote has a result").into_int_value();
+        let changes = ir.and(some, ir.not(self.scalar(fresh).into_int_value()));
+        let address = self.lanes_address(buffer, &part, &layout);
+        let moves = moves(info, &part, atom, &layout, self.most_registers().min(SCALED_TOGETHER));
+        let apart = split(info, &part, atom, &layout);
+        self.guarded(Some(changes), &[], |e| {
+            for Move { at, words } in &moves {
+                let names = |first: usize| (first..first + words.len()).map(|i| format!("${i}")).collect::<Vec<_>>().join(", ");
+                let form = form(atom, words.len());
+                let text = format!(
+                    "tcgen05.ld.sync.aligned.{form} {{{}}}, [${}+{at}]{apart};\n\ttcgen05.wait::ld.sync.aligned;",
+                    names(0),
+                    words.len()
+                );
+                let letters = vec!["=&r"; words.len()].join(",") + ",r";
+                let loaded = ir.asm_many(&vec![ir.i32().into(); words.len()], &text, &letters, &[address.into()], true);
+                let scaled = words.iter().zip(loaded).map(|(word, value)| {
+                    let factor = by_word[word].into_float_value();
+                    let value = ir.bitcast(value, factor.get_type()).into_float_value();
+                    let product = ir.builder.build_float_mul(value, factor, "").expect("the builder is in a block");
+                    ir.bitcast(product, ir.i32())
+                });
+                let args: Vec<Val<'c>> = std::iter::once(address.into()).chain(scaled).collect();
+                let text = format!("tcgen05.st.sync.aligned.{form} [$0+{at}]{apart}, {{{}}};", names(1));
+                ir.asm(None, &text, &("r".to_string() + &",r".repeat(words.len())), &args, true);
+            }
+            e.instruction_alone("tcgen05.wait::st.sync.aligned;");
+            Vec::new()
+        });
     }
 
     /// Registers that one instruction may move of a thread of this block.

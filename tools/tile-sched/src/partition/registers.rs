@@ -16,8 +16,9 @@ use vocabulary::tile::element_count;
 /// Warps that are given registers together.
 const GROUP: u32 = 4;
 /// Registers of a thread that only asks for boxes, or products, and what it may do with where that leaves others more. It holds what is
-/// computed for all, and the coordinates of some boxes.
+/// computed for all, and the coordinates of some boxes. Where others have enough, and one of two multiplies, it has more.
 const OF_HELPERS: [u32; 2] = [40, 32];
+const AMPLE: u32 = 56;
 /// What a thread that multiplies has in registers beside the sums.
 const BESIDE_SUMS: u32 = 72;
 /// What the assembler wants beside the sums of one product, of the registers that a thread is started with.
@@ -50,10 +51,14 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: W
     let alone = each(warps + count);
     let whole = each(warps + GROUP);
     let given = |helper: u32| ((whole * (warps + GROUP)).saturating_sub(helper * GROUP) / warps & !(STEP - 1)).min(MOST);
-    let [most, least] = OF_HELPERS;
-    let of_helper = if given(least) > given(most) { least } else { most };
     let Needs { all, product } = Needs::of(function);
     let needs = all + BESIDE_SUMS;
+    let [most, least] = OF_HELPERS;
+    let of_helper = match () {
+        () if count > 1 && given(AMPLE) >= needs => AMPLE,
+        () if given(least) > given(most) => least,
+        () => most,
+    };
     let enough = whole >= of_helper.max(product + BESIDE_PRODUCT);
     let can_move = warps.is_multiple_of(GROUP) && budget::moves_registers(target) && enough;
     let moves = can_move && alone < needs && given(of_helper) > alone;
