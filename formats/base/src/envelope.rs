@@ -307,12 +307,23 @@ impl Envelope {
         Ok((envelope, rest))
     }
 
+    /// Whether each word that the text form has on a line as it is comes back from there the same.
+    fn fits_lines(&self) -> bool {
+        let names = || self.options.0.keys();
+        let mut words = [&self.phase, &self.producer, &self.input_hash].into_iter().chain(names()).chain(self.options.0.values());
+        !words.any(|word| word.contains(char::is_control)) && !self.phase.contains(' ') && !names().any(|name| name.contains('='))
+    }
+
     /// That the file is of format `P` and of a version this code reads.
     pub fn expect<P: Payload>(&self, name: &str) -> Result<()> {
         let wanted = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
             let message = format!("{name} is {} v{} from {}; this tool reads {wanted}", self.format, self.version, self.producer);
             return Err(Diagnostic::invalid("ENV001", message));
+        }
+        if !self.fits_lines() {
+            let message = "phase, producer, input or an option has characters that no line of the text form can hold";
+            return Err(Diagnostic::invalid("ENV003", message));
         }
         self.debug.verify().map_err(|message| Diagnostic::invalid("ENV003", message))?;
         let log_locs_known = self.log.iter().all(|entry| self.debug.locs.get(entry.loc).is_some());
