@@ -5,6 +5,7 @@ use sched::{Agent, Function, Op};
 use std::collections::BTreeMap;
 use tileas::Buffer;
 use tileas::effects::{BufferAccess, Does};
+use vocabulary::tile::Dense;
 
 /// From the first op that needs a buffer to the last, by their numbers in program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub fn parts(function: &Function) -> Vec<Part> {
 }
 
 /// The lives of a function's buffers, one in each part that needs the buffer. A ring lives as long as the loop that goes round it,
-/// and so does what an iteration reads before it writes.
+/// and so does what an iteration leaves to the next one.
 pub fn lives(function: &Function) -> BTreeMap<Buffer, Vec<Life>> {
     let accesses = accesses(function);
     let loops = loops(function);
@@ -66,8 +67,7 @@ pub fn lives(function: &Function) -> BTreeMap<Buffer, Vec<Life>> {
                     access.buffer == *buffer && (first..=last).contains(number)
                 };
                 let ring = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
-                let carried = |does: Does| !matches!(does, Does::Writes | Does::Fills);
-                if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || carried(access.does)) {
+                if accesses.iter().find(inside).is_some_and(|(_, _, access)| ring || is_carried(function, *access)) {
                     *life = Life { first: life.first.min(first), last: life.last.max(last) };
                 }
             }
@@ -75,6 +75,19 @@ pub fn lives(function: &Function) -> BTreeMap<Buffer, Vec<Life>> {
         here.into_iter().for_each(|(buffer, life)| lives.entry(buffer).or_default().push(life));
     }
     lives
+}
+
+/// Whether the first access of an iteration to a buffer is to what the one before left there: what is read comes from it where no
+/// pipe brings it.
+fn is_carried(function: &Function, access: BufferAccess) -> bool {
+    use vocabulary::core_ops::Core;
+    let made = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
+    match access.does {
+        Does::Writes | Does::Fills => false,
+        Does::Reads => !function.attrs.pipes.values().any(|pipe| pipe.buffers.contains(&access.buffer)),
+        Does::WritesIf(fresh) => !matches!(made(fresh), Some(Core::Constant { value: Dense::Splat(1..) })),
+        Does::Changes | Does::ChangesUnless(_) => true,
+    }
 }
 
 /// The first and last op of each loop, inner before outer ones.
