@@ -42,8 +42,6 @@ pub enum Does {
     Changes,
     /// Writes all of it where the scalar is true, and otherwise changes it.
     WritesIf(Value),
-    /// Changes it where the scalar is false, and otherwise does nothing.
-    ChangesUnless(Value),
 }
 
 /// By which way an access reaches shared memory. A fence stands between a write by one way and an access by another where the

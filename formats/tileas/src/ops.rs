@@ -216,10 +216,11 @@ base::ops! {
         /// Stores to part of a buffer in tensor memory.
         TensorStore "tensor_store" { x: Value, buffer: Buffer, slot: Option<Value>, from: u32, atom: LaneMove }
             = fills(buffer, slot, Way::Threads),
-        /// Multiplies each row of sums in tensor memory by the factor that `by` has for it, unless they are fresh. Its threads have
-        /// the rows as if they loaded all by the atom. What is multiplied by 1 need not be touched.
+        /// Multiplies each row of sums in tensor memory by the factor that `by` has for it; fresh ones are zeros until then, and are
+        /// there afterwards. Its threads have the rows as if they loaded all by the atom. What is there and multiplied by 1 need not
+        /// be touched.
         TensorScale "tensor_scale" { by: Value, buffer: Buffer, slot: Option<Value>, fresh: Value, atom: LaneMove }
-            = touches(buffer, slot, Does::ChangesUnless(*fresh), Way::Threads),
+            = touches(buffer, slot, Does::WritesIf(*fresh), Way::Threads),
         /// Stores what a buffer holds to a tile of a view by boxes of a tensor map: one thread asks the copy engine for it. Elements
         /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. Result: token.
         StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }

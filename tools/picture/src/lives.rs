@@ -86,7 +86,7 @@ fn is_carried(function: &Function, access: BufferAccess) -> bool {
         Does::Writes | Does::Fills => false,
         Does::Reads => !function.attrs.pipes.values().any(|pipe| pipe.buffers.contains(&access.buffer)),
         Does::WritesIf(fresh) => !matches!(made(fresh), Some(Core::Constant { value: Dense::Splat(1..) })),
-        Does::Changes | Does::ChangesUnless(_) => true,
+        Does::Changes => true,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Gives each buffer in tensor memory columns, and some sums two places in turn.
 //!
-//! What products do there is ordered by the pipe of each buffer alone, so buffers have columns of their own; but where that
-//! leaves room for another block, operands lie in the place of the sums that they are computed from. Of those nobody needs anything then: the sums have been
-//! taken up before the operands are stored, and products of one agent follow one another.
+//! What products do there is ordered by the pipe of each buffer alone, so buffers have columns of their own; but operands lie in the
+//! place of the sums that they are computed from, where that leaves room for another block. Nobody needs the sums by then: they have
+//! been taken up before the operands are stored, and products of one agent follow one another.
 
 use crate::tensor;
 use base::ir::{Op as OpId, Operation};

@@ -96,7 +96,6 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
             Does::Fills => "writes a part",
             Does::Changes => "changes",
             Does::WritesIf(_) => "writes or changes",
-            Does::ChangesUnless(_) => "may change",
         },
         way: match access.way {
             Way::Threads => "threads",

@@ -167,7 +167,7 @@ impl<'a> Play<'a> {
     fn effects(&mut self, op: OpId) -> Result<(), String> {
         let kind = &self.function.body.ops[op].kind;
         let mut effects = kind.effects();
-        effects.buffers = self.scalars.accesses(&effects.buffers);
+        effects.buffers.iter_mut().for_each(|access| access.does = self.scalars.does(access.does));
         self.sums_are_complete(op)?;
         match effects.synchronises {
             Some(Synchronises::Barrier) => {

@@ -5,7 +5,7 @@ use base::Value;
 use numerics::Scalar;
 use std::collections::BTreeMap;
 use tileas::Type;
-use tileas::effects::{BufferAccess, Does};
+use tileas::effects::Does;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
 
@@ -45,26 +45,14 @@ impl<'a> Scalars<'a> {
         cut(carrier(self.function, *like), at.wrapping_add(step))
     }
 
-    /// What an access does that depends on a scalar, if anything. If that is not known, what was there before need not matter.
-    pub(super) fn does(&self, does: Does) -> Option<Does> {
-        Some(match does {
-            Does::WritesIf(value) => match self.get(&value) {
-                Some(0) => Does::Changes,
-                Some(_) => Does::Writes,
-                None => Does::Fills,
-            },
-            Does::ChangesUnless(value) => match self.get(&value) {
-                Some(0) | None => Does::Changes,
-                Some(_) => return None,
-            },
-            _ => does,
-        })
-    }
-
-    /// The accesses that there are, as far as is known.
-    pub(super) fn accesses(&self, accesses: &[BufferAccess]) -> Vec<BufferAccess> {
-        let does = |access: &BufferAccess| Some(BufferAccess { does: self.does(access.does)?, ..*access });
-        accesses.iter().filter_map(does).collect()
+    /// What an access does that depends on a scalar. If that is not known, what was there before need not matter.
+    pub(super) fn does(&self, does: Does) -> Does {
+        let Does::WritesIf(value) = does else { return does };
+        match self.get(&value) {
+            Some(0) => Does::Changes,
+            Some(_) => Does::Writes,
+            None => Does::Fills,
+        }
     }
 
     pub(super) fn compute(&mut self, core: &Core, results: &[Value]) {

@@ -148,8 +148,9 @@ impl Unroll<'_> {
                 Some(_) => unreachable!("no other op waits or steps"),
                 None if effects.buffers.is_empty() => None,
                 None => {
-                    let slots = self.scalars.accesses(&effects.buffers).into_iter().map(|access| {
+                    let slots = effects.buffers.iter().map(|access| {
                         let depth = self.function.attrs.placements[access.buffer].depth;
+                        let access = BufferAccess { does: self.scalars.does(access.does), ..*access };
                         Ok((access, self.number(&access.slot, depth, &access.buffer)?))
                     });
                     Some(What::Accesses(slots.collect::<Result<_, String>>()?, effects.completes))

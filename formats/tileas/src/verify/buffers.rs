@@ -65,7 +65,7 @@ pub(super) fn written_before_read<O: Program>(
         let Some(kind) = node.kind.program() else { continue };
         for BufferAccess { buffer, does, .. } in kind.effects().buffers {
             // Sums that may be fresh are so at first.
-            let needs = does.needs_content() && !matches!(does, Does::WritesIf(_) | Does::ChangesUnless(_));
+            let needs = does.needs_content() && !matches!(does, Does::WritesIf(_));
             if needs && !written[buffer.0 as usize] {
                 return Err((node.loc, format!("{buffer} is read before anything is written to it")));
             }

@@ -250,13 +250,11 @@ impl<O: Step> SpreadProgram<'_, O> {
         }
     }
 
-    /// Each thread multiplies what it has of the rows of sums in tensor memory by the factors that it has for them.
+    /// Each thread multiplies what it has of the rows of sums in tensor memory, or zeros, by the factors that it has for them.
     pub(super) fn tensor_scale(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TensorScale { by, buffer, fresh, atom, .. } = kind else { unreachable!("called for scaled sums only") };
         self.begin(op, env)?;
-        if env.tile(*fresh).is_true() {
-            return Ok(Results::new());
-        }
+        let fresh = env.tile(*fresh).is_true();
         let missing = || self.refuse(op, format!("finds no rows of {buffer} by '{}'", atom.0.name));
         let info = self.source.attrs.buffers.get(*buffer).ok_or_else(missing)?;
         let (rows, offsets) = (self.spread(*by), &self.offsets[buffer.0 as usize]);
@@ -274,8 +272,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             }
             let factor = rows.slot(spread.thread(slot), element >> column_bits).ok_or_else(missing)?;
             let (at, mut data) = (offsets[element as usize] as usize * size, [0; 4]);
-            let read = self.hazards(env).read(buffer.0 as usize, at, &mut data, warp);
-            read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+            if !fresh {
+                let read = self.hazards(env).read(buffer.0 as usize, at, &mut data, warp);
+                read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+            }
             let product = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor));
             let written = self.hazards(env).write(buffer.0 as usize, at, &(product as u32).to_le_bytes(), warp);
             written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;

@@ -29,10 +29,10 @@ impl Rewriter<'_> {
         let rhs = self.operand_place(*rhs, Operand::B, &b, atom.transposes)?;
         let loc = self.from.body.ops[op].loc;
         let buffer = self.sums_of(&chain);
-        let fresh = self.is_fresh(*acc);
+        let mut fresh = self.is_fresh(*acc);
         let scaled = self.from.body.defining_op(*acc).filter(|op| self.products.chain_of_scale(*op).is_some());
         if let Some(scale) = scaled.filter(|op| self.is_scaled_late(*op)) {
-            self.scale(scale, fresh)?;
+            fresh = self.scale(scale, fresh)?;
         }
         let new = Op::Mma {
             in_flight: false,
@@ -59,8 +59,9 @@ impl Rewriter<'_> {
         let result = self.from.body.result(op);
         let before = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.products.is_sums(*value));
         let fresh = self.is_fresh(before.expect("the sums are an operand"));
+        let fresh = if self.is_scaled_late(op) { fresh } else { self.scale(op, fresh)? };
         self.remember(result, None, fresh);
-        if self.is_scaled_late(op) { Ok(()) } else { self.scale(op, fresh) }
+        Ok(())
     }
 
     /// Whether what an op scales goes to a product beside it: the less of its operands threads have in registers, the better.
@@ -70,8 +71,8 @@ impl Rewriter<'_> {
         here.ops.iter().any(|op| matches!(&body.ops[*op].kind, tileaa::Op::Mma { acc, .. } if *acc == result))
     }
 
-    /// Threads multiply rows of sums in tensor memory.
-    fn scale(&mut self, op: OpId, fresh: Value) -> Result<()> {
+    /// Threads multiply rows of sums in tensor memory, which are there from then on: zero by a factor that is no number is not zero.
+    fn scale(&mut self, op: OpId, fresh: Value) -> Result<Value> {
         let (chain, factors) = self.products.chain_of_scale(op).expect("it scales sums");
         let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
         let buffer = self.sums_of(&chain);
@@ -79,7 +80,7 @@ impl Rewriter<'_> {
         let (atom, rows) = tensor::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the chain was planned so");
         let by = self.tile(factors, &rows)?;
         self.emit(Op::TensorScale { by, buffer, slot: None, fresh, atom: LaneMove(atom) }, [], loc);
-        Ok(())
+        Ok(self.truth(false, loc))
     }
 
     /// A left operand that threads store to tensor memory.

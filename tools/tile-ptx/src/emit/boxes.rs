@@ -36,7 +36,7 @@ struct Boxed<'c> {
 }
 
 /// The names of so many operands.
-fn operands(first: usize, count: usize) -> String {
+pub(super) fn operands(first: usize, count: usize) -> String {
     (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -5,6 +5,7 @@
 //! a fence stands before and another one behind.
 
 use super::Emitter;
+use super::boxes::operands;
 use crate::ir::Val;
 use base::diag::Result;
 use base::ir::Op as OpId;
@@ -265,7 +266,7 @@ impl<'c> Emitter<'c, '_> {
         };
         // They follow each other in registers, beside those that they are made from.
         for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers() / 2) {
-            let registers = (1..=words.len()).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+            let registers = operands(1, words.len());
             let text = format!(
                 "tcgen05.st.sync.aligned.{} [$0+{at}]{}, {{{registers}}};",
                 form(atom, words.len()),
@@ -278,7 +279,8 @@ impl<'c> Emitter<'c, '_> {
         self.instruction_alone("tcgen05.wait::st.sync.aligned;");
     }
 
-    /// Multiplies rows of sums, a few columns after the other, in those warps that have a factor other than 1.
+    /// Multiplies rows of sums, a few columns after the other, in those warps that have a factor other than 1; or rows of zeros, where
+    /// nothing was added up yet.
     pub(super) fn tensor_scale(&mut self, by: Value, buffer: Buffer, fresh: Value, atom: &LaneAtom) {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
@@ -291,41 +293,52 @@ impl<'c> Emitter<'c, '_> {
         let factor = |register: u32| by_row[&(apply(&layout.register, register) >> column_bits)];
         let by_word: BTreeMap<u32, Val<'c>> =
             (0..layout.registers() as u32).map(|register| (word_of(info, &part, &layout, register).0, factor(register))).collect();
-        let differs = |factor: &Val<'c>| {
-            let bits = ir.bitcast(*factor, ir.i32()).into_int_value();
-            ir.icmp(IntPredicate::NE, bits, ir.const32(1f32.to_bits()))
-        };
-        let differs = factors.iter().map(differs).reduce(|a, b| ir.or(a, b)).expect("a tile has elements");
-        let some = ir.intrinsic("llvm.nvvm.vote.any.sync", &[], &[ir.const32(u32::MAX).into(), differs.into()]);
-        let some = some.expect("the vote has a result").into_int_value();
-        let changes = ir.and(some, ir.not(self.scalar(fresh).into_int_value()));
+        let fresh = self.scalar(fresh).into_int_value();
         let address = self.lanes_address(buffer, &part, &layout);
         let moves = moves(info, &part, atom, &layout, self.most_registers().min(SCALED_TOGETHER));
         let apart = split(info, &part, atom, &layout);
-        self.guarded(Some(changes), &[], |e| {
-            for Move { at, words } in &moves {
-                let names = |first: usize| (first..first + words.len()).map(|i| format!("${i}")).collect::<Vec<_>>().join(", ");
-                let form = form(atom, words.len());
-                let text = format!(
-                    "tcgen05.ld.sync.aligned.{form} {{{}}}, [${}+{at}]{apart};\n\ttcgen05.wait::ld.sync.aligned;",
-                    names(0),
-                    words.len()
-                );
-                let letters = vec!["=&r"; words.len()].join(",") + ",r";
-                let loaded = ir.asm_many(&vec![ir.i32().into(); words.len()], &text, &letters, &[address.into()], true);
-                let scaled = words.iter().zip(loaded).map(|(word, value)| {
+        let scale = |e: &Self, load: &dyn Fn(&Move) -> Vec<Val<'c>>| {
+            for step in &moves {
+                let scaled = step.words.iter().zip(load(step)).map(|(word, value)| {
                     let factor = by_word[word].into_float_value();
                     let value = ir.bitcast(value, factor.get_type()).into_float_value();
                     let product = ir.builder.build_float_mul(value, factor, "").expect("the builder is in a block");
                     ir.bitcast(product, ir.i32())
                 });
                 let args: Vec<Val<'c>> = std::iter::once(address.into()).chain(scaled).collect();
-                let text = format!("tcgen05.st.sync.aligned.{form} [$0+{at}]{apart}, {{{}}};", names(1));
-                ir.asm(None, &text, &("r".to_string() + &",r".repeat(words.len())), &args, true);
+                let (form, words) = (form(atom, step.words.len()), step.words.len());
+                let text = format!("tcgen05.st.sync.aligned.{form} [$0+{}]{apart}, {{{}}};", step.at, operands(1, words));
+                ir.asm(None, &text, &("r".to_string() + &",r".repeat(words)), &args, true);
             }
             e.instruction_alone("tcgen05.wait::st.sync.aligned;");
             Vec::new()
-        });
+        };
+        let there = |step: &Move| {
+            let (form, words) = (form(atom, step.words.len()), step.words.len());
+            let text = format!(
+                "tcgen05.ld.sync.aligned.{form} {{{}}}, [${words}+{}]{apart};\n\ttcgen05.wait::ld.sync.aligned;",
+                operands(0, words),
+                step.at
+            );
+            let letters = vec!["=&r"; words].join(",") + ",r";
+            ir.asm_many(&vec![ir.i32().into(); words], &text, &letters, &[address.into()], true)
+        };
+        let zeros = |step: &Move| vec![ir.const32(0).into(); step.words.len()];
+        self.guarded(Some(fresh), &[], |e| scale(e, &zeros));
+        let changes = ir.and(self.some_factor(&factors), ir.not(fresh));
+        self.guarded(Some(changes), &[], |e| scale(e, &there));
+    }
+
+    /// Whether a thread of the warp has a factor other than 1.
+    fn some_factor(&self, factors: &[Val<'c>]) -> IntValue<'c> {
+        let ir = self.ir;
+        let differs = |factor: &Val<'c>| {
+            let bits = ir.bitcast(*factor, ir.i32()).into_int_value();
+            ir.icmp(IntPredicate::NE, bits, ir.const32(1f32.to_bits()))
+        };
+        let differs = factors.iter().map(differs).reduce(|a, b| ir.or(a, b)).expect("a tile has elements");
+        let some = ir.intrinsic("llvm.nvvm.vote.any.sync", &[], &[ir.const32(u32::MAX).into(), differs.into()]);
+        some.expect("the vote has a result").into_int_value()
     }
 
     /// Registers that one instruction may move of a thread of this block.
