@@ -402,7 +402,7 @@ fn sums_that_are_multiplied_at_the_wrong_time_are_refused_and_seen() {
         (never, "slot 0 of buffer5 is read before anything is written to it"),
         (
             without(&text, "pipe_acquire(pipe: 4, phase: %23)"),
-            "slot 0 of pipe4 is committed, but was not acquired by agent 'compute'",
+            "slot 0 of buffer5 is written by agent 'compute' outside acquire and commit of pipe4",
         ),
     ] {
         let said = judged(&text).expect_err("it is refused");
