@@ -47,7 +47,17 @@ fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMa
 /// What a function takes of tensor memory, if anything; `address` is that of a word of shared memory.
 pub(crate) fn taken(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
     let (_, end) = place(function, doubled);
-    (end > 0).then(|| TensorMemory { columns: end.next_power_of_two().max(FEWEST), address })
+    (end > 0).then(|| TensorMemory { columns: whole(end), address })
+}
+
+/// The blocks of a function for which a multiprocessor has tensor memory.
+pub(crate) fn resident(function: &Function, target: Target) -> u32 {
+    (target.tensor_columns / whole(place(function, &BTreeSet::new()).1)).max(1)
+}
+
+/// Columns that can be taken, with room for so many.
+fn whole(columns: u32) -> u32 {
+    columns.next_power_of_two().max(FEWEST)
 }
 
 /// Of the sums that may have two slots as many as have room, those that take most first.

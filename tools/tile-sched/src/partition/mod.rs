@@ -12,7 +12,7 @@ pub(crate) mod rings;
 mod seeds;
 mod slice;
 
-use crate::{alloc, boxes, tensor};
+use crate::{alloc, boxes, columns, tensor};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
 use registers::Crew;
@@ -97,10 +97,10 @@ fn crew(function: &Function, target: Target, wanted: Wanted) -> Result<Crew, Why
 }
 
 /// The blocks that registers have room for on a multiprocessor, and at least as many as the author asks for. Sums in tensor memory
-/// take none.
+/// take none, but columns.
 pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
     match tensor::multiplies(function) {
-        true => u32::MAX,
+        true => columns::resident(function, target),
         false => registers::resident(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
     }
 }
