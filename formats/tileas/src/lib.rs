@@ -11,6 +11,7 @@ pub mod atoms;
 pub mod budget;
 pub mod effects;
 pub mod layout;
+pub mod lives;
 pub mod module;
 pub mod ops;
 pub mod types;

@@ -116,7 +116,8 @@ impl Copies {
                 }
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
                 if is_view && wanted && planner.uses.reach_a_product(body.result(load)) {
-                    match planner.boxes(load, op) {
+                    let boxes = if plan.boxes_without_room.contains(&load) { Err(NO_ROOM) } else { planner.boxes(load, op) };
+                    match boxes {
                         Ok(copy) => {
                             found.copies.insert(load, copy);
                             continue;

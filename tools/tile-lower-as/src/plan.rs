@@ -1,7 +1,7 @@
 //! What was decided about a function, pass by pass; `--print-after` prints it below the program.
 
 use crate::access::Accesses;
-use crate::copies::{Boxes, Copies, Readers};
+use crate::copies::{Boxes, By, Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
 use crate::products::{Family, Place, Product, Products};
@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) copies: Copies,
     /// Loads whose copies were found to have no room, once everything else that passes through shared memory was known.
     pub(crate) without_room: BTreeSet<Op>,
+    /// The same of copies by boxes, whose slots are in use all through their loop: threads may still make them.
+    pub(crate) boxes_without_room: BTreeSet<Op>,
     pub(crate) homes: Homes,
     pub(crate) stores: Stores,
 }
@@ -67,6 +69,7 @@ impl Plan {
             products: Products::default(),
             copies: Copies::default(),
             without_room: BTreeSet::new(),
+            boxes_without_room: BTreeSet::new(),
             homes,
             stores: Stores::default(),
         })
@@ -102,9 +105,11 @@ impl Plan {
         }
     }
 
-    /// Decides once more without the copy of a load, which has no room.
+    /// Decides once more without the copy of a load as it is, which has no room.
     pub(crate) fn without_copy(&mut self, function: &Function, load: Op, target: Target, options: Choices) {
-        self.without_room.insert(load);
+        let by_boxes = self.copies.get(load).is_some_and(|copy| matches!(copy.by, By::Boxes(_)));
+        let found = if by_boxes { &mut self.boxes_without_room } else { &mut self.without_room };
+        found.insert(load);
         self.choose_copies(function, target, options);
         self.choose_homes(function, target, options);
     }

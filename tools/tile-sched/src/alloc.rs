@@ -7,11 +7,11 @@ use crate::hazards::{Touch, touches};
 use crate::partition::{self, Wanted};
 use crate::{columns, in_flight, tensor};
 use base::diag::{Diagnostic, Result};
-use base::ir::Operation;
-use base::{Arena, Block, File, Loc, Region, Target};
+use base::{Arena, Block, File, Loc, Target};
 use common::options;
-use sched::{Function, FunctionAttrs, LoopSchedule, Module, PipeInfo, Placement, Slot};
+use sched::{Function, FunctionAttrs, LoopSchedule, Module, Op, PipeInfo, Placement, Slot};
 use std::collections::{BTreeMap, BTreeSet};
+use tileas::lives::{self, Life};
 use tileas::{Buffer, BufferInfo, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
@@ -32,15 +32,20 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             doubled = self::doubled(function, &rings, target);
             set(function, &rings, &doubled, true);
         }
-        if !divided || !tensor::multiplies(function) && !partition::has_crew(function, target, wanted) {
+        let most = budget::shared_memory(target);
+        let alone = || !tensor::multiplies(function) && !partition::has_crew(function, target, wanted);
+        if !divided || function.attrs.shared_bytes > most || alone() {
+            if function.attrs.shared_bytes > most {
+                doubled.clear();
+            }
             set(function, &rings(function, &own, Asked::ByAll), &doubled, divided);
         }
         // The last word is for the address of its columns.
         function.attrs.tensor =
             columns::taken(function, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
-        if function.attrs.shared_bytes > budget::shared_memory(target) {
+        if function.attrs.shared_bytes > most {
             // ptxas words it so, and tuners look for these words.
-            let (used, most) = (function.attrs.shared_bytes, budget::shared_memory(target));
+            let used = function.attrs.shared_bytes;
             let message = format!("'{}' uses too much shared data (0x{used:x} bytes, 0x{most:x} max)", function.name);
             let error = Diagnostic::unsupported("SC100", message);
             return Err(error.at_loc(&file.envelope.debug, where_the_largest_is_used(function)));
@@ -217,94 +222,20 @@ fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, resident: &dyn Fn(
     rings
 }
 
-/// The ops between which a buffer holds something, by position in program order.
-#[derive(Clone, Copy)]
-struct Life {
-    first: usize,
-    last: usize,
-}
-
 fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
-    let lives = lives(function, rings);
     let buffers = &function.attrs.program.buffers;
     let depth = |buffer: Buffer| match rings[buffer.0 as usize] {
         Some(ring) => ring.depth,
         None => 1 + u32::from(doubled.contains(&buffer)),
     };
-    let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
-    // Large buffers first: small ones fit into what is left.
-    let mut order: Vec<Buffer> = buffers.ids().collect();
-    order.sort_by_key(|buffer| (std::cmp::Reverse(bytes(*buffer)), *buffer));
-    let mut placed: Vec<(Buffer, u32)> = Vec::new();
-    for buffer in order {
-        let align = buffers[buffer].align.max(1);
-        let overlaps = |other: Buffer| lives[buffer.0 as usize].meets(lives[other.0 as usize]);
-        let mut taken: Vec<(u32, u32)> = placed
-            .iter()
-            .filter(|(other, _)| overlaps(*other))
-            .map(|(other, at)| (*at, at.saturating_add(bytes(*other))))
-            .collect();
-        taken.sort_unstable();
-        let mut at = 0u32;
-        for (start, end) in taken {
-            if at.saturating_add(bytes(buffer)) <= start {
-                break;
-            }
-            at = at.max(end.next_multiple_of(align));
-        }
-        placed.push((buffer, at));
+    let filled = buffers.ids().zip(rings).filter_map(|(buffer, ring)| Some((buffer, (*ring)?)));
+    let filled = filled.map(|(buffer, Ring { block, from_start, .. })| (buffer, lives::Ring { block, from_start })).collect();
+    let mut lives = lives::lives((&function.body, function.region), buffers, Op::effects, &filled);
+    if common::planted("sched.lives") {
+        lives.values_mut().for_each(|life| *life = Life::NEVER);
     }
-    placed.sort_unstable();
     let (columns, _) = columns::place(function, doubled);
-    let offset = |buffer, bytes| columns.get(&buffer).copied().unwrap_or(bytes);
-    placed.into_iter().map(|(buffer, bytes)| Placement { offset: offset(buffer, bytes), depth: depth(buffer) }).collect()
-}
-
-impl Life {
-    fn meets(self, other: Life) -> bool {
-        self.first <= other.last && other.first <= self.last && !common::planted("sched.lives")
-    }
-}
-
-fn lives(function: &Function, rings: &[Option<Ring>]) -> Vec<Life> {
-    let lives = vec![Life { first: usize::MAX, last: 0 }; function.attrs.program.buffers.len()];
-    let mut walk = Walk { function, rings, position: 0, lives };
-    walk.region(function.region);
-    walk.lives
-}
-
-struct Walk<'a> {
-    function: &'a Function,
-    rings: &'a [Option<Ring>],
-    position: usize,
-    lives: Vec<Life>,
-}
-
-impl Walk<'_> {
-    fn region(&mut self, at: Region) {
-        let body = &self.function.body;
-        for &op in &body.blocks[body.block_of(at)].ops {
-            self.position += 1;
-            let kind = &body.ops[op].kind;
-            for touch in touches(kind) {
-                let life = &mut self.lives[touch.buffer().0 as usize];
-                *life = Life { first: life.first.min(self.position), last: life.last.max(self.position) };
-            }
-            let start = self.position;
-            let inner = kind.regions();
-            inner.iter().for_each(|inner| self.region(*inner));
-            let lives = self.lives.iter_mut().zip(self.rings).filter(|(life, _)| life.last > start);
-            for (life, ring) in lives {
-                // What a loop reads but was written before it is read again in the next round.
-                if life.first < start {
-                    life.last = self.position;
-                }
-                // What a scheduled copy fills is in use all through the loop, and filled right before it.
-                if let Some(ring) = ring.filter(|ring| inner.iter().any(|inner| body.block_of(*inner) == ring.block)) {
-                    let first = if ring.from_start { 0 } else { life.first.min(start) };
-                    *life = Life { first, last: self.position };
-                }
-            }
-        }
-    }
+    let places = lives::places(buffers, &lives, depth);
+    let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
+    places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
 }

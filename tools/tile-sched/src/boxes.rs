@@ -155,13 +155,13 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
     groups
 }
 
-/// Whether the boxes of a loop inside another one go where something else is, too, so that they would have to wait in each round.
-pub(crate) fn wait_in_rounds(function: &Function) -> bool {
+/// The bodies of loops of which the boxes go where something else was before.
+pub(crate) fn after_others(function: &Function) -> impl Iterator<Item = Block> {
     let body = &function.body;
-    loops(function).into_iter().any(|for_op| {
+    loops(function).into_iter().filter_map(|for_op| {
         let block = body.block_of(region_of(function, for_op));
         let rings: Vec<Buffer> = body.blocks[block].ops.iter().filter_map(|op| filled(&body.ops[*op].kind)).collect();
-        is_nested(function, block) && had_before(function, for_op, &rings)
+        had_before(function, for_op, &rings).then_some(block)
     })
 }
 

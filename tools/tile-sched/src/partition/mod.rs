@@ -107,10 +107,12 @@ pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
 
 /// Whether slots are where an agent of their own can fill them.
 pub(crate) fn check_memory(function: &Function) -> Result<(), Why> {
-    match boxes::wait_in_rounds(function) {
-        true => Err("what a loop inside another one copies shares its memory".into()),
-        false => Ok(()),
+    let mut shared = boxes::after_others(function);
+    // In a loop inside another one the copies would have to wait in each round.
+    if shared.any(|block| tensor::multiplies(function) || boxes::is_nested(function, block)) {
+        return Err("what a loop copies shares its memory with something before the loop".into());
     }
+    Ok(())
 }
 
 /// Whether there are registers for another agent beside the blocks that shared memory has room for.
