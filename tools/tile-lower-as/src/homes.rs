@@ -7,7 +7,7 @@ use crate::access::{Accesses, default_layout};
 use crate::copies::{Copies, Readers};
 use crate::products::Products;
 use crate::{operands, slices, tensor};
-use base::ir::Op as OpId;
+use base::ir::{Op as OpId, Operation};
 use base::{Region, Value};
 use tileaa::{Function, Op};
 use tileas::Layout;
@@ -130,12 +130,24 @@ impl Homes {
             if !news {
                 break;
             }
+            self.forget(function, inner);
         }
         for &arg in args.iter().filter(|arg| is_tile(**arg)) {
             let home = self.or_default(function, arg);
             if self.set(arg, Some(home)) {
+                self.forget(function, inner);
                 self.region(context, inner);
             }
+        }
+    }
+
+    /// What is computed in a region was given homes before all that it is computed from had one.
+    fn forget(&mut self, function: &Function, region: Region) {
+        let body = &function.body;
+        for op in body.walk(region) {
+            let node = &body.ops[op];
+            let inner = node.kind.regions().into_iter().flat_map(|region| &body.blocks[body.block_of(region)].args);
+            node.results.iter().chain(inner).for_each(|value| self.layouts[value.0 as usize] = None);
         }
     }
 
@@ -154,13 +166,13 @@ impl Homes {
                 homes.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
             }
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => {
-                let operands = base::ir::Operation::operands(kind);
+                let operands = Operation::operands(kind);
                 let at_home = || operands.iter().find_map(|operand| self.get(*operand).cloned());
                 let wanted = accesses.get(op).map(|access| access.layout.clone()).or_else(at_home);
                 Some(wanted.unwrap_or_else(|| self.or_default(function, result)))
             }
             Op::Core(core) if core.is_elementwise() => {
-                let operands = base::ir::Operation::operands(core);
+                let operands = Operation::operands(core);
                 operands.iter().find_map(|operand| self.get(*operand).cloned())
             }
             Op::Core(Core::Reshape { x }) => self.get(*x).cloned(),
@@ -293,7 +305,7 @@ fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> b
         for &op in &function.body.blocks[function.body.block_of(region)].ops {
             let kind = &function.body.ops[op].kind;
             if leaves(kind) {
-                found.push(base::ir::Operation::operands(kind).to_vec());
+                found.push(Operation::operands(kind).to_vec());
             }
             if let Op::Core(Core::If { then, otherwise, .. }) = kind
                 && !leaves(&Op::Core(Core::Yield { values: Vec::new() }))
