@@ -32,7 +32,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("tileir", &["base", "numerics", "vocabulary"]),
     ("tileaa", &["base", "numerics", "vocabulary"]),
     ("tileas", &["base", "numerics", "vocabulary", "hardware", "tensormap"]),
-    ("sched", &["base", "numerics", "vocabulary", "tileas"]),
+    ("sched", &["base", "numerics", "vocabulary", "hardware", "tileas"]),
     ("tensormap", &["base"]),
     ("ptx", &["base", "tensormap"]),
     ("cubin", &["base"]),

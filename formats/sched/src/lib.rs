@@ -7,9 +7,11 @@
 //!
 //! Written by `tile-sched`, read by `tile-ptx`; `tile-run` executes it.
 
+pub mod edges;
 mod judge;
 pub mod module;
 pub mod ops;
+pub mod pairs;
 pub mod pieces;
 mod verify;
 

@@ -1,6 +1,7 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
 use crate::module::{Agent, Pipe};
+use crate::pairs::Paired;
 use base::ir::Dense;
 use base::{Region, Value};
 use tileas::effects::words::synchronises;
@@ -11,6 +12,8 @@ use vocabulary::rules::MiddleOp;
 base::ops! {
     /// An op of `.sched`. What `.as` calls an op is one here too.
     pub enum Op includes tileas::Op, with Effects<'_> {
+        /// The op, on two neighbouring registers of each thread at once.
+        Pairs "pairs" { op: Paired } = op.0.effects(),
         /// All `threads` threads that name this barrier wait for each other; 0 is the whole block's.
         Barrier "barrier" { id: u32, threads: u32 } = synchronises(Synchronises::Barrier),
         /// Ends the group of the asynchronous copies issued since the last one.
@@ -46,7 +49,7 @@ impl Op {
     /// The shared op, if it is one.
     pub fn core(&self) -> Option<&Core> {
         match self {
-            Op::Core(tileas::Op::Core(core)) => Some(core),
+            Op::Core(tileas::Op::Core(core)) | Op::Pairs { op: Paired(tileas::Op::Core(core)) } => Some(core),
             _ => None,
         }
     }
@@ -61,7 +64,7 @@ impl MiddleOp for Op {
     }
     fn combination(&self) -> Option<(&[Value], Region)> {
         match self {
-            Op::Core(op) => op.combination(),
+            Op::Core(op) | Op::Pairs { op: Paired(op) } => op.combination(),
             _ => None,
         }
     }
@@ -70,7 +73,7 @@ impl MiddleOp for Op {
 impl tileas::verify::Program for Op {
     fn program(&self) -> Option<&tileas::Op> {
         match self {
-            Op::Core(op) => Some(op),
+            Op::Core(op) | Op::Pairs { op: Paired(op) } => Some(op),
             _ => None,
         }
     }

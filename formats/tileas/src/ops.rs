@@ -95,7 +95,7 @@ impl Field for Place {
 fn way(atom: &MmaAtom) -> Way {
     match atom {
         MmaAtom::Group(_) | MmaAtom::Tensor(_) => Way::Products,
-        MmaAtom::Sync(_) | MmaAtom::MultiplyAdd => Way::Threads,
+        MmaAtom::Sync(_) | MmaAtom::MultiplyAdd(_) => Way::Threads,
     }
 }
 
@@ -140,10 +140,11 @@ base::ops! {
         ConvertLayout "convert_layout" { x: Value, route: Route }
             = computes(),
 
-        /// As in `.aa`, by an atom. Results: tile, token.
-        LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom }
+        /// As in `.aa`, by an atom. In `.sched`, `two_ways` says that the access is there twice: with a check of each piece, and without
+        /// any for a tile that lies inside. Results: tile, token.
+        LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, two_ways: bool }
             = at_view(Does::Reads, view, index, Moved::Result, token, order),
-        StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom }
+        StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, two_ways: bool }
             = at_view(Does::Writes, view, index, Moved::Operand(*tile), token, order),
         /// Copies a tile of a view straight into a buffer: each thread the elements that `layout` gives it, in pieces of the atom's
         /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
@@ -157,7 +158,7 @@ base::ops! {
         /// become zero. Complete when executed. Result: token.
         CopyBoxes "copy_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }
             = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Boxes)).done(Completes::WithItsSlot),
-        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode }
+        ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, two_ways: bool }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }

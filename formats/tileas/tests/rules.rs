@@ -48,12 +48,17 @@ fn an_edited_product_is_refused() {
             "not those of the fragments",
         ),
         ("mma.m16n8k16.f32", "wgmma.m64k16.f32", "its right operand is in shared memory"),
-        ("mma.m16n8k16.f32", "multiply_add", "what buffers hold"),
+        ("mma.m16n8k16.f32", "multiply_add.k4", "what buffers hold"),
         ("mma.m16n8k16.f32", "mma.m16n8k32.mxf8", "takes two tiles of scales"),
         ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "multiplies registers"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only products of warp groups are in flight"),
         ("buffer: 0, atom: matrix)", "buffer: 0, slot: %41, atom: matrix)", "one slot here"),
         ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, in_pieces: true)", "for `.sched` to say"),
+        (
+            "atom: vector(vector_bits: 2)) : token @14",
+            "atom: vector(vector_bits: 2), two_ways: true) : token @14",
+            "for `.sched` to say",
+        ),
         // What nothing implements has no name.
         ("mma.m16n8k16.f32", "tcgen05", "no atom 'tcgen05'"),
         ("warps: 4", "warps: 4, cluster: 4", "cluster"),

@@ -7,6 +7,7 @@ mod barriers;
 mod boxes;
 mod check;
 mod columns;
+mod edges;
 mod fences;
 mod fragments;
 mod graph;
@@ -16,6 +17,7 @@ mod machine;
 mod materialize;
 mod modulo;
 mod ordering;
+mod pairs;
 mod partition;
 mod pipes;
 mod tensor;
@@ -54,7 +56,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     check::schedules(file)?;
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
     let target = envelope.target()?;
-    for function in functions {
+    for function in functions.iter_mut() {
         let wanted = Wanted::of(envelope);
         if wanted != Wanted::Never && partition::has_copies(function) {
             let divided = divided(function, schedules, layouts, (target, wanted)).map(|divided| (*function, *layouts) = divided);
@@ -69,6 +71,10 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
             false => boxes::schedules(function, schedules),
         };
         weave(function, &own, layouts, false);
+    }
+    for function in functions {
+        edges::run(function, layouts);
+        pairs::run(function, layouts, target);
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ impl Machine {
                     MmaAtom::Sync(atom) => tensor(rates.products, if atom.widened { 16 } else { bits }),
                     MmaAtom::Group(_) => tensor(rates.group_products, bits),
                     MmaAtom::Tensor(_) => tensor(rates.tensor_products, bits),
-                    MmaAtom::MultiplyAdd => {
+                    MmaAtom::MultiplyAdd(_) => {
                         cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
                     }
                 }
@@ -146,7 +146,7 @@ impl Machine {
                 let (resource, rate) = unit(core, rates);
                 cost(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
             }
-            // Too rare, or too short, to decide where anything goes.
+            // Too rare, or too short, to decide where anything goes; or not there before that was decided.
             Op::Core(
                 Program::Core(_)
                 | Program::Coordinate { .. }
@@ -163,6 +163,7 @@ impl Machine {
                 | Program::SharedScatter { .. }
                 | Program::Scan { .. },
             )
+            | Op::Pairs { .. }
             | Op::Barrier { .. }
             | Op::CopyCommit {}
             | Op::CopyWait { .. }

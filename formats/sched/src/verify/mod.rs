@@ -9,6 +9,7 @@
 //! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a ring has slots |
 //! | SC009 | agents share out the warps of the block and their registers; each has a body, at the end of the function |
 //! | SC010 | pipes have slots and barriers of their own, and only their agents touch them |
+//! | SC011 | what is done on pairs of registers, or written in two ways, can be on the target |
 //! | SC13… | its waits, barriers and placements are what the program needs ([`crate::judge`]) |
 //!
 //! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
@@ -18,10 +19,11 @@ mod agents;
 use crate::module::{Function, LoopSchedule, Module, Phase, TensorMemory};
 use crate::{Agent, FunctionAttrs, Op, PipeInfo};
 use base::diag::{Diagnostic, Place, Result};
-use base::ir::OpNode;
-use base::{Envelope, Loc, Target};
+use base::ir::{OpNode, Operation};
+use base::{Arena, Envelope, Loc, Target};
 use numerics::Scalar;
 use tileas::effects::{BufferAccess, Completes, Effects};
+use tileas::layout::{Layout, LayoutId};
 use tileas::{Space, Type};
 use vocabulary::rules::{Rule, require};
 use vocabulary::tile::Elem;
@@ -52,6 +54,10 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         agents::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
         let runs = agents::who_runs(function);
         pieces(function, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
+        ways(function, phase, layouts, target).map_err(|(loc, message)| {
+            let refused = Diagnostic::unsupported("SC011", message).at(Place::Entity(format!("func {}", function.name)));
+            refused.at_loc(&envelope.debug, loc)
+        })?;
         function.body.ops.iter().try_for_each(|(id, op)| {
             let rule = synchronisation(function, phase, op, runs[id.0 as usize]);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
@@ -97,6 +103,30 @@ fn pieces(function: &Function, phase: Phase) -> std::result::Result<(), (Loc, St
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
         crate::pieces::refused(function, &uses, block, id).map_err(|why| refuse(why.into()))?;
+    }
+    Ok(())
+}
+
+/// What is said of how an op is written can be: on pairs of registers, and in two ways.
+fn ways(
+    function: &Function,
+    phase: Phase,
+    layouts: &Arena<LayoutId, Layout>,
+    target: Target,
+) -> std::result::Result<(), (Loc, String)> {
+    use tileas::Op as Program;
+    for op in function.body.ops.values() {
+        let rule = match &op.kind {
+            Op::Pairs { .. } => crate::pairs::refused(function, layouts, op, target),
+            Op::Core(
+                Program::LoadView { two_ways: true, .. }
+                | Program::StoreView { two_ways: true, .. }
+                | Program::ReduceView { two_ways: true, .. },
+            ) => crate::edges::refused(function, op).map_err(|why| format!("it has no two ways: {why}")),
+            _ => continue,
+        };
+        let in_phase = require(phase == Phase::Materialize, || format!("how it is written is not said in phase {}", phase.name()));
+        rule.and(in_phase).map_err(|why| (op.loc, format!("{}: {why}", op.kind.mnemonic())))?;
     }
     Ok(())
 }
@@ -155,6 +185,7 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, agent: Op
             agents::program_op(attrs, program, agent)?;
             return in_program(function, phase, &program.effects());
         }
+        Op::Pairs { .. } => return Ok(()),
         Op::Agent { .. } => Ok(()),
         Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
             agents::pipe_op(function, &op.kind, agent)

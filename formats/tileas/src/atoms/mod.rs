@@ -20,10 +20,8 @@ pub enum MmaAtom {
     /// `tcgen05.mma`: by one thread, sums in tensor memory, the left operand there or both in shared memory.
     Tensor(&'static table::TensorAtom),
     /// By each thread for its own accumulators, in the order of K, from shared memory.
-    MultiplyAdd,
+    MultiplyAdd(&'static table::ThreadAtom),
 }
-
-const MULTIPLY_ADD: &str = "multiply_add";
 
 impl MmaAtom {
     pub fn name(self) -> &'static str {
@@ -31,15 +29,21 @@ impl MmaAtom {
             MmaAtom::Sync(atom) => atom.name,
             MmaAtom::Group(atom) => atom.name,
             MmaAtom::Tensor(atom) => atom.name,
-            MmaAtom::MultiplyAdd => MULTIPLY_ADD,
+            MmaAtom::MultiplyAdd(atom) => atom.name,
         }
     }
 
+    /// Multiply-adds for a product with such an extent along K, with at most so many steps of it written out.
+    pub fn multiply_add(extent: u32, most: u32) -> MmaAtom {
+        let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= most;
+        MmaAtom::MultiplyAdd(table::THREAD_ATOMS.iter().rfind(fits).unwrap_or(&table::THREAD_ATOMS[0]))
+    }
+
     pub fn named(name: &str) -> Option<MmaAtom> {
-        let threads = (name == MULTIPLY_ADD).then_some(MmaAtom::MultiplyAdd);
+        let threads = || table::THREAD_ATOMS.iter().find(|atom| atom.name == name).map(MmaAtom::MultiplyAdd);
         let sync = mma::named(name).map(MmaAtom::Sync);
         let group = || group::named(name).map(MmaAtom::Group);
-        sync.or_else(group).or_else(|| tensor::named(name).map(MmaAtom::Tensor)).or(threads)
+        sync.or_else(group).or_else(|| tensor::named(name).map(MmaAtom::Tensor)).or_else(threads)
     }
 }
 
@@ -75,7 +79,11 @@ mod tests {
     #[test]
     fn every_atom_has_a_name_of_its_own() {
         let in_registers = || table::SYNC_ATOMS.iter().map(|atom| atom.name).chain(table::GROUP_ATOMS.iter().map(|atom| atom.name));
-        let names = || in_registers().chain(table::TENSOR_ATOMS.iter().map(|atom| atom.name));
+        let names = || {
+            in_registers()
+                .chain(table::TENSOR_ATOMS.iter().map(|atom| atom.name))
+                .chain(table::THREAD_ATOMS.iter().map(|atom| atom.name))
+        };
         assert!(names().all(|name| MmaAtom::named(name).is_some_and(|atom| atom.name() == name)));
         assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), names().count());
         assert_eq!(MmaAtom::named("tcgen05"), None);

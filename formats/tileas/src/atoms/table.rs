@@ -54,6 +54,19 @@ const B4: Fragment = Fragment { register: &[Row(0), Row(1), Row(2), Row(5)], lan
 const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 
+/// Multiply-adds of a thread: how many steps along K are written out, so that a place in a buffer is computed once for them.
+pub struct ThreadAtom {
+    pub name: &'static str,
+    pub k: u32,
+}
+
+pub(super) const THREAD_ATOMS: &[ThreadAtom] = &[
+    ThreadAtom { name: "multiply_add.k1", k: 1 },
+    ThreadAtom { name: "multiply_add.k2", k: 2 },
+    ThreadAtom { name: "multiply_add.k4", k: 4 },
+    ThreadAtom { name: "multiply_add.k8", k: 8 },
+];
+
 /// The products of `mma.sync`. Of two atoms for the same product the first is better.
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     SyncAtom {

@@ -95,12 +95,12 @@ impl Check<'_> {
             }
             (MmaAtom::Group(_), _, Place::Registers(_)) => Err("its right operand is in shared memory".into()),
             (
-                MmaAtom::MultiplyAdd,
+                MmaAtom::MultiplyAdd(atom),
                 Place::Memory { buffer: lhs, transposed: false, .. },
                 Place::Memory { buffer: rhs, transposed: false, .. },
-            ) => self.shared_product(uses, [*lhs, *rhs], *acc),
+            ) => self.shared_product(uses, [*lhs, *rhs], *acc, atom.k),
             (MmaAtom::Tensor(_), ..) => unreachable!("held above"),
-            (MmaAtom::MultiplyAdd, ..) => Err("threads multiply what buffers hold as it is".into()),
+            (MmaAtom::MultiplyAdd(_), ..) => Err("threads multiply what buffers hold as it is".into()),
         }
     }
 
@@ -194,11 +194,13 @@ impl Check<'_> {
         require(lhs_fits && sums_fit, || format!("the layouts are not those of '{name}'"))
     }
 
-    fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value) -> Rule {
+    fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
         let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
         require(shared, || "threads multiply what is in shared memory".into())?;
         uses.product(&lhs.shape, &rhs.shape, acc)?;
+        let whole = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
+        require(whole, || format!("its steps along K are not made {k} at a time"))?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
         multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }

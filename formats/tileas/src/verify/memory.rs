@@ -15,13 +15,13 @@ const WIDEST: u32 = 16;
 impl Check<'_> {
     pub(super) fn memory<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
-            Op::LoadView { view, index, token, order, in_bounds, atom } => {
+            Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
                 let ty = uses.view(*view, index, in_bounds)?;
                 uses.ordered(*order, *token, &LOADED)?;
                 uses.results(&[Seen::of_view(ty), Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, uses.op.results[0]), *atom)
             }
-            Op::StoreView { tile, view, index, token, order, in_bounds, atom } => {
+            Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
                 let ty = uses.view(*view, index, in_bounds)?;
                 uses.same(&[*tile], Seen::of_view(ty))?;
                 uses.ordered(*order, *token, &STORED)?;
@@ -37,7 +37,7 @@ impl Check<'_> {
                 self.all_together(uses, &[Some(*ptr), *mask])?;
                 self.copied(copied, &self.layout(uses, *ptr), *buffer, *atom).map(drop)
             }
-            Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
+            Op::ReduceView { tile, view, index, token, order, in_bounds, mode, .. } => {
                 uses.reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
             }
             Op::MulticastLoad { view, index, token, order, in_bounds, reduction, atom } => {

@@ -41,7 +41,12 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         ops.try_for_each(|op| {
             let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. });
             let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
-            whole.and_then(|()| alone(&op.kind.effects())).map_err(|message| {
+            let two_ways = matches!(
+                op.kind,
+                Op::LoadView { two_ways: true, .. } | Op::StoreView { two_ways: true, .. } | Op::ReduceView { two_ways: true, .. }
+            );
+            let once = require(!two_ways, || "which accesses have two ways is for `.sched` to say".into());
+            whole.and(once).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
                 let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
                 Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
             })

@@ -45,7 +45,7 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     pub(super) fn view_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
-            Op::LoadView { view, index, token, order, in_bounds, atom } => {
+            Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
                 env.begin(self.manner(op, *token, *order));
                 let (view, result) = (env.view(*view), self.result(op));
                 self.check_bounds(op, &view, index, in_bounds, env)?;
@@ -56,7 +56,7 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let slots = Tile::new(transfer.spread.shape(), self.elem(result), lanes);
                 Ok(ended(Some(self.settle(result, slots)?), env))
             }
-            Op::StoreView { tile, view, index, token, order, in_bounds, atom } => {
+            Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
                 env.begin(self.manner(op, *token, *order));
                 let view = env.view(*view);
                 self.check_bounds(op, &view, index, in_bounds, env)?;
@@ -250,7 +250,7 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let old = access::compare_and_swap(&ptr, &compare, &value, mask.as_ref(), env)?;
                 Ok(ended(Some(self.distribute(self.result(op), &old)), env))
             }
-            Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
+            Op::ReduceView { tile, view, index, token, order, in_bounds, mode, .. } => {
                 let seen = env.view(*view);
                 self.check_bounds(op, &seen, index, in_bounds, env)?;
                 env.begin(self.manner(op, *token, *order));

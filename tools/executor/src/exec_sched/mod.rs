@@ -5,13 +5,14 @@
 
 use crate::exec_as::{Agent, COLUMN, Place, Ring, Side, Source, Step, StepKind, apart, slot_bytes};
 use base::{DebugInfo, Value};
+use sched::pairs::Paired;
 use sched::{Drain, Fill, Function, Module, Op, Phase, Pipe};
 use tileas::Space;
 
 impl Step for Op {
     fn step(&self) -> StepKind<'_> {
         match self {
-            Op::Core(op) => StepKind::Program(op),
+            Op::Core(op) | Op::Pairs { op: Paired(op) } => StepKind::Program(op),
             Op::Barrier { threads, .. } => StepKind::Barrier { threads: *threads },
             Op::CopyCommit {} => StepKind::CommitCopies,
             Op::CopyWait { pending } => StepKind::WaitForCopies { pending: *pending },

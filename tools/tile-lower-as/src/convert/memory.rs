@@ -29,6 +29,7 @@ impl Rewriter<'_> {
                     order: *order,
                     in_bounds: if common::planted("as.promise") { vec![true; index.len()] } else { in_bounds.clone() },
                     atom: CopyAtom::Vector { vector_bits },
+                    two_ways: false,
                 }
             }
             tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
@@ -42,6 +43,7 @@ impl Rewriter<'_> {
                     order: *order,
                     in_bounds: in_bounds.clone(),
                     atom: CopyAtom::Vector { vector_bits },
+                    two_ways: false,
                 }
             }
             tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
@@ -54,6 +56,7 @@ impl Rewriter<'_> {
                     order: *order,
                     in_bounds: in_bounds.clone(),
                     mode: *mode,
+                    two_ways: false,
                 }
             }
             _ => unreachable!("only view accesses come here"),

@@ -12,6 +12,9 @@ use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op, Place};
 use vocabulary::core_ops::Core;
 
+/// Steps along K of a product by multiply-adds that are written out.
+const STEPS_TOGETHER: u32 = 4;
+
 impl Rewriter<'_> {
     pub(super) fn product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let (lhs, rhs, acc) = match kind {
@@ -46,12 +49,14 @@ impl Rewriter<'_> {
             }
             Product::Tensor { .. } => unreachable!("made elsewhere"),
             Product::Shared { .. } => {
-                let dims = self.elem_shape(lhs).1.len();
+                let shape = self.elem_shape(lhs).1;
+                let dims = shape.len();
+                let atom = MmaAtom::multiply_add(shape[dims - 1], STEPS_TOGETHER);
                 // Neighbours along the extent that a thread walks across lie side by side.
                 let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
                 let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
                 let [lhs, rhs] = [lhs, rhs].map(|buffer| Place::Memory { buffer, slot: None, transposed: false });
-                (MmaAtom::MultiplyAdd, lhs, rhs)
+                (atom, lhs, rhs)
             }
         };
         let ty = self.to.ty(acc).clone();

@@ -28,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
             return self.guarded(cond, &otherwise, |e| stored(&e.read_apart(elem, ptr, width, order)));
         }
         let read = || ir.load(ir.vector_type(ir.stored(elem), width as u32), ptr, elem.bytes() * width as u32);
-        if self.packing.keeps_vectors(tile, elem) {
+        if self.vectors.are_kept(tile, elem) {
             return self.guarded(cond, &[ir.pack(&otherwise)], |_| vec![read()]);
         }
         self.guarded(cond, &otherwise, |_| ir.unpack(read(), width))

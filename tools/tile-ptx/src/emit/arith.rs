@@ -1,7 +1,6 @@
 //! Element-wise integer and basic float arithmetic. Transcendental functions are in [`super::math`].
 
 use super::Emitter;
-use super::packed::Packed;
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
@@ -43,10 +42,7 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    pub(super) fn binary(&mut self, op: OpId, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
-        if self.in_pairs(op, Packed::of(kind), &[lhs, rhs], result) {
-            return Ok(());
-        }
+    pub(super) fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
         let elem = self.elem(result);
         self.each([lhs, rhs], result, |e, [a, b]| e.binary_scalar(kind, elem, a, b))
     }
@@ -213,10 +209,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
 
-    pub(super) fn fma(&mut self, op: OpId, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
-        if self.in_pairs(op, Packed::of_fma(kind), &operands, result) {
-            return Ok(());
-        }
+    pub(super) fn fma(&mut self, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
         let elem = self.elem(result);
         self.each(operands, result, |e, args| {
             if kind.rounding == Rounding::NearestEven && !kind.ftz {

@@ -33,9 +33,6 @@ pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
     }
 }
 
-/// Steps along K of a product by multiply-adds that are written out.
-const STEPS_TOGETHER: u32 = 4;
-
 impl<'c> Emitter<'c, '_> {
     pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom, .. } = program else {
@@ -59,8 +56,8 @@ impl<'c> Emitter<'c, '_> {
                 Ok(())
             }
             (MmaAtom::Group(atom), _, Place::Memory { .. }) => self.group_product(op, program, atom, result),
-            (MmaAtom::MultiplyAdd, Place::Memory { buffer: lhs, .. }, Place::Memory { buffer: rhs, .. }) => {
-                self.shared_product([*lhs, *rhs], *acc, signed, result)
+            (MmaAtom::MultiplyAdd(atom), Place::Memory { buffer: lhs, .. }, Place::Memory { buffer: rhs, .. }) => {
+                self.shared_product([*lhs, *rhs], *acc, atom.k, signed, result)
             }
             _ => Err(self.unsupported(op)),
         }
@@ -246,8 +243,15 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// For each step of K every thread reads the rows and columns that its accumulators need, and multiplies and adds.
-    /// A loop along K, some steps of it at a time, so that a place in a buffer is computed once for them.
-    fn shared_product(&mut self, [lhs, rhs]: [Buffer; 2], acc: Value, signed: [bool; 2], result: Value) -> Result<()> {
+    /// A loop along K, as many steps of it at a time as the atom has.
+    fn shared_product(
+        &mut self,
+        [lhs, rhs]: [Buffer; 2],
+        acc: Value,
+        together: u32,
+        signed: [bool; 2],
+        result: Value,
+    ) -> Result<()> {
         let ir = self.ir;
         let layout = self.layout(acc);
         let buffers = &self.function.attrs.program.buffers;
@@ -256,7 +260,6 @@ impl<'c> Emitter<'c, '_> {
         let c_shape = Strides::of(self.ty(acc).shape());
         let dims = c_shape.bits.len();
         let steps = a_info.shape[dims - 1];
-        let together = steps.min(STEPS_TOGETHER);
         let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
         // From an accumulator to the element of each operand at K = 0.
         let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];

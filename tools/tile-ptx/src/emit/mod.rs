@@ -39,8 +39,9 @@ use fragments::MatrixRead;
 use hardware::Feature;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
-use packed::Packing;
+use packed::Vectors;
 use sched::Op;
+use sched::pairs::Paired;
 use size::Size;
 use std::collections::BTreeMap;
 use tileas::{Buffer, Layout, Type};
@@ -98,7 +99,7 @@ pub(crate) struct Emitter<'c, 'a> {
     slots: BTreeMap<Buffer, IntValue<'c>>,
     /// Tiles that are read when products get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
-    packing: Packing,
+    vectors: Vectors,
     size: Size,
 }
 
@@ -140,7 +141,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),
             uses: function.body.use_counts(function.region),
-            packing: Packing::of(module, function, envelope.target()?),
+            vectors: Vectors::of(function),
             size: Size::default(),
         })
     }
@@ -179,6 +180,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
         match &node.kind {
             Op::Core(tileas::Op::Core(core)) => self.core(op, core, results),
             Op::Core(program) => self.program_op(op, program, results),
+            Op::Pairs { op: Paired(program) } => {
+                self.in_pairs(program, results[0]);
+                Ok(())
+            }
             Op::Barrier { id, threads } => {
                 self.tensor_fence(true);
                 self.barrier(*id, *threads);
@@ -225,8 +230,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
         match core {
             Core::Constant { value } => self.constant(value, results[0]),
             Core::Unary { kind, x } => self.unary(op, *kind, *x, results[0])?,
-            Core::Binary { kind, lhs, rhs } => self.binary(op, *kind, *lhs, *rhs, results[0])?,
-            Core::Fma { kind, a, b, c } => self.fma(op, *kind, [*a, *b, *c], results[0])?,
+            Core::Binary { kind, lhs, rhs } => self.binary(*kind, *lhs, *rhs, results[0])?,
+            Core::Fma { kind, a, b, c } => self.fma(*kind, [*a, *b, *c], results[0])?,
             Core::Compare { kind, lhs, rhs } => self.compare(*kind, *lhs, *rhs, results[0]),
             Core::Convert { kind, x } => self.convert(op, *kind, *x, results[0])?,
             Core::Select { cond, yes, no } => self.select(*cond, *yes, *no, results[0]),

@@ -71,19 +71,21 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
-            tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?;
+            tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, two_ways, .. } => {
+                let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?.in_ways(*two_ways);
                 let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
                 self.set(results[0], registers);
                 self.set_token(results[1]);
             }
-            tileas::Op::StoreView { tile, view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?;
+            tileas::Op::StoreView {
+                tile, view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, two_ways, ..
+            } => {
+                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_ways(*two_ways);
                 self.store_window(&window, *tile, 1 << vector_bits, *order);
                 self.set_token(results[0]);
             }
-            tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?;
+            tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, two_ways, .. } => {
+                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_ways(*two_ways);
                 self.reduce_window(op, &window, *tile, *order, *mode)?;
                 self.set_token(results[0]);
             }
@@ -99,7 +101,7 @@ impl<'c> Emitter<'c, '_> {
         // What others may change meanwhile is read once for all that hold it.
         let speaks = if ordered { self.speaks(layout) } else { None };
         let pieces = layout.registers() / width;
-        let words = self.in_window(window, pieces, |e, window| {
+        let words = self.in_window(window, |e, window| {
             let read = |piece| {
                 let (ptr, inside) = e.place(window, layout, piece * width);
                 e.read_where(e.both(inside, speaks), &otherwise, tile, ptr, order)
@@ -113,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let speaks = self.speaks(&layout);
-        self.in_window(window, layout.registers() / width, |e, window| {
+        self.in_window(window, |e, window| {
             for first in (0..layout.registers()).step_by(width) {
                 let (ptr, inside) = e.place(window, &layout, first);
                 e.guarded(e.both(inside, speaks), &[], |e| {
@@ -129,7 +131,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
         let speaks = self.speaks(&layout).filter(|_| !common::planted("ptx.once"));
-        self.in_window(window, layout.registers(), |e, window| {
+        self.in_window(window, |e, window| {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.place(window, &layout, register);
                 e.guarded(e.both(inside, speaks), &[], |e| {
@@ -142,11 +144,12 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Accesses a window: with its checks where the tile may reach over a bound, without any where it does not, when that spares
-    /// the checks of more than a few pieces.
-    fn in_window(&self, window: &Window<'c>, pieces: usize, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
+    /// Accesses a window: with its checks; where it has two ways, without any if the tile reaches over no bound.
+    fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let Some(inside) = self.lies_inside(window).filter(|_| pieces >= WORTH_TWO_WAYS) else { return access(self, window) };
+        let Some(inside) = Some(window).filter(|window| window.two_ways).and_then(|window| self.lies_inside(window)) else {
+            return access(self, window);
+        };
         let [whole, cut, after] = [(); 3].map(|()| ir.block(self.kernel, ""));
         ir.branch(inside, whole, cut);
         let way = |start, window: &Window<'c>| {
@@ -212,7 +215,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let elem = Elem::Scalar(ty.memref.elem);
         let base = self.element_of(elem, memory.base, offset);
-        Ok(Window { base, elem, strides: Strides::of(&ty.tile), dims, padding: ty.padding })
+        Ok(Window { base, elem, strides: Strides::of(&ty.tile), dims, padding: ty.padding, two_ways: false })
     }
 
     /// The index of the row that each register of a gathered tile lies in. The tile of indices has the layout of the gathered
@@ -282,9 +285,6 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// From how many guarded accesses on it pays to have them a second time without guards.
-const WORTH_TWO_WAYS: usize = 4;
-
 /// Where a thread's part of a tile lies in memory.
 pub(super) struct Window<'c> {
     base: PointerValue<'c>,
@@ -292,9 +292,14 @@ pub(super) struct Window<'c> {
     pub(super) strides: Strides,
     pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
+    two_ways: bool,
 }
 
 impl<'c> Window<'c> {
+    fn in_ways(self, two_ways: bool) -> Self {
+        Window { two_ways, ..self }
+    }
+
     /// The same of a tile that surely lies inside.
     fn unchecked(&self) -> Window<'c> {
         let strides = Strides { shift: self.strides.shift.clone(), bits: self.strides.bits.clone() };
