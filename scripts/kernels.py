@@ -199,6 +199,69 @@ def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
 
 
 @ct.kernel
+def difference(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
+    i = ct.bid(0)
+    first = ct.reshape(ct.load(q, index=(0, i, 0), shape=(1, M, D)), (M, D))
+    second = ct.reshape(ct.load(q, index=(1, i, 0), shape=(1, M, D)), (M, D))
+    none = ct.full((M, N), 0.0, dtype=ct.float32)
+    most1 = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    most2 = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    total1 = ct.full((M, 1), 0.0, dtype=ct.float32)
+    total2 = ct.full((M, 1), 0.0, dtype=ct.float32)
+    sums1 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
+    sums2 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
+    for j in range(ct.num_tiles(k, axis=1, shape=(1, N, D))):
+        values = ct.load(v, index=(j, 0), shape=(N, 2 * D))
+        scores = ct.mma(first, ct.transpose(ct.reshape(ct.load(k, index=(0, j, 0), shape=(1, N, D)), (N, D))), none)
+        now = ct.maximum(most1, ct.max(scores, axis=1, keepdims=True))
+        weights, fade, most1 = ct.exp(scores - now), ct.exp(most1 - now), now
+        total1 = total1 * fade + ct.sum(weights, axis=1, keepdims=True)
+        sums1 = ct.mma(ct.astype(weights, ct.float16), values, sums1 * fade)
+        scores = ct.mma(second, ct.transpose(ct.reshape(ct.load(k, index=(1, j, 0), shape=(1, N, D)), (N, D))), none)
+        now = ct.maximum(most2, ct.max(scores, axis=1, keepdims=True))
+        weights, fade, most2 = ct.exp(scores - now), ct.exp(most2 - now), now
+        total2 = total2 * fade + ct.sum(weights, axis=1, keepdims=True)
+        sums2 = ct.mma(ct.astype(weights, ct.float16), values, sums2 * fade)
+    ct.store(c, index=(i, 0), tile=sums1 / total1 - 0.5 * (sums2 / total2))
+
+
+@ct.kernel
+def linear_attention(q, k, v, fades, c, T: ConstInt, D: ConstInt):
+    state = ct.full((D, D), 0.0, dtype=ct.float32)
+    for t in range(ct.num_tiles(q, axis=0, shape=(T, D))):
+        queries, keys = ct.load(q, index=(t, 0), shape=(T, D)), ct.load(k, index=(t, 0), shape=(T, D))
+        values, fade = ct.load(v, index=(t, 0), shape=(T, D)), ct.load(fades, index=(t,), shape=(1,))
+        scores = ct.mma(queries, ct.transpose(keys), ct.full((T, T), 0.0, dtype=ct.float32))
+        number = ct.arange(T, dtype=ct.int32)
+        scores = ct.where(number[:, None] >= number[None, :], scores, 0.0)
+        out = ct.mma(ct.astype(scores, ct.float16), values, ct.full((T, D), 0.0, dtype=ct.float32))
+        ct.store(c, index=(t, 0), tile=ct.mma(queries, ct.astype(state, ct.float16), out))
+        state = ct.mma(ct.transpose(keys), values, state * ct.reshape(fade, (1, 1)))
+
+
+@ct.kernel
+def both_ways(g, a, b, da, db, M: ConstInt, N: ConstInt, K: ConstInt):
+    right = ct.load(b, index=(0, 0), shape=(K, N))
+    total = ct.full((K, N), 0.0, dtype=ct.float32)
+    for m in range(ct.num_tiles(g, axis=0, shape=(M, N))):
+        x = ct.load(g, index=(m, 0), shape=(M, N), padding_mode=ct.PaddingMode.ZERO)
+        left = ct.load(a, index=(m, 0), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+        ct.store(da, index=(m, 0), tile=ct.mma(x, ct.transpose(right), ct.full((M, K), 0.0, dtype=ct.float32)))
+        total = ct.mma(ct.transpose(left), x, total)
+    ct.store(db, index=(0, 0), tile=total)
+
+
+@ct.kernel
+def layers(a, w, M: ConstInt, N: ConstInt):
+    for t in range(ct.num_tiles(w, axis=0, shape=(1, N, N))):
+        for i in range(ct.num_tiles(a, axis=0, shape=(M, N))):
+            x = ct.load(a, index=(i, 0), shape=(M, N), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.reshape(ct.load(w, index=(t, 0, 0), shape=(1, N, N)), (N, N))
+            y = ct.mma(x, y, ct.full((M, N), 0.0, dtype=ct.float32))
+            ct.store(a, index=(i, 0), tile=ct.astype(ct.maximum(y, 0.0), ct.float16))
+
+
+@ct.kernel
 def running_sum(a, c, T: ConstInt):
     total = ct.full((T,), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(T,))):
@@ -294,6 +357,29 @@ def cases():
     g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
             for _ in range(2))
     yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
+    # Two sums that are scaled in one loop, and more of tensor memory than two blocks have.
+    few = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
+    q, k, v = few(2, 64, 64), few(2, 128, 64), few(128, 128)
+    def attend(head):
+        weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
+        return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
+    yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
+    # Sums that are an operand of a product in the same round, before more is added.
+    q, k, v = few(128, 64), few(128, 64), few(128, 64)
+    fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
+    for t in range(2):
+        x, y, z = (each[64 * t:64 * t + 64].astype(f32) for each in (q, k, v))
+        expected[64 * t:64 * t + 64] = np.tril(x @ y.T).astype(np.float16).astype(f32) @ z + x @ state.astype(np.float16).astype(f32)
+        state = state * fades[t] + y.T @ z
+    yield Case('linear_attention', linear_attention, [q, k, v, fades, empty(128, 64), 64, 64], (1, 1, 1), {4: expected}, 2e-3, 4e-3)
+    # A tile that two products read, each the other way round.
+    g, a, b = few(100, 64), few(100, 64), few(64, 64)
+    yield Case('both_ways', both_ways, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
+               {3: g.astype(f32) @ b.astype(f32).T, 4: a.astype(f32).T @ g.astype(f32)}, 1e-4, 2e-3)
+    # What a product is stored over is an operand of the next.
+    a, w = few(96, 64), few(2, 64, 64)
+    first = np.maximum(a.astype(f32) @ w[0].astype(f32), 0).astype(np.float16).astype(f32)
+    yield Case('layers', layers, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
 
 
 def e4m3(codes):
