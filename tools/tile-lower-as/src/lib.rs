@@ -130,7 +130,7 @@ impl Lowering {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            plan.choose_products(function, target, &Default::default());
+            plan.choose_products(function, target);
         }
         Ok(())
     }
@@ -158,11 +158,11 @@ impl Lowering {
         let (target, options) = (envelope.target()?, Choices::of(envelope));
         for (function, plan) in program.payload.functions.iter().zip(plans) {
             let layouts = payload.layouts.clone();
-            let (mut new, mut filled) = convert::convert(function, plan, payload, envelope)?;
-            while let Some(load) = room::too_much(&new, &filled, target) {
-                plan.without_copy(function, load, target, options);
+            let (mut new, mut made_for) = convert::convert(function, plan, payload, envelope)?;
+            while let Some(what) = room::too_much(&new, &made_for, target) {
+                plan.without(function, what, target, options);
                 payload.layouts = layouts.clone();
-                (new, filled) = convert::convert(function, plan, payload, envelope)?;
+                (new, made_for) = convert::convert(function, plan, payload, envelope)?;
             }
             plan.keeps_what_was_asked(function, envelope)?;
             remarks::log(function, &plan.accesses, &plan.products, envelope);

@@ -4,7 +4,8 @@ use crate::access::Accesses;
 use crate::copies::{Boxes, By, Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
-use crate::products::{Family, Place, Product, Products};
+use crate::products::{Family, Limits, Place, Product, Products};
+use crate::room::TooMuch;
 use crate::stores::Stores;
 use crate::tensor;
 use base::diag::{Diagnostic, Result};
@@ -24,6 +25,8 @@ pub(crate) struct Plan {
     asked: Option<Family>,
     pub(crate) accesses: Accesses,
     pub(crate) products: Products,
+    /// Products that are made neither in tensor memory nor by warp groups, and why.
+    refused: BTreeMap<Op, &'static str>,
     pub(crate) copies: Copies,
     /// Loads whose copies were found to have no room, once everything else that passes through shared memory was known.
     pub(crate) without_room: BTreeSet<Op>,
@@ -50,7 +53,7 @@ impl Plan {
     /// The products that would be made in tensor memory if the function was so.
     pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<BTreeSet<Op>> {
         let mut plan = Plan::new(function, target, &mut envelope.clone())?;
-        plan.choose_products(function, target, &BTreeMap::new());
+        plan.choose_products(function, target);
         plan.choose_copies(function, target, options);
         Ok(plan.products.in_tensor_memory().collect())
     }
@@ -67,6 +70,7 @@ impl Plan {
             asked: envelope.options.get("products").and_then(Family::named),
             accesses,
             products: Products::default(),
+            refused: BTreeMap::new(),
             copies: Copies::default(),
             without_room: BTreeSet::new(),
             boxes_without_room: BTreeSet::new(),
@@ -75,15 +79,20 @@ impl Plan {
         })
     }
 
-    /// How products are made; none of those in `refused` in tensor memory, for the reason there.
-    pub(crate) fn choose_products(&mut self, function: &Function, target: Target, refused: &BTreeMap<Op, &'static str>) {
-        let columns = budget::tensor_columns(target, self.attrs.occupancy.unwrap_or(1));
-        self.products = Products::of(function, &self.accesses, target, (self.warp_bits, columns, self.asked), refused);
+    /// How products are made.
+    pub(crate) fn choose_products(&mut self, function: &Function, target: Target) {
+        let occupancy = self.attrs.occupancy.unwrap_or(1);
+        let limits = Limits {
+            warp_bits: self.warp_bits as u32,
+            registers: budget::registers(target, self.attrs.warps, occupancy),
+            columns: budget::tensor_columns(target, occupancy),
+            asked: self.asked,
+        };
+        self.products = Products::of(function, &self.accesses, target, limits, &self.refused);
     }
 
     /// Which loads are copied, and how. Products of which the operands then are not where they must be are made in another way.
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
-        let mut refused = BTreeMap::new();
         loop {
             if options.level >= 2 {
                 self.copies = Copies::of(function, self, target, options.boxes);
@@ -92,8 +101,8 @@ impl Plan {
             if news.is_empty() {
                 return;
             }
-            refused.extend(news);
-            self.choose_products(function, target, &refused);
+            self.refused.extend(news);
+            self.choose_products(function, target);
         }
     }
 
@@ -105,11 +114,22 @@ impl Plan {
         }
     }
 
-    /// Decides once more without the copy of a load as it is, which has no room.
-    pub(crate) fn without_copy(&mut self, function: &Function, load: Op, target: Target, options: Choices) {
-        let by_boxes = self.copies.get(load).is_some_and(|copy| matches!(copy.by, By::Boxes(_)));
-        let found = if by_boxes { &mut self.boxes_without_room } else { &mut self.without_room };
-        found.insert(load);
+    /// Decides once more without what has no room.
+    pub(crate) fn without(&mut self, function: &Function, what: TooMuch, target: Target, options: Choices) {
+        match what {
+            TooMuch::Copy(load) => {
+                let by_boxes = self.copies.get(load).is_some_and(|copy| matches!(copy.by, By::Boxes(_)));
+                let found = if by_boxes { &mut self.boxes_without_room } else { &mut self.without_room };
+                found.insert(load);
+            }
+            TooMuch::Product(op) => {
+                self.refused.insert(op, "shared memory has no room for the operands that wgmma reads there");
+                self.choose_products(function, target);
+                // For copies of operands that are in registers after that there may be room.
+                self.without_room.clear();
+                self.boxes_without_room.clear();
+            }
+        }
         self.choose_copies(function, target, options);
         self.choose_homes(function, target, options);
     }

@@ -99,6 +99,20 @@ impl Product {
     }
 }
 
+/// What all products of a function have together.
+pub(crate) struct Limits {
+    pub(crate) warp_bits: u32,
+    /// Registers of a thread.
+    pub(crate) registers: u32,
+    /// Columns of tensor memory that sums may take.
+    pub(crate) columns: u32,
+    /// What the user wants all products made by; that is not declined because something else is faster.
+    pub(crate) asked: Option<Family>,
+}
+
+/// Registers that the assembler wants beside the sums of one `wgmma`, for its operands and whatever else is alive.
+const BESIDE_GROUP_SUMS: u32 = 26;
+
 /// The products of a function, by op, and those that add up in tensor memory.
 #[derive(Default)]
 pub(crate) struct Products {
@@ -107,17 +121,17 @@ pub(crate) struct Products {
 }
 
 impl Products {
-    /// Sums take at most so many columns of tensor memory, and none of the products in `refused` is there, for the given reason. What
-    /// the user asked for is not declined because something else is faster.
+    /// None of the products in `refused` is made in tensor memory or by warp groups, for the given reason.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,
         target: Target,
-        (warp_bits, columns, asked): (usize, u32, Option<Family>),
+        limits: Limits,
         refused: &BTreeMap<OpId, &'static str>,
     ) -> Products {
         let chained = operands::chained(function);
-        let planner = Planner { function, accesses, target, warp_bits: warp_bits as u32, asked };
+        let Limits { warp_bits, registers, columns, asked } = limits;
+        let planner = Planner { function, accesses, target, warp_bits, registers, asked };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
             Op::Mma { lhs, rhs, acc, .. } => {
@@ -126,10 +140,11 @@ impl Products {
                     Some(Err(why)) => Some(*why),
                     None => None,
                 };
-                Some((op, planner.plan([*lhs, *rhs, *acc], None, chained.contains(&op), why)))
+                let product = planner.plan([*lhs, *rhs, *acc], None, chained.contains(&op), (why, refused.get(&op).copied()));
+                Some((op, product))
             }
             Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
-                Some((op, planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false, None)))
+                Some((op, planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false, (None, None))))
             }
             _ => None,
         };
@@ -179,6 +194,7 @@ pub(crate) struct Planner<'a> {
     accesses: &'a Accesses,
     pub(crate) target: Target,
     pub(crate) warp_bits: u32,
+    registers: u32,
     asked: Option<Family>,
 }
 
@@ -196,7 +212,14 @@ impl Planner<'_> {
         self.asked == Some(family)
     }
 
-    fn plan(&self, [lhs, rhs, acc]: [Value; 3], lhs_scale: Option<Value>, rows: bool, why: Option<&'static str>) -> Product {
+    /// `why` a product is not made in tensor memory, and why it may not be made by warp groups.
+    fn plan(
+        &self,
+        [lhs, rhs, acc]: [Value; 3],
+        lhs_scale: Option<Value>,
+        rows: bool,
+        (why, refused): (Option<&'static str>, Option<&'static str>),
+    ) -> Product {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
         let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
@@ -207,6 +230,7 @@ impl Planner<'_> {
         };
         let warp_bits = self.warp_bits;
         let by_groups = match scaled {
+            None if refused.is_some() => Err(refused),
             None => self.by_groups([lhs, rhs], [a.carrier(), sum.carrier()], [batch, m, n, k], atom),
             Some(_) => Err(None),
         };
@@ -243,6 +267,9 @@ impl Planner<'_> {
         }
         let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
         let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
+        if self.registers < group::registers_of_sums(sum, [m, n], warp_bits) + BESIDE_GROUP_SUMS {
+            return Err(Some("wgmma's sums have too few registers where so many warps and blocks share them"));
+        }
         let (sums, left) = (group::accumulators(m, n, warp_bits), group::left(elem, m, k, warp_bits));
         let most = budget::registers_of_products(target, 1 << warp_bits);
         let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + sums.registers() as u32 <= most;

@@ -1,7 +1,6 @@
 //! Whether what was made has room in shared memory: with one slot for each buffer, which is the least that `tile-sched` may give.
 
-use base::Op as OpId;
-use base::Target;
+use base::{Op as OpId, Target};
 use std::collections::BTreeMap;
 use tileas::lives::{self, Life};
 use tileas::{Buffer, Function, Op, budget};
@@ -9,9 +8,24 @@ use tileas::{Buffer, Function, Op, budget};
 /// Bytes for the barriers of the pipes that copies by boxes will have.
 const BARRIERS: u32 = 1024;
 
-/// The largest of the copies that hold something where most is needed, if that is more than a block has; `filled` says which load
-/// fills a buffer.
-pub(crate) fn too_much(function: &Function, filled: &BTreeMap<Buffer, OpId>, target: Target) -> Option<OpId> {
+/// What buffers are for, in the function that was converted.
+#[derive(Default)]
+pub(crate) struct MadeFor {
+    /// The loads that fill them by copies.
+    pub(crate) copies: BTreeMap<Buffer, OpId>,
+    /// The products by warp groups that read them.
+    pub(crate) products: BTreeMap<Buffer, OpId>,
+}
+
+/// What is to be made in another way.
+pub(crate) enum TooMuch {
+    Copy(OpId),
+    Product(OpId),
+}
+
+/// The largest of the copies that hold something where most is needed, if that is more than a block has; without any the product that
+/// reads the largest buffer there, which by `mma.sync` is in registers.
+pub(crate) fn too_much(function: &Function, made_for: &MadeFor, target: Target) -> Option<TooMuch> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
     let rings = lives::least_rings(&function.body, Op::effects);
@@ -27,9 +41,10 @@ pub(crate) fn too_much(function: &Function, filled: &BTreeMap<Buffer, OpId>, tar
     // Only where a life begins can more be needed than before.
     let begins = lives.values().filter(|life| **life != Life::NEVER).map(|life| life.first);
     let fullest = begins.max_by_key(together)?;
-    let largest = |buffers: &mut dyn Iterator<Item = Buffer>| {
-        buffers.filter_map(|buffer| Some((bytes(buffer), *filled.get(&buffer)?))).max().map(|(_, load)| load)
+    let largest_of = |made_for: &BTreeMap<Buffer, OpId>, buffers: &mut dyn Iterator<Item = Buffer>| {
+        buffers.filter_map(|buffer| Some((bytes(buffer), *made_for.get(&buffer)?))).max().map(|(_, op)| op)
     };
-    // Elsewhere a copy may still be what leaves a gap.
-    largest(&mut alive(fullest)).or_else(|| largest(&mut buffers.ids()))
+    // Elsewhere one may still be what leaves a gap.
+    let largest = |made_for| largest_of(made_for, &mut alive(fullest)).or_else(|| largest_of(made_for, &mut buffers.ids()));
+    largest(&made_for.copies).map(TooMuch::Copy).or_else(|| largest(&made_for.products).map(TooMuch::Product))
 }

@@ -58,6 +58,13 @@ pub fn left(elem: Scalar, rows: u32, depth: u32, warp_bits: u32) -> Layout {
     registers([rows, depth], (4 / elem.bytes()).ilog2(), warp_bits, false)
 }
 
+/// Registers of a thread for the sums of one instruction.
+pub fn registers_of_sums(acc: Scalar, [m, n]: [u32; 2], warp_bits: u32) -> u32 {
+    let groups = warp_bits.saturating_sub(WARP_BITS as u32);
+    let along_columns = groups.saturating_sub((m / M).checked_ilog2().unwrap_or(0));
+    (n >> along_columns).min(MOST_COLUMNS) * acc.bytes() * M / 4 / (32 << WARP_BITS)
+}
+
 /// Rows over the lanes of each warp; along the columns `1 << together` neighbours, then four lanes, then further registers.
 fn registers([rows, cols]: [u32; 2], together: u32, warp_bits: u32, divided: bool) -> Layout {
     let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);

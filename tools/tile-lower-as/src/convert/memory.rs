@@ -181,7 +181,7 @@ impl Rewriter<'_> {
         let (tile, done) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
         self.remember(done, None, token);
-        self.filled.insert(buffer, op);
+        self.made_for.copies.insert(buffer, op);
         match readers {
             // Each use reads it in the layout it wants.
             Readers::Products => _ = self.buffered.insert(tile, buffer),

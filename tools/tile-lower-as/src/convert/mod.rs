@@ -20,6 +20,7 @@ use crate::copies::Copies;
 use crate::homes::Homes;
 use crate::plan::Plan;
 use crate::products::Products;
+use crate::room::MadeFor;
 use crate::stores::Stores;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
@@ -36,7 +37,7 @@ pub(crate) fn convert(
     plan: &Plan,
     module: &mut tileas::Module,
     envelope: &Envelope,
-) -> Result<(tileas::Function, BTreeMap<Buffer, OpId>)> {
+) -> Result<(tileas::Function, MadeFor)> {
     let mut new = tileas::Function::new(&function.name, plan.attrs.clone(), function.loc);
     let block = new.entry();
     let mut rewriter = Rewriter {
@@ -53,7 +54,7 @@ pub(crate) fn convert(
         block,
         scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
-        filled: BTreeMap::new(),
+        made_for: MadeFor::default(),
         sums: BTreeMap::new(),
         places: Vec::new(),
         envelope,
@@ -64,9 +65,9 @@ pub(crate) fn convert(
         rewriter.remember(param, None, value);
     }
     rewriter.ops(function.entry())?;
-    let Rewriter { to, attrs, filled, .. } = rewriter;
+    let Rewriter { to, attrs, made_for, .. } = rewriter;
     (new.body, new.attrs) = (to, attrs);
-    Ok((base::text::compact(&new), filled))
+    Ok((base::text::compact(&new), made_for))
 }
 
 /// An open region.
@@ -103,8 +104,7 @@ struct Rewriter<'a> {
     scopes: Vec<Scope>,
     /// Tiles that are in buffers, from where each use reads them.
     buffered: BTreeMap<Value, Buffer>,
-    /// The buffers that loads fill by copies.
-    filled: BTreeMap<Buffer, OpId>,
+    made_for: MadeFor,
     /// The buffers of sums in tensor memory, by the first product that adds to them.
     sums: BTreeMap<OpId, Buffer>,
     /// Buffers in tensor memory that products have one after the other.

@@ -45,6 +45,8 @@ impl Rewriter<'_> {
             Product::Group { atom, lhs: a, rhs: b, .. } => {
                 let lhs = self.operand_place(lhs, Operand::A, a, atom.transposes)?;
                 let rhs = self.operand_place(rhs, Operand::B, b, atom.transposes)?;
+                let read = [&lhs, &rhs].into_iter().filter_map(Place::buffer);
+                self.made_for.products.extend(read.map(|buffer| (buffer, op)));
                 (MmaAtom::Group(atom), lhs, rhs)
             }
             Product::Tensor { .. } => unreachable!("made elsewhere"),
