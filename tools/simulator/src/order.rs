@@ -3,7 +3,8 @@
 //! Each warp of a cluster knows, of every other one, up to which time what it did is known to have happened. Barriers pass that
 //! knowledge on: who arrives gives what it knows, who waits takes it. A read of a word needs to know the write before it; a write
 //! needs to know the reads before it. Time is counted in accesses. Words have four bytes; where warps write parts of one word
-//! without order between them nothing is said about it. Write after write is not looked at: equal values are often written twice.
+//! without order between them nothing is said about it. A thread's write needs to know the write before it where it changes what that
+//! left: equal values are often written twice.
 
 use crate::fault::{Fault, Result};
 use crate::program::Program;
@@ -204,6 +205,29 @@ impl Order {
                 return self.report(fault, actor);
             }
             memory.reads[word * self.count + id] = (self.clock, actor.line);
+        }
+        Ok(())
+    }
+
+    /// What a warp is about to write is not what another one wrote there without order between them.
+    pub(crate) fn overwrites(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
+        // Of parts of words nothing is known.
+        if self.count == 0 || data.len() < 4 || before == data {
+            return Ok(());
+        }
+        let id = self.id(actor);
+        let start = self.row(id).start;
+        let first = address as usize / 4;
+        for word in self.words(cta, address, data.len() as u32) {
+            let Writer { time, line, warp, mixed } = self.memory[cta].writers[word];
+            let bytes = (word - first) * 4..(word - first) * 4 + 4;
+            let unknown = time > self.know[start + usize::from(warp)] && usize::from(warp) != id && !mixed;
+            if unknown && before.get(bytes.clone()) != data.get(bytes) {
+                let (own, other) = (self.name(id), self.name(warp.into()));
+                let message =
+                    format!("{own} writes shared memory at {:#x} without a barrier after {other} wrote something else", word * 4);
+                return self.report(Fault::new("SIM036", message).note(format!("it was written in line {line}")), actor);
+            }
         }
         Ok(())
     }

@@ -63,6 +63,18 @@ fn a_missing_barrier_before_a_read() {
     assert!(broken.errors.contains("it was written in line 18"), "{}", broken.errors);
 }
 
+/// Another value than the one that is there; the same one may be written by all.
+#[test]
+fn a_missing_barrier_between_writes() {
+    let body = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r4, 2;\n@%p1 bra L;\nst.shared.b32 [%r2], %r3;\nL:\nbar.sync 0;\n\
+        @!%p1 bra M;\nst.shared.b32 [%r2], %r4;\nM:";
+    let ptx = kernel("sm_80", 64, 64, body);
+    let broken = rule("SIM036", &ptx, "bar.sync 0;\n", "", &[]);
+    assert!(broken.errors.contains("wrote something else"), "{}", broken.errors);
+    let same = kernel("sm_80", 64, 64, &body.replace("mov.b32 %r4, 2;", "mov.b32 %r4, 1;").replace("bar.sync 0;\n", ""));
+    assert!(run(&same, &["--races", "error"]).errors.is_empty());
+}
+
 /// Each half waits where the other one never comes.
 #[test]
 fn a_deadlock_says_who_waits_for_what() {

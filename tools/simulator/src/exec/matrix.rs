@@ -141,8 +141,11 @@ impl Machine<'_> {
                 let lane = matrix * shape.rows() + row;
                 let (cta, offset) = shared_place(cluster, cta, at[lane] as u32)?;
                 let data = &data[..shape.row_bytes() as usize];
-                cluster.order.write(actor, cta, offset, shape.row_bytes()).map_err(|fault| fault.lanes(1 << lane))?;
-                cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(|fault| fault.lanes(1 << lane))?;
+                let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+                let before = cluster.ctas[cta].shared.peek(offset, shape.row_bytes()).map_err(located)?;
+                cluster.order.overwrites(actor, cta, offset, before, data).map_err(located)?;
+                cluster.order.write(actor, cta, offset, shape.row_bytes()).map_err(located)?;
+                cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
             }
         }
         Ok(Flow::Next)

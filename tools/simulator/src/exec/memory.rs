@@ -231,6 +231,8 @@ impl Machine<'_> {
                     self.global.write(address, data).map_err(located)?;
                 }
                 Place::Shared(cta, offset) => {
+                    let before = cluster.ctas[cta].shared.peek(offset, total).map_err(located)?;
+                    cluster.order.overwrites(actor, cta, offset, before, data).map_err(located)?;
                     cluster.order.write(actor, cta, offset, total).map_err(located)?;
                     cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
                 }
