@@ -2,10 +2,11 @@
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};
+use crate::random::Random;
 use crate::views::Tensor;
 use base::ir::Value;
 use numerics::Scalar;
-use numerics::arith::{Rounding, Signedness};
+use numerics::arith::{Predicate, Rounding, Signedness};
 use tileir::Op;
 use vocabulary::memory::Padding;
 
@@ -253,7 +254,7 @@ impl Generator {
         if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }
     }
 
-    /// A tile with the signs of some rows changed, as a running maximum rescales sums.
+    /// A tile with the signs of some rows changed, as a running maximum rescales sums; some factors are infinite, NaN or zero.
     fn flipped(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
         let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
         let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);
@@ -268,6 +269,11 @@ impl Generator {
         let odd = self.build.times(&rows, odd, minus_two);
         let sign = self.build.plus(&rows, odd, one);
         let sign = self.of_whole(sign, &rows.of(kind.scalar));
+        let mut apart = self.random.apart();
+        let sign = match kind.scalar.is_float() && apart.one_in(3) {
+            true => self.special(sign, &rows.of(kind.scalar), sum, &mut apart),
+            false => sign,
+        };
         let rhs = self.build.make(kind, Op::Broadcast { source: sign });
         match kind.scalar.is_int() {
             true => self.build.times(kind, acc, rhs),
@@ -276,6 +282,19 @@ impl Generator {
                 self.build.make(kind, Op::MulF { flush_to_zero: false, rounding_mode, lhs: acc, rhs })
             }
         }
+    }
+
+    /// Factors that are no finite numbers in some of the rows, from an early step on or in late ones only.
+    fn special(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
+        let whole = kind.of(Scalar::I32);
+        let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
+        let (mask, some) = (random.pick(&[1, 3, 7]), random.below(4) as u64);
+        let (mask, some) = (self.splat(&whole, mask), self.splat(&whole, some));
+        let lhs = self.build.and(&whole, numbers, mask);
+        let (comparison_predicate, signedness) = (Predicate::Equal, Signedness::Signed);
+        let cond = self.build.make(&kind.of(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs: some });
+        let val_if_true = self.number(kind, special);
+        self.build.make(kind, Op::Select { cond, val_if_true, val_if_false: factors })
     }
 
     /// A counted loop; `fill` is given the number of the step and what is carried, and gives what is carried on.

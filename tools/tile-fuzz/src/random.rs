@@ -18,6 +18,10 @@ impl Random {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
+    /// Other numbers, taking none of these.
+    pub(crate) fn apart(&self) -> Random {
+        Random(!self.0)
+    }
     /// True once in `n` times.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
