@@ -457,9 +457,12 @@ fn mutants(ptx: &str) -> Vec<(String, String)> {
             all.push((format!("line {}, '{text}', left out", at + 1), with(at, String::new())));
         }
         if text.contains("parity") {
-            let (head, tail) = line.rsplit_once("%r").expect("the phase is in a register");
-            let (register, rest) = tail.split_at(tail.find(';').expect("the instruction ends"));
-            let other = format!("{{ .reg .b32 other; xor.b32 other, %r{register}, 1; {head}other{rest} }}");
+            let (head, phase) = line.rsplit_once(", ").expect("the phase comes last");
+            let phase = phase.trim_end_matches(';');
+            let other = match phase.parse::<u32>() {
+                Ok(phase) => format!("{head}, {};", phase ^ 1),
+                Err(_) => format!("{{ .reg .b32 other; xor.b32 other, {phase}, 1; {head}, other; }}"),
+            };
             all.push((format!("line {}, '{text}', of the other phase", at + 1), with(at, other)));
         }
         if let Some((number, tail)) = last_number(line) {

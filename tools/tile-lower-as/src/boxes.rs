@@ -174,6 +174,11 @@ impl Planner<'_> {
 
     /// Whether what a token orders behind is nothing but loads.
     pub(crate) fn is_of_loads(&self, token: Value) -> bool {
+        self.is_of_loads_and(token, &BTreeSet::new())
+    }
+
+    /// Whether it is nothing but loads and these stores.
+    pub(crate) fn is_of_loads_and(&self, token: Value, stores: &BTreeSet<OpId>) -> bool {
         let body = &self.function.body;
         let around =
             |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|inner| body.block_of(*inner) == block));
@@ -189,7 +194,7 @@ impl Planner<'_> {
             let Some(op) = made_by else { return false };
             // Of a construct any that it has.
             let all: Vec<OpId> = self.inside(op).into_iter().chain([op]).collect();
-            if all.iter().any(|op| writes(&body.ops[*op].kind)) {
+            if all.iter().any(|op| !stores.contains(op) && writes(&body.ops[*op].kind)) {
                 return false;
             }
             let before = all.into_iter().flat_map(|op| body.ops[op].kind.operands());

@@ -144,9 +144,10 @@ impl Drain {
             let store = Op::StoreView { tile, view, index: at, token, order, in_bounds, hints };
             tokens.extend(parts.make(store, [Type::Token]));
         }
-        let joined = parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
+        let is_waited_for = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
+        let joined = is_waited_for.then(|| parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
         let Parts { function, made, .. } = parts;
-        function.body.replace_uses(node.results[0], joined);
+        joined.into_iter().for_each(|joined| function.body.replace_uses(node.results[0], joined));
         let block = function.body.op_blocks()[store.0 as usize].expect("the store is in a block");
         let ops = &mut function.body.blocks[block].ops;
         let at = ops.iter().position(|op| *op == store).expect("the store is in its block");

@@ -2,20 +2,21 @@
 //!
 //! The sums of products are in another layout than a store would have, so they pass through shared memory, from where threads load
 //! them again to store them. The copy engine takes them from there by itself. What it stores is there when the kernel has ended, so
-//! nothing in the kernel may be ordered after it.
+//! nothing in the kernel may be ordered after it but further such stores, which the same thread asks for.
 
 use crate::banks;
 use crate::convert::innermost;
 use crate::copies::{Boxes, Planner};
-use crate::operands::{self, How, Step};
+use crate::operands::{self, How, Step, Uses};
 use crate::plan::Plan;
-use base::ir::Op as OpId;
+use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
 use hardware::Feature;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tensormap::Map;
 use tileaa::{Function, Op, Type};
 use tileas::{BufferInfo, Layout, boxes, budget};
+use vocabulary::core_ops::Core;
 use vocabulary::memory::MemoryOrdering;
 use vocabulary::tile::element_count;
 
@@ -43,7 +44,7 @@ impl Stores {
             return found;
         }
         let planner = Planner::of(function, plan, target, boxes);
-        let uses = function.body.use_counts(function.region);
+        let mut planned: BTreeMap<OpId, Store> = BTreeMap::new();
         for op in function.body.walk(function.region) {
             let Op::StoreView { tile, .. } = function.body.ops[op].kind else { continue };
             let (Some(home), Some(access)) = (plan.homes.get(tile), plan.accesses.get(op)) else { continue };
@@ -51,16 +52,20 @@ impl Stores {
             if access.layout.renaming(home, |element| element).is_some() || !is_of_product(function, plan, tile) {
                 continue;
             }
-            let ordered = uses[function.body.ops[op].results[0].0 as usize] > 0;
-            let planned = match ordered {
-                true => Err("something is ordered after it"),
-                false => planner.store(op, [home, &access.layout]),
-            };
-            match planned {
-                Ok(store) => _ = found.stores.insert(op, store),
+            match planner.store(op, [home, &access.layout]) {
+                Ok(store) => _ = planned.insert(op, store),
                 Err(reason) => found.declined.push((op, reason)),
             }
         }
+        let uses = Uses::of(function);
+        loop {
+            let all: BTreeSet<OpId> = planned.keys().copied().collect();
+            let refused = all.iter().find_map(|op| Some((*op, planner.order(*op, &all, &uses).err()?)));
+            let Some((op, reason)) = refused else { break };
+            planned.remove(&op);
+            found.declined.push((op, reason));
+        }
+        found.stores = planned;
         found
     }
 
@@ -77,6 +82,10 @@ fn is_of_product(function: &Function, plan: &Plan, mut tile: Value) -> bool {
     while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
         tile = from;
     }
+    let made = function.body.defining_op(tile);
+    if made.is_some_and(|op| plan.products.chain_of_slice(op).is_some()) {
+        return true;
+    }
     let home = plan.homes.get(tile);
     plan.products.all().any(|(_, product)| Some(product.accumulator()) == home)
 }
@@ -85,21 +94,17 @@ impl Planner<'_> {
     /// The store of a tile that has the first layout, and that threads would store in the second.
     fn store(&self, store: OpId, [home, access]: [&Layout; 2]) -> Result<Store, &'static str> {
         let body = &self.function.body;
-        let Op::StoreView { tile, view, token, order, hints, .. } = &body.ops[store].kind else {
-            unreachable!("only stores are planned")
-        };
+        let Op::StoreView { tile, view, order, hints, .. } = &body.ops[store].kind else { unreachable!("only stores are planned") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
         if !self.allowed(hints) {
             return Err("its author does not want it");
         }
-        if self.boxes == Boxes::WherePays && !self.target.has(Feature::WarpGroupProducts) {
+        let has_products_for_it = self.target.has(Feature::WarpGroupProducts) || self.target.has(Feature::TensorMemory);
+        if self.boxes == Boxes::WherePays && !has_products_for_it {
             return Err("threads are no slower on this target");
         }
         if order.semantics != MemoryOrdering::Weak {
             return Err("it is ordered against other threads");
-        }
-        if token.is_some_and(|token| !self.is_of_loads(token)) {
-            return Err("it is ordered after what this kernel writes");
         }
         let (elem, shape) = body.ty(*tile).tile().expect("a store is of a tile");
         let bytes = (element_count(shape) as u32).saturating_mul(elem.bytes());
@@ -118,5 +123,51 @@ impl Planner<'_> {
             return Err("its boxes would be written with bank conflicts");
         }
         Ok(Store { buffer, map })
+    }
+
+    /// Tokens order nothing behind a store but others of `all`, and it behind nothing but those and loads.
+    fn order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
+        let body = &self.function.body;
+        let Op::StoreView { token, .. } = &body.ops[store].kind else { unreachable!("only stores are planned") };
+        if token.is_some_and(|token| !self.is_of_loads_and(token, all)) {
+            return Err("it is ordered after what this kernel writes");
+        }
+        let done = body.ops[store].results[0];
+        if uses.users(done).is_empty() {
+            return Ok(());
+        }
+        if !self.target.has(Feature::TensorMemory) {
+            // Nor has the engine an agent that could wait for it.
+            return Err("something is ordered after it");
+        }
+        let (mut seen, mut work) = (BTreeSet::new(), vec![done]);
+        while let Some(token) = work.pop() {
+            if !seen.insert(token) {
+                continue;
+            }
+            for user in uses.users(token) {
+                match &body.ops[*user].kind {
+                    Op::StoreView { .. } if all.contains(user) => {}
+                    Op::Core(Core::JoinTokens { .. }) => work.push(body.result(*user)),
+                    Op::Core(Core::Continue { .. }) => {
+                        work.extend(self.carried(*user, token).ok_or("something is ordered after it")?);
+                    }
+                    _ => return Err("something is ordered after it"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a value is in the next round, and behind the loop, that a `continue` ends a round of a `for` with.
+    fn carried(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
+        let body = &self.function.body;
+        let block = self.blocks[end.0 as usize]?;
+        let for_op = body.ops.ids().find(|op| match &body.ops[*op].kind {
+            Op::Core(Core::For { body: region, .. }) => body.block_of(*region) == block,
+            _ => false,
+        })?;
+        let numbers = (0..).zip(body.ops[end].kind.operands()).filter(|(_, operand)| *operand == value).map(|(number, _)| number);
+        Some(numbers.flat_map(|number: usize| [body.blocks[block].args[number + 1], body.ops[for_op].results[number]]).collect())
     }
 }

@@ -25,11 +25,13 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let mut doubled = BTreeSet::new();
         if divided {
             let blocks = partition::blocks(function, target);
-            let rings = match asked {
-                None => of_divided(function, &own, &|bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks)),
-                Some(_) => rings(function, &own, Asked::WhenTold),
+            let resident = |bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks);
+            let (rings, stored) = match asked {
+                None => beside_stores(function, &own, &resident),
+                Some(_) => (rings(function, &own, Asked::WhenTold), BTreeSet::new()),
             };
-            doubled = self::doubled(function, &rings, target);
+            doubled = self::doubled(function, &rings, &stored, target);
+            doubled.extend(stored);
             set(function, &rings, &doubled, true);
         }
         let most = budget::shared_memory(target);
@@ -56,9 +58,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
 
 /// The sums that have two slots, so that an agent of their own makes those of the next round while others take up these: where there
 /// are columns for it in all blocks that have shared memory.
-fn doubled(function: &Function, rings: &[Option<Ring>], target: Target) -> BTreeSet<Buffer> {
+fn doubled(function: &Function, rings: &[Option<Ring>], stored: &BTreeSet<Buffer>, target: Target) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
-    let bytes = with_barriers(function, &place(function, rings, &BTreeSet::new()), true);
+    let bytes = with_barriers(function, &place(function, rings, stored), true);
     let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
     columns::doubled(function, tensor::made_again(function), budget::tensor_columns(target, blocks))
 }
@@ -185,22 +187,57 @@ pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
 /// Slots of a ring that are worth more than being filled before its loop begins.
 const ENOUGH: u32 = 3;
 
+/// The rings of a function whose boxes have an agent of their own, and which of the buffers that boxes store from have two slots, so
+/// that threads fill one while the other is stored: all, unless that takes a block its place, or loops a slot that they need.
+fn beside_stores(
+    function: &Function,
+    schedules: &[LoopSchedule],
+    resident: &dyn Fn(u32) -> u32,
+) -> (Vec<Option<Ring>>, BTreeSet<Buffer>) {
+    let plans = [tensor::stored(function), BTreeSet::new()].map(|stored| {
+        let rings = of_divided(function, schedules, &stored, resident);
+        (worth(function, &rings, &stored, resident), rings, stored)
+    });
+    let [twice, once] = plans;
+    let (_, rings, stored) = if twice.0 >= once.0 { twice } else { once };
+    (rings, stored)
+}
+
 /// The rings of a function whose boxes have an agent of their own: those of several loops share memory where they have more slots so,
 /// or more blocks their place; `resident` says how many have room that take so many bytes each.
-fn of_divided(function: &Function, schedules: &[LoopSchedule], resident: &dyn Fn(u32) -> u32) -> Vec<Option<Ring>> {
-    let [ahead, told] = [Asked::Ahead, Asked::WhenTold].map(|asked| deepest(function, rings(function, schedules, asked), resident));
-    let worth = |rings: &[Option<Ring>]| {
-        let least = rings.iter().flatten().filter(|ring| ring.by_boxes).map(|ring| ring.depth).min();
-        let resident = resident(with_barriers(function, &place(function, rings, &BTreeSet::new()), true));
-        (resident, least.map(|depth| depth.min(ENOUGH)))
-    };
+fn of_divided(
+    function: &Function,
+    schedules: &[LoopSchedule],
+    stored: &BTreeSet<Buffer>,
+    resident: &dyn Fn(u32) -> u32,
+) -> Vec<Option<Ring>> {
+    let all = [Asked::Ahead, Asked::WhenTold];
+    let [ahead, told] = all.map(|asked| deepest(function, rings(function, schedules, asked), stored, resident));
+    let worth = |rings: &[Option<Ring>]| worth(function, rings, stored, resident);
     if worth(&told) > worth(&ahead) { told } else { ahead }
+}
+
+/// How many blocks have room, and how many slots the ring has that has fewest, as far as more are worth something.
+fn worth(
+    function: &Function,
+    rings: &[Option<Ring>],
+    stored: &BTreeSet<Buffer>,
+    resident: &dyn Fn(u32) -> u32,
+) -> (u32, Option<u32>) {
+    let least = rings.iter().flatten().filter(|ring| ring.by_boxes).map(|ring| ring.depth).min();
+    let resident = resident(with_barriers(function, &place(function, rings, stored), true));
+    (resident, least.map(|depth| depth.min(ENOUGH)))
 }
 
 /// An agent of their own lets copies run ahead as far as there are slots, so there are as many as take no block its place; where
 /// that can be, as many for all copies of a loop, which then fill slots of one pipe.
-fn deepest(function: &Function, mut rings: Vec<Option<Ring>>, resident: &dyn Fn(u32) -> u32) -> Vec<Option<Ring>> {
-    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings, &BTreeSet::new()), true);
+fn deepest(
+    function: &Function,
+    mut rings: Vec<Option<Ring>>,
+    stored: &BTreeSet<Buffer>,
+    resident: &dyn Fn(u32) -> u32,
+) -> Vec<Option<Ring>> {
+    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings, stored), true);
     let before = resident(bytes(&rings)).max(1);
     let changed = |rings: &[Option<Ring>], depth: &dyn Fn(&Ring) -> u32| {
         let of_boxes = |ring: &Ring| if ring.by_boxes { depth(ring) } else { ring.depth };
@@ -231,6 +268,12 @@ fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>
     let filled = buffers.ids().zip(rings).filter_map(|(buffer, ring)| Some((buffer, (*ring)?)));
     let filled = filled.map(|(buffer, Ring { block, from_start, .. })| (buffer, lives::Ring { block, from_start })).collect();
     let mut lives = lives::lives((&function.body, function.region), buffers, Op::effects, &filled);
+    // An agent of their own may still read them when all others are done, or in the next round.
+    let apart = rings.iter().flatten().any(|ring| ring.from_start);
+    for buffer in tensor::stored(function).into_iter().filter(|_| apart) {
+        let first = if tensor::is_in_rounds(function, buffer) { 0 } else { lives[buffer].first };
+        lives[buffer] = Life { first, last: usize::MAX };
+    }
     if common::planted("sched.lives") {
         lives.values_mut().for_each(|life| *life = Life::NEVER);
     }

@@ -4,6 +4,7 @@
 //! the rings of all loops fit shared memory.
 
 use crate::alloc;
+use crate::boxes;
 use crate::graph::{Graph, loops};
 use crate::hazards::touches;
 use crate::in_flight;
@@ -14,7 +15,7 @@ use crate::tensor;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
-use base::{Envelope, File, Loc};
+use base::{Envelope, File, Loc, Target};
 use common::options;
 use sched::{Function, LoopSchedule, Module, Slot};
 
@@ -60,7 +61,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let function = &module.functions[index];
         let schedules = match asked {
             Some(stages) => exactly(function, planned, stages, memory, envelope)?,
-            None => fit(function, planned, memory, envelope),
+            None => fit(function, planned, target, envelope),
         };
         module.schedules.extend(schedules);
     }
@@ -152,7 +153,8 @@ fn leaves_time(function: &Function, schedule: &LoopSchedule) -> bool {
 /// The schedules of a function's loops, with copies that run no further ahead than shared memory allows.
 ///
 /// A product of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
-fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &mut Envelope) -> Vec<LoopSchedule> {
+fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope: &mut Envelope) -> Vec<LoopSchedule> {
+    let memory = tileas::budget::shared_memory(target);
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
         let furthest = if tensor::operands_in(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
@@ -162,8 +164,10 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
     let divided = partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let fit_in = |in_flight, memory| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
+    let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
     let found = share(function, &planned, memory)
         .and_then(|share| fit_in(false, share))
+        .or_else(|| share_of_two(function, &planned, target).and_then(|share| fit_in(false, share)).filter(runs_ahead))
         .or_else(|| fit_in(true, memory).filter(far_enough))
         .or_else(|| fit_in(false, memory));
     let Some(schedules) = found else {
@@ -183,10 +187,36 @@ fn fit(function: &Function, mut planned: Vec<Planned>, memory: u32, envelope: &m
 /// With products into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead: where the
 /// author asks for several, the memory that each of them may take.
 fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
-    let multiplies =
-        |number| sched::loop_body(function, number).is_some_and(|block| !tensor::operands_in(function, block).is_empty());
-    let blocks = function.attrs.program.occupancy.filter(|_| planned.iter().any(|planned| multiplies(planned.number)))?;
+    let blocks = function.attrs.program.occupancy.filter(|_| planned.iter().any(|planned| multiplies(function, planned)))?;
     Some(alloc::share(memory, blocks))
+}
+
+/// The memory that each of two blocks may take, where there are columns and registers for both: while one begins or ends, the other
+/// one's products go on. Blocks that go round tiles by themselves begin and end but once.
+fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
+    let is_first = |planned: &Planned| {
+        multiplies(function, planned)
+            && sched::loop_body(function, planned.number).is_some_and(|block| !boxes::is_nested(function, block))
+    };
+    let alone = planned.iter().all(is_first) && partition::check(function).is_ok();
+    let has_room = alone && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
+    has_room.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+}
+
+/// Whether products into tensor memory read what a loop copies.
+fn multiplies(function: &Function, planned: &Planned) -> bool {
+    sched::loop_body(function, planned.number).is_some_and(|block| !tensor::operands_in(function, block).is_empty())
+}
+
+/// Whether all copies of a loop are made before the iteration that needs them.
+fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
+    let Some(block) = sched::loop_body(function, schedule.index) else { return false };
+    let ops = &function.body.blocks[block].ops;
+    let copies = schedule
+        .slots
+        .iter()
+        .filter(|slot| ops.get(slot.op as usize).is_some_and(|op| function.body.ops[*op].kind.effects().copied_to().is_some()));
+    copies.into_iter().all(|slot| slot.stage < schedule.last_stage())
 }
 
 fn fit_in(

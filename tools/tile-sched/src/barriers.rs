@@ -13,8 +13,8 @@ use crate::ordering::Ordering;
 use crate::{columns, tensor};
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region};
-use sched::{Function, Op};
-use tileas::{Layout, LayoutId, Space};
+use sched::{Fill, Function, Op};
+use tileas::{Buffer, Layout, LayoutId, Space};
 use vocabulary::core_ops::Core;
 
 pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
@@ -160,9 +160,18 @@ impl Pass<'_> {
         self.function.attrs.program.buffers[touch.buffer()].space
     }
 
+    /// Whether threads fill a buffer slot by slot.
+    fn is_piped(&self, buffer: Buffer) -> bool {
+        self.function.attrs.pipe_of(buffer).is_some_and(|(_, info)| info.fill == Fill::Threads)
+    }
+
     fn conflict(&self, a: Access, b: Access) -> bool {
         let attrs = &self.function.attrs;
         match [a, b].map(|access| self.space(access.touch)) {
+            // The steps of its pipe order what fills it.
+            [Space::Shared, Space::Shared] if a.touch.buffer() == b.touch.buffer() && self.is_piped(a.touch.buffer()) => {
+                return false;
+            }
             [Space::Shared, Space::Shared] => {}
             [Space::Tensor, Space::Tensor] => {
                 return match (a.touch, b.touch) {

@@ -10,8 +10,12 @@ use tileas::MmaAtom;
 pub(crate) fn run(function: &mut Function) {
     use tileas::Op::{Mma, StoreBoxes};
     let in_place = |op: &OpId| {
-        let kind = &function.body.ops[*op].kind;
-        matches!(kind, Op::Core(Mma { atom: MmaAtom::Group(_), .. } | StoreBoxes { .. }))
+        match &function.body.ops[*op].kind {
+            Op::Core(Mma { atom: MmaAtom::Group(_), .. }) => true,
+            // Where a pipe says that it is filled, the fence stands there.
+            Op::Core(StoreBoxes { buffer, .. }) => function.attrs.pipe_of(*buffer).is_none(),
+            _ => false,
+        }
     };
     if !function.body.walk(function.region).iter().any(in_place) {
         return;

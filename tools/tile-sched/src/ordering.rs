@@ -29,7 +29,9 @@ impl Ordering {
         let Some(now) = access(body, op) else { return false };
         self.before(body, op).into_iter().any(|earlier| {
             let before = access(body, earlier).expect("only accesses are recorded");
-            (before.writes || now.writes) && before.may_meet(&now) && !self.same_threads(&before, &now)
+            // One thread asks for all boxes to be stored, and waits for those that a token orders before.
+            let by_one = is_store(body, earlier) && is_store(body, op);
+            !by_one && (before.writes || now.writes) && before.may_meet(&now) && !self.same_threads(&before, &now)
         })
     }
 
@@ -78,6 +80,10 @@ impl Ordering {
     fn before(&self, body: &Body<Op, Type>, op: OpId) -> Vec<OpId> {
         body.ops[op].kind.operands().iter().filter_map(|operand| self.behind.get(operand)).flatten().copied().collect()
     }
+}
+
+fn is_store(body: &Body<Op, Type>, op: OpId) -> bool {
+    matches!(body.ops[op].kind, Op::Core(tileas::Op::StoreBoxes { .. }))
 }
 
 /// An access to global memory.

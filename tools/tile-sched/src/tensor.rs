@@ -1,7 +1,8 @@
 //! The pipes between threads and products in tensor memory: products fill those of their sums, which threads drain, and drain
 //! those of operands that threads store.
 //!
-//! Sums that threads scale between products are filled by those threads, and drained by the products that add to them.
+//! Sums that threads scale between products are filled by those threads, and drained by the products that add to them. What threads
+//! put where the copy engine stores it from goes through such a pipe too, so that they need not wait until it has been read.
 //!
 //! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Sums are waited
 //! for at once, so that everything their products have read is free from there on; operands before the first op that reads them.
@@ -11,6 +12,7 @@
 //! Requires: loops as they will be. Establishes: the steps of these pipes, so that what products in tensor memory touch needs no
 //! barriers.
 
+use crate::partition::Order;
 use crate::{boxes, pipes};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Block, Body, Region, Value};
@@ -51,11 +53,51 @@ enum Kind {
     Operand {
         shared: bool,
     },
+    /// What the copy engine stores.
+    Stored,
 }
 
 /// Slots that such pipes may have together.
 pub(crate) fn slots(function: &Function) -> u32 {
-    (piped(function).len() + made_again(function).len()) as u32
+    (piped(function).len() + made_again(function).len() + stored(function).len()) as u32
+}
+
+/// The buffers that boxes store from and that nothing but threads fills, where an agent of its own can ask for the boxes: what it
+/// stores is ordered after nothing else, and no condition decides about it.
+pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    if !all.iter().any(|op| is_product(&body.ops[*op].kind)) {
+        return BTreeSet::new();
+    }
+    let in_conditions = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::If { .. } | Core::Loop { .. }));
+    let conditional: BTreeSet<OpId> = all
+        .iter()
+        .filter(|op| in_conditions(op))
+        .flat_map(|op| body.ops[*op].kind.regions())
+        .flat_map(|at| body.walk(at))
+        .collect();
+    let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::StoreBoxes { .. }));
+    let is_first = |token: Value| {
+        let mut order = Order::new(function);
+        order.follow(token);
+        !order.lost && order.accesses.iter().all(is_store)
+    };
+    let (mut stored, mut others): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
+    let mut alone = true;
+    for op in all {
+        let kind = &body.ops[op].kind;
+        match kind {
+            Op::Core(tileas::Op::StoreBoxes { buffer, token, .. }) => {
+                stored.insert(*buffer);
+                alone &= !conditional.contains(&op) && token.is_none_or(is_first);
+            }
+            Op::Core(tileas::Op::SharedStore { buffer, .. }) if !conditional.contains(&op) => _ = buffer,
+            _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
+        }
+    }
+    // All or none, since one thread has to ask for those that are ordered.
+    if alone && stored.is_disjoint(&others) { stored } else { BTreeSet::new() }
 }
 
 /// Sums that a loop makes again and again by products in loops inside it, and takes up behind those: in another place than the sums
@@ -80,6 +122,13 @@ pub(crate) fn made_again(function: &Function) -> BTreeSet<Buffer> {
     sums.filter(|buffer| is_made_again(*buffer)).collect()
 }
 
+/// Whether a buffer is touched again and again.
+pub(crate) fn is_in_rounds(function: &Function, buffer: Buffer) -> bool {
+    let body = &function.body;
+    let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|at| body.walk(at));
+    inner.into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer))
+}
+
 /// The buffers that products in tensor memory touch, but for those that the copy engine fills.
 fn piped(function: &Function) -> BTreeMap<Buffer, Kind> {
     let (body, attrs) = (&function.body, &function.attrs);
@@ -93,7 +142,8 @@ fn piped(function: &Function) -> BTreeMap<Buffer, Kind> {
         false => Kind::Operand { shared: attrs.program.buffers[access.buffer].space == Space::Shared },
     };
     let touched = ops.into_iter().flat_map(of_product).filter(|access| !by_boxes.contains(&access.buffer));
-    touched.map(|access| (access.buffer, kind(access))).collect()
+    let stored = stored(function).into_iter().map(|buffer| (buffer, Kind::Stored));
+    touched.map(|access| (access.buffer, kind(access))).chain(stored).collect()
 }
 
 /// Whether a function makes products into tensor memory.
@@ -133,7 +183,8 @@ fn pipe(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipe {
     let attrs = &mut function.attrs;
     let (fill, drain) = match kind {
         Kind::Sums => (Fill::Products, Drain::Threads),
-        _ => (Fill::Threads, Drain::Products),
+        Kind::Stored => (Fill::Threads, Drain::Threads),
+        Kind::Scaled | Kind::Operand { .. } => (Fill::Threads, Drain::Products),
     };
     let depth = attrs.placements[buffer].depth;
     pipes::add(attrs, vec![buffer], depth, fill, drain)
@@ -230,7 +281,7 @@ impl Pass<'_> {
                     continue;
                 }
                 if used.fills {
-                    if kind == (Kind::Operand { shared: true }) {
+                    if matches!(kind, Kind::Operand { shared: true } | Kind::Stored) {
                         behind.push(step(self, Op::AsyncFence {}));
                     }
                     behind.push(step(self, Op::PipeCommit { pipe, slot }));
@@ -263,7 +314,11 @@ impl Pass<'_> {
             let kind = &self.body.ops[op].kind;
             for access in kind.effects().buffers.into_iter().filter(|access| own.contains(&access.buffer)) {
                 let used = uses.entry(access.buffer).or_default();
-                let fills = (self.pipes[&access.buffer].1 == Kind::Sums) == is_product(kind);
+                let fills = match self.pipes[&access.buffer].1 {
+                    Kind::Sums => is_product(kind),
+                    Kind::Stored => access.does.writes(),
+                    Kind::Scaled | Kind::Operand { .. } => !is_product(kind),
+                };
                 *if fills { &mut used.fills } else { &mut used.drains } = true;
             }
         }

@@ -8,7 +8,7 @@ use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use tensormap::Map;
-use tileas::{Buffer, CopyAtom, MapId, Op, Type};
+use tileas::{Buffer, BufferInfo, CopyAtom, MapId, Op, Type};
 
 impl Rewriter<'_> {
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -143,7 +143,7 @@ impl Rewriter<'_> {
         let node = &self.from.body.ops[op];
         let home = self.homes.or_default(self.from, *tile);
         let x = self.tile(*tile, &home)?;
-        let buffer = self.attrs.buffers.push(store.buffer.clone());
+        let buffer = self.place_to_store_from(&store.buffer);
         self.shared_store(x, &home, buffer, node.loc);
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
         let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
@@ -151,6 +151,16 @@ impl Rewriter<'_> {
         let done = self.emit_one(Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map }, Type::Token, node.loc);
         self.remember(node.results[0], None, done);
         Ok(())
+    }
+
+    fn place_to_store_from(&mut self, info: &BufferInfo) -> Buffer {
+        let here = self.block;
+        let known = self.stored_from.iter().find(|(block, buffer)| *block == here && self.attrs.buffers[*buffer] == *info);
+        known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
+            let buffer = self.attrs.buffers.push(info.clone());
+            self.stored_from.push((here, buffer));
+            buffer
+        })
     }
 
     /// A load through pointers likewise.

@@ -57,6 +57,7 @@ pub(crate) fn convert(
         made_for: MadeFor::default(),
         sums: BTreeMap::new(),
         places: Vec::new(),
+        stored_from: Vec::new(),
         envelope,
     };
     for &param in function.params() {
@@ -109,6 +110,8 @@ struct Rewriter<'a> {
     sums: BTreeMap<OpId, Buffer>,
     /// Buffers in tensor memory that products have one after the other.
     places: Vec<Buffer>,
+    /// Those that boxes store from, which stores of a block have one after the other.
+    stored_from: Vec<(Block, Buffer)>,
     envelope: &'a Envelope,
 }
 

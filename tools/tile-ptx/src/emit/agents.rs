@@ -153,13 +153,17 @@ impl<'c> Emitter<'c, '_> {
         let phase = self.scalar(phase).into_int_value();
         let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
         let wait = if self.target.has(Feature::BoxCopies) { "try_wait" } else { "test_wait" };
-        let text = format!("{{ .reg .pred p; mbarrier.{wait}.parity.shared.b64 p, [$1+{offset}], $2; selp.b32 $0, 1, 0, p; }}");
+        // A constant goes into the instruction: in the loop it would be made again and again.
+        let (given, args, letters) = match parity.get_zero_extended_constant() {
+            Some(parity) => (parity.to_string(), vec![address.into()], "=b,r"),
+            None => ("$2".into(), vec![address.into(), parity.into()], "=b,r,r"),
+        };
+        let text = format!("mbarrier.{wait}.parity.shared.b64 $0, [$1+{offset}], {given};");
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
         ir.go(again);
         ir.builder.position_at_end(again);
-        let over = ir.asm(Some(ir.i32().into()), &text, "=r,r,r", &[address.into(), parity.into()], true);
-        let over = over.expect("the assembly gives a value").into_int_value();
-        ir.branch(ir.icmp(IntPredicate::NE, over, ir.const32(0)), done, again);
+        let over = ir.asm(Some(ir.context.bool_type().into()), &text, letters, &args, true);
+        ir.branch(over.expect("the assembly gives a value").into_int_value(), done, again);
         ir.builder.position_at_end(done);
     }
 

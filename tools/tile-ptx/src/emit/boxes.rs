@@ -12,7 +12,9 @@ use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
+use sched::Op;
 use tileas::{Buffer, MapId, Type, boxes};
+use vocabulary::core_ops::Core;
 
 /// From a tile of global memory to shared memory, where a barrier counts the bytes.
 const LOAD: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
@@ -69,13 +71,17 @@ impl<'c> Emitter<'c, '_> {
 
     /// The first warp asks, and waits until the buffer was read.
     pub(super) fn store_boxes(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::StoreBoxes { view, index, buffer, map, .. } = program else {
+        let tileas::Op::StoreBoxes { view, index, token, buffer, map, .. } = program else {
             unreachable!("only stores by boxes come here")
         };
         let Some(tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
+        let is_ordered = token.is_some_and(|token| self.is_first_behind(op, token));
         self.guarded(self.filling_warp(None), &[], |e| {
             let map = e.map_address(&tile);
             let one = e.elected();
+            if is_ordered {
+                e.by_one(one, |_| "cp.async.bulk.wait_group 0;".into(), "", &[]);
+            }
             for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
                 let rank = coordinates.len();
                 let args = [vec![tile.start.into(), map], coordinates].concat();
@@ -92,6 +98,21 @@ impl<'c> Emitter<'c, '_> {
         });
         self.set_token(result);
         Ok(())
+    }
+
+    /// Whether a token may order a store behind others, and none before it in its block has waited for those.
+    fn is_first_behind(&self, op: OpId, token: Value) -> bool {
+        let body = &self.function.body;
+        let made = body.defining_op(token).map(|op| &body.ops[op].kind);
+        if matches!(made.and_then(Op::core), Some(Core::MakeToken {})) {
+            return false;
+        }
+        let waits = |other: &OpId| {
+            let Op::Core(tileas::Op::StoreBoxes { token: before, .. }) = &body.ops[*other].kind else { return false };
+            *before == Some(token)
+        };
+        let here = body.blocks.values().find(|block| block.ops.contains(&op));
+        !here.is_some_and(|block| block.ops.iter().take_while(|other| **other != op).any(waits))
     }
 
     /// The boxes of a tile of a view, and where they lie in a buffer.
@@ -141,13 +162,12 @@ impl<'c> Emitter<'c, '_> {
         (self.warps > 1).then(|| ir.icmp(IntPredicate::EQ, warp(), turn))
     }
 
-    /// A number that is not 0 for one lane of the warp, always the same; none where there is one thread only.
+    /// What is true for one lane of the warp, always the same; none where there is one thread only.
     pub(super) fn elected(&self) -> Option<IntValue<'c>> {
         if self.thread.is_const() {
             return None;
         }
-        let text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }";
-        let one = self.ir.asm(Some(self.ir.i32().into()), text, "=r", &[], true);
+        let one = self.ir.asm(Some(self.ir.context.bool_type().into()), "elect.sync _|$0, 0xffffffff;", "=b", &[], true);
         Some(one.expect("the assembly gives a value").into_int_value())
     }
 
@@ -156,9 +176,9 @@ impl<'c> Emitter<'c, '_> {
         match elected {
             None => _ = self.ir.asm(None, &text(0), letters, args, true),
             Some(one) => {
-                let text = format!("{{ .reg .pred p; setp.ne.b32 p, $0, 0; @p {} }}", text(1));
+                let text = format!("@$0 {}", text(1));
                 let args = [&[one.into()], args].concat();
-                let letters = if letters.is_empty() { "r".into() } else { format!("r,{letters}") };
+                let letters = if letters.is_empty() { "b".into() } else { format!("b,{letters}") };
                 self.ir.asm(None, &text, &letters, &args, true);
             }
         }

@@ -3,10 +3,11 @@
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
 use base::diag::Result;
-use base::{Region, Value};
+use base::{Block, Region, Value};
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
+use tileas::Type;
 use vocabulary::core_ops::Core;
 
 /// An open construct: where the ops that leave its regions go.
@@ -106,12 +107,31 @@ impl<'c> Emitter<'c, '_> {
         for (start, region) in [(yes, then), (no, otherwise)] {
             self.ir.builder.position_at_end(start);
             self.frames.push(Frame { kind: FrameKind::If, join: join.clone() });
-            self.block(self.function.body.block_of(region))?;
+            let block = self.function.body.block_of(region);
+            if results.len() == 1 && self.yields_only_a_constant(block) {
+                // An empty block would be left out, and its many registers be set before the branch, whichever way it goes.
+                self.ir.asm(None, "", "", &[], true);
+            }
+            self.block(block)?;
             self.close();
         }
         self.ir.builder.position_at_end(join.block);
         self.bind(results, &join);
         Ok(())
+    }
+
+    /// Whether a block does nothing but yield a constant tile of many registers.
+    fn yields_only_a_constant(&self, block: Block) -> bool {
+        const MANY: usize = 8;
+        let body = &self.function.body;
+        match body.blocks[block].ops[..] {
+            [made, _] => {
+                let is_constant = matches!(body.ops[made].kind.core(), Some(Core::Constant { .. }));
+                let value = body.ops[made].results[0];
+                is_constant && matches!(self.ty(value), Type::Tile { .. }) && self.layout(value).registers() >= MANY
+            }
+            _ => false,
+        }
     }
 
     /// With its test at the end of an iteration, and one before the first, which is what LLVM would make of it anyway; but it takes

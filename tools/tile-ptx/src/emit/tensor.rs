@@ -152,38 +152,41 @@ impl<'c> Emitter<'c, '_> {
             shape[usize::from(matches!(rhs, Place::Memory { transposed: true, .. }))]
         };
         let accumulates = match fresh {
-            Some(fresh) => ir.resize(ir.not(self.scalar(*fresh).into_int_value()), ir.i32(), false),
-            None => ir.const32(1),
+            Some(fresh) => ir.not(self.scalar(*fresh).into_int_value()),
+            None => ir.context.bool_type().const_all_ones(),
         };
         let (rows, columns) = (m.min(MOST_ROWS), n.min(MOST_COLUMNS));
         self.guarded(Some(self.first_thread()), &[], |e| {
             let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
             let elems = [(left, *signed_lhs), (right, *signed_rhs)].map(|(buffer, signed)| (buffers[buffer].elem.carrier(), signed));
             let form = atom.descriptor(elems, [a.across, b.across], [rows, columns]);
-            let (register, operand) = match a.place {
-                Found::Shared(_) => ("b64", "a"),
-                Found::Tensor(_) => ("b32", "[a]"),
-            };
+            let in_memory = matches!(a.place, Found::Shared(_));
+            let register = if in_memory { "b64" } else { "b32" };
             let mut text = format!(
-                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form;\n\t.reg .pred first, more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 first, $3, 0;\n\tsetp.ne.b32 more, 1, 0;\n\t"
+                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form;\n\t.reg .pred more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 more, 1, 0;\n\t"
             );
             for step in (0..depth).step_by(atom.k as usize) {
-                let adds = if step == 0 { "first" } else { "more" };
+                let adds = if step == 0 { "$3" } else { "more" };
                 for row in (0..m).step_by(rows as usize) {
                     for column in (0..n).step_by(columns as usize) {
                         let d = column_of(out, row * n + column);
                         let (at_a, at_b) = (a.offset(row, step, depth), b.offset(column, step, depth));
-                        let _ = write!(
-                            text,
-                            "add.s32 d, $0, {d};\n\tadd.s{} a, $1, {at_a};\n\tadd.s64 b, $2, {at_b};\n\ttcgen05.mma.cta_group::1.kind::{} [d], {operand}, b, form, {adds};\n\t",
-                            &register[1..],
-                            atom.kind
-                        );
+                        let mut moved = |name: &'static str, bits: &str, from: &'static str, by: u32| match by {
+                            0 => from,
+                            _ => {
+                                let _ = write!(text, "add.s{bits} {name}, {from}, {by};\n\t");
+                                name
+                            }
+                        };
+                        let (d, b) = (moved("d", "32", "$0", d), moved("b", "64", "$2", at_b));
+                        let a = moved("a", &register[1..], "$1", at_a);
+                        let a = if in_memory { a.to_string() } else { format!("[{a}]") };
+                        let _ = write!(text, "tcgen05.mma.cta_group::1.kind::{} [{d}], {a}, {b}, form, {adds};\n\t", atom.kind);
                     }
                 }
             }
             text += "}";
-            let letters = if matches!(a.place, Found::Shared(_)) { "r,l,l,r" } else { "r,r,l,r" };
+            let letters = if in_memory { "r,l,l,b" } else { "r,r,l,b" };
             let args = [e.tensor_address(*sums).into(), a.start.into(), b.start.into(), accumulates.into()];
             ir.asm(None, &text, letters, &args, true);
             Vec::new()

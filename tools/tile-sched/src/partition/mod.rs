@@ -17,6 +17,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
 use registers::Crew;
 use sched::{Agent, AgentInfo, Drain, Function, LoopSchedule, Slot};
+pub(crate) use seeds::Order;
 use seeds::{Role, Roles, drains, fills};
 use slice::Slice;
 use tileas::layout::{Layout, LayoutId};
@@ -57,13 +58,11 @@ pub(crate) fn check(function: &Function) -> Result<(), Why> {
 
 /// What the log says of a function, which is divided already where it can be.
 pub(crate) fn told(function: &Function, divided: Result<(), &Why>) -> LogEntry {
-    let products = function.attrs.agents.values().any(|info| info.name == Role::Multiply.name());
+    let has = |role: Role| function.attrs.agents.values().any(|info| info.name == role.name());
+    let products = if has(Role::Multiply) { ", and products in tensor memory another one" } else { "" };
+    let stores = if has(Role::Store) { ", and its stores one more" } else { "" };
     let (outcome, message) = match divided {
-        Ok(()) if products => (
-            Outcome::Passed,
-            "the copy engine's copies have an agent of their own, and products in tensor memory another one".into(),
-        ),
-        Ok(()) => (Outcome::Passed, "the copy engine's copies have an agent of their own".into()),
+        Ok(()) => (Outcome::Passed, format!("the copy engine's copies have an agent of their own{products}{stores}")),
         Err(why) => (Outcome::Declined, format!("the copies have no agent of their own: {why}")),
     };
     let (pass, name, category) = ("materialize".into(), "Specialised".into(), Category::Other);
@@ -120,6 +119,11 @@ pub(crate) fn has_crew(function: &Function, target: Target, wanted: Wanted) -> b
     crew(function, target, wanted).is_ok()
 }
 
+/// Whether threads have the registers that they need where so many blocks are at a time.
+pub(crate) fn has_registers(function: &Function, blocks: u32, target: Target) -> bool {
+    registers::crew(function, blocks, target, Wanted::WherePossible).is_ok_and(|crew| crew.is_ample)
+}
+
 /// Divides a function among agents.
 pub(crate) fn run(
     function: &mut Function,
@@ -127,7 +131,7 @@ pub(crate) fn run(
     target: Target,
     wanted: Wanted,
 ) -> Result<(), Why> {
-    let Crew { agents: crew, resident } = crew(function, target, wanted)?;
+    let Crew { agents: crew, resident, .. } = crew(function, target, wanted)?;
     let roles = Roles::of(function);
     let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
     slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;

@@ -33,6 +33,8 @@ const MOST: u32 = 248;
 pub(super) struct Crew {
     pub(super) agents: Vec<(Role, AgentInfo)>,
     pub(super) resident: u32,
+    /// Whether those that compute have the registers that they need.
+    pub(super) is_ample: bool,
 }
 
 /// The agents of a function that was one of all its warps. One warp is enough to ask for boxes, and another one for products. Where
@@ -46,7 +48,7 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: W
         let all = (warps * resident).next_multiple_of(GROUP);
         (budget::registers(target, all, 1) & !(STEP - 1)).min(MOST)
     };
-    let helpers: &[Role] = if tensor::multiplies(function) { &[Role::Load, Role::Multiply] } else { &[Role::Load] };
+    let helpers = helpers(function);
     let count = helpers.len() as u32;
     let alone = each(warps + count);
     let whole = each(warps + GROUP);
@@ -74,7 +76,16 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: W
     if moves {
         agents.push(agent(Role::Idle, warps + count, GROUP - count, of_helpers));
     }
-    Ok(Crew { agents, resident })
+    Ok(Crew { agents, resident, is_ample: has >= needs })
+}
+
+/// Who has a warp beside those that compute.
+fn helpers(function: &Function) -> &'static [Role] {
+    match (tensor::multiplies(function), tensor::stored(function).is_empty()) {
+        (false, _) => &[Role::Load],
+        (true, true) => &[Role::Load, Role::Multiply],
+        (true, false) => &[Role::Load, Role::Multiply, Role::Store],
+    }
 }
 
 /// The blocks for whose warps there are registers enough, as far as can be told.

@@ -20,6 +20,8 @@ pub(super) enum Role {
     Load,
     /// Asks for products in tensor memory.
     Multiply,
+    /// Asks for boxes that store.
+    Store,
     /// Has given up its registers, and nothing to do.
     Idle,
 }
@@ -30,6 +32,7 @@ impl Role {
             Role::Compute => "compute",
             Role::Load => "load",
             Role::Multiply => "multiply",
+            Role::Store => "store",
             Role::Idle => "idle",
         }
     }
@@ -80,6 +83,7 @@ impl<'a> Roles<'a> {
             Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => Some(drains(&self.function.attrs.pipes[*pipe])),
             _ if boxes::filled(kind).is_some() => Some(Role::Load),
             _ if tensor::is_product(kind) => Some(Role::Multiply),
+            Op::Core(tileas::Op::StoreBoxes { buffer, .. }) if self.function.attrs.pipe_of(*buffer).is_some() => Some(Role::Store),
             _ if kind.is_pure() || self.of_all.contains(&op) => None,
             _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => None,
             _ => Some(Role::Compute),
@@ -101,6 +105,8 @@ pub(super) fn drains(info: &PipeInfo) -> Role {
     match info.drain {
         _ if info.only_tells() => Role::Load,
         Drain::Products => Role::Multiply,
+        // What threads fill and threads empty they would not need a pipe for.
+        Drain::Threads | Drain::Warps if info.fill == Fill::Threads => Role::Store,
         Drain::Threads | Drain::Warps => Role::Compute,
     }
 }
@@ -135,18 +141,20 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
 }
 
 /// Follows tokens back to what they order.
-struct Order<'a> {
+pub(crate) struct Order<'a> {
     function: &'a Function,
     seen: BTreeSet<Value>,
-    /// Whether something else than a load has to come before.
+    /// The accesses that have to come before.
+    pub(crate) accesses: BTreeSet<OpId>,
+    /// Whether something else than a load is among them.
     others: bool,
     /// Whether a token comes from where it is not followed.
-    lost: bool,
+    pub(crate) lost: bool,
 }
 
 impl<'a> Order<'a> {
-    fn new(function: &'a Function) -> Order<'a> {
-        Order { function, seen: BTreeSet::new(), others: false, lost: false }
+    pub(crate) fn new(function: &'a Function) -> Order<'a> {
+        Order { function, seen: BTreeSet::new(), accesses: BTreeSet::new(), others: false, lost: false }
     }
 
     /// Whether nothing but loads has to come before what a token orders.
@@ -156,7 +164,7 @@ impl<'a> Order<'a> {
         !order.others && !order.lost
     }
 
-    fn follow(&mut self, token: Value) {
+    pub(crate) fn follow(&mut self, token: Value) {
         let mut work = vec![token];
         while let Some(token) = work.pop() {
             if self.seen.insert(token) {
@@ -196,6 +204,7 @@ impl<'a> Order<'a> {
             }
             None => {
                 let access = kind.effects().global;
+                self.accesses.insert(op);
                 self.others |= access.is_none_or(|access| access.does.writes() || access.order.scope.is_some());
                 access.and_then(|access| access.token).into_iter().collect()
             }
