@@ -2,7 +2,7 @@
 
 Where its PTX has a fault that is known, it can be mended, so that the rest of a program can be compared all the same.
 """
-import os, re, shutil, subprocess
+import glob, os, re, shutil, subprocess
 
 # In place of ptxas: keeps what the compiler made and fails, which saves the time of the rest.
 PTXAS = """#!/bin/sh
@@ -38,8 +38,8 @@ def executed(command, **environment):
 class Reference:
     """The reference with another ptxas beside it."""
 
-    def __init__(self, folder, tools):
-        origin = os.environ.get('REFERENCE') or exit('REFERENCE is not set')
+    def __init__(self, folder, tools, origin=None):
+        origin = origin or os.environ.get('REFERENCE') or exit('REFERENCE is not set')
         self.bin, self.tools = f'{folder}/toolkit/bin', tools
         os.makedirs(self.bin)
         around = os.path.dirname(os.path.abspath(origin))
@@ -47,6 +47,17 @@ class Reference:
             os.symlink(f'{around}/{name}', f'{folder}/toolkit/{name}')
         for name in set(os.listdir(origin)) - {'ptxas', 'tileiras'}:
             os.symlink(f'{os.path.abspath(origin)}/{name}', f'{self.bin}/{name}')
+        # Older ones look for the library where a toolkit has it, not where its Python package does.
+        library = glob.glob(f'{around}/lib/libnvvm.so*')
+        if library and not os.path.exists(f'{around}/nvvm/lib64'):
+            inside = f'{folder}/toolkit/nvvm'
+            kept = os.listdir(inside) if os.path.exists(inside) else []
+            if os.path.islink(inside):
+                os.unlink(inside)
+            os.makedirs(f'{inside}/lib64')
+            for name in kept:
+                os.symlink(f'{around}/nvvm/{name}', f'{inside}/{name}')
+            os.symlink(library[0], f'{inside}/lib64/libnvvm.so')
         # It looks for ptxas where it lies itself.
         shutil.copy(f'{origin}/tileiras', self.bin)
         with open(f'{self.bin}/ptxas', 'w') as file:

@@ -174,6 +174,13 @@ sections! {
         /// How much of its latency an access waits longer when memory is fully used.
         queue,
     }
+    /// Instructions on their way to a multiprocessor.
+    code: CodeCache {
+        /// KiB of code that a multiprocessor keeps, bytes of a line, and lines that are asked for ahead.
+        cache,
+        line,
+        ahead,
+    }
     /// Copies to and from shared memory.
     copy: Copy {
         /// What a copy by the copy engine takes longer than a load.

@@ -5,6 +5,9 @@ use crate::order;
 use machine::Machine;
 use simulator::program::{Op, Program, Slot, Space};
 
+/// Bytes of an instruction of the machine.
+const INSTRUCTION: f64 = 16.0;
+
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
     /// Registers that are read, and that are written; constants are left out.
@@ -20,6 +23,9 @@ pub(crate) struct Code {
     /// For each place of a block, the instruction that is issued there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
+    /// The line of the caches of instructions that each one is in, and how many there are.
+    pub(crate) lines: Vec<u32>,
+    pub(crate) line_count: u32,
     /// The innermost loop of each instruction.
     innermost: Vec<Option<usize>>,
 }
@@ -62,8 +68,16 @@ impl Code {
             blocks: blocks(program),
             order: Vec::new(),
             loops,
+            lines: vec![0; program.code.len()],
+            line_count: 0,
         };
         code.order = order::order(program, &code);
+        let mut bytes = 0.0;
+        for &pc in &code.order {
+            code.lines[pc as usize] = (bytes / machine.code.line) as u32;
+            bytes += INSTRUCTION * code.costs[pc as usize].slots;
+        }
+        code.line_count = (bytes / machine.code.line) as u32 + 1;
         code
     }
 

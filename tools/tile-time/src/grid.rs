@@ -85,7 +85,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
             rounds,
             active,
             miss,
-            stack: if wish.no_spills { 0.0 } else { f64::from(sample.registers.stack) },
+            stack: if wish.no_spills { 0.0 } else { f64::from(sample.registers.stack) * sample.spilling },
             memory: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
             timeline,
@@ -169,5 +169,9 @@ fn miss(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let asked = sample.read * clusters;
     let fits = sample.footprint <= 0.8 * machine.chip.l2 * 1e6;
     let least = (sample.footprint - sample.written * clusters).max(0.0) / asked.max(1.0);
-    if fits { sample.distinct.min(least) } else { sample.distinct }
+    match fits {
+        true if sample.repeated => 0.0,
+        true => sample.distinct.min(least),
+        false => sample.distinct,
+    }
 }

@@ -15,6 +15,7 @@ mod order;
 mod registers;
 mod report;
 mod sample;
+mod spilled;
 mod timeline;
 
 use base::diag::{Diagnostic, Result};
@@ -64,6 +65,15 @@ struct Arguments {
     /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,
+    /// An object or cubin whose host code makes the tensor maps of the hidden parameters
+    #[arg(long, value_name = "FILE", requires = "allow_native", conflicts_with = "tensor_maps")]
+    host_object: Option<PathBuf>,
+    /// Lets the code of --host-object run on this machine
+    #[arg(long)]
+    allow_native: bool,
+    /// The launch follows others like it: the second-level cache has of its data what fits
+    #[arg(long)]
+    repeated: bool,
     /// Leaves out what would help: it takes a run of the model for each thing that might
     #[arg(long)]
     no_advice: bool,

@@ -2,6 +2,7 @@
 //! is live where.
 
 use crate::code::Code;
+use crate::spilled::{self, Spilled};
 use common::toolkit;
 use simulator::program::{Op, Program};
 use std::process::Command;
@@ -22,17 +23,19 @@ pub(crate) struct Registers {
 }
 
 /// What `ptxas` says of an entry; nothing when it is not found or refuses the file.
-pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<Registers> {
+pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
     let input = folder.path().join("k.ptx");
     std::fs::write(&input, text).ok()?;
-    let output =
-        Command::new(ptxas.path).args(["-v", "-arch", module.target.first()?, "-o", "/dev/null"]).arg(&input).output().ok()?;
+    let cubin = folder.path().join("k.cubin");
+    let arguments = ["-v", "-lineinfo", "-arch", module.target.first()?, "-o"];
+    let output = Command::new(ptxas.path).args(arguments).arg(&cubin).arg(&input).output().ok()?;
     let report = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     // "Compiling entry function 'name' ..." comes some lines before "Used 40 registers, ...".
-    let after = report.split_once(&format!("'{entry}'"))?.1;
-    parse(after)
+    let registers = parse(report.split_once(&format!("'{entry}'"))?.1)?;
+    let places = if registers.spills > 0 { spilled::places(&cubin, entry) } else { None };
+    Some((registers, places))
 }
 
 /// "16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads", and on a later line "Used 40 registers".

@@ -116,7 +116,7 @@ impl Report {
             gpu: machine.name.clone(),
             cycles: prediction.cycles,
             seconds,
-            launch_seconds: 1e-6 * if sample.maps { machine.launch.fixed_maps } else { machine.launch.fixed },
+            launch_seconds: 1e-6 * if sample.maps && !sample.repeated { machine.launch.fixed_maps } else { machine.launch.fixed },
             tflops: work.filter(|work| work.flops > 0.0).map(|work| work.flops / seconds / 1e12),
             gigabytes_per_second: work.map(|work| work.bytes / seconds / 1e9),
             block_cycles: prediction.block,

@@ -11,7 +11,7 @@ use common::launch::{Call, Launch, Work};
 use machine::Machine;
 use simulator::hidden::{self, Maps};
 use simulator::program::{Op, Program};
-use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, decode};
+use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, Stream, decode};
 use std::collections::BTreeSet;
 
 /// Warp instructions of all samples together, beyond which no other block is taken.
@@ -36,9 +36,13 @@ pub(crate) struct Sample {
     pub(crate) work: Option<Work>,
     /// Whether tensor maps are among its parameters.
     pub(crate) maps: bool,
+    /// Whether the launch before was like it.
+    pub(crate) repeated: bool,
     pub(crate) registers: Registers,
     pub(crate) registers_known: bool,
-    /// Part of the lines that the blocks of a wave read, which none of the others reads too.
+    /// Part of the warps that move spilled registers.
+    pub(crate) spilling: f64,
+    /// Part of the lines that clusters read, which none before them has read.
     pub(crate) distinct: f64,
     /// Bytes of global memory that a cluster reads and writes.
     pub(crate) read: f64,
@@ -65,7 +69,7 @@ impl Sample {
         let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
         let target = module.target.first().and_then(|name| Target::parse(name.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
         let call = launch.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
-        let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: None };
+        let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
         let has_maps = program.hidden_params().next().is_some();
         let params = hidden::parameters(&program, module, &call, maps)?;
         let mut code = Code::new(&program, machine);
@@ -93,20 +97,25 @@ impl Sample {
         let distinct = distinct(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
         let recording = recordings.swap_remove(typical);
         let known = match assembled {
-            Some(assembled) => Some(assembled.registers(&program.entry)?),
+            Some(assembled) => Some((assembled.registers(&program.entry)?, None)),
             None => match arguments.registers {
                 Some(count) => {
                     let (spills, stack) = arguments.spills.unwrap_or_default();
-                    Some(Registers { count, spills, stack, ..Registers::default() })
+                    Some((Registers { count, spills, stack, ..Registers::default() }, None))
                 }
                 None => registers::reported(text, module, &program.entry),
             },
         };
         let pressure = registers::pressure(&program, &code);
         let estimate = || registers::estimate(&pressure).min(most_registers(module, &program.entry));
-        let mut registers = known.unwrap_or_else(|| Registers { count: estimate(), ..Registers::default() });
+        let registers_known = known.is_some();
+        let (mut registers, places) = known.unwrap_or_else(|| (Registers { count: estimate(), ..Registers::default() }, None));
         registers.most = registers::raised(text);
-        code.spills = registers::spread(&code, &pressure, registers);
+        code.spills = match places {
+            Some(places) => places.spread(&program, &code),
+            None => registers::spread(&code, &pressure, registers),
+        };
+        let spilling = spilling(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
@@ -118,7 +127,8 @@ impl Sample {
             complete: recording.complete,
             clusters,
             registers,
-            registers_known: known.is_some(),
+            registers_known,
+            spilling,
             distinct,
             read,
             written,
@@ -126,11 +136,20 @@ impl Sample {
             footprint: call.launch.work.as_ref().map_or(buffers, |work| buffers.min(work.bytes)),
             work: call.launch.work.clone(),
             maps: has_maps,
+            repeated: arguments.repeated,
             recording,
             code,
             program,
         })
     }
+}
+
+/// The part of the warps that move spilled registers, and so use the stack.
+fn spilling(code: &Code, recording: &Recording) -> f64 {
+    let moves = |stream: &Stream| stream.records.iter().map(|record| f64::from(code.spills[record.pc as usize])).sum::<f64>();
+    let warps: Vec<f64> = recording.ctas.iter().flatten().map(moves).collect();
+    let most = warps.iter().copied().fold(0.0, f64::max);
+    warps.iter().filter(|&&moves| moves > 0.05 * most).count() as f64 / warps.len().max(1) as f64
 }
 
 /// Operations of the products that were recorded.
@@ -195,11 +214,13 @@ fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u
     }
 }
 
-/// Looks at the start of the clusters of a first wave: how many of the lines that they read are read by one alone.
+/// Looks at the start of the first clusters: how many of the lines that they read none before has read. The first half of them
+/// finds nothing; all others find what the last ones have read, which the second-level cache still has.
 fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
     let count = clusters.min(WAVE);
     let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);
-    let (mut all, mut asked) = (BTreeSet::<u64>::new(), 0u64);
+    let mut all = BTreeSet::<u64>::new();
+    let (mut fresh, mut asked) = ([0; 2], [0; 2]);
     for number in 0..count {
         let recording = executor.record(number, each)?;
         let mut own = BTreeSet::<u64>::new();
@@ -215,10 +236,13 @@ fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u6
                 }
             }
         }
-        asked += own.len() as u64;
-        all.extend(own);
+        let half = usize::from(2 * number >= count);
+        asked[half] += own.len();
+        fresh[half] += own.into_iter().filter(|line| all.insert(*line)).count();
     }
-    Ok(if asked == 0 { 1.0 } else { all.len() as f64 / asked as f64 })
+    let part = |half: usize| if asked[half] == 0 { 1.0 } else { fresh[half] as f64 / asked[half] as f64 };
+    let first = count as f64 / 2.0 / clusters.max(1) as f64;
+    Ok(if count < 2 { part(0) } else { part(0) * first + part(1) * (1.0 - first) })
 }
 
 fn reads(op: &Op) -> bool {

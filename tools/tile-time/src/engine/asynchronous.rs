@@ -30,7 +30,7 @@ impl Run<'_> {
                             let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
                             let cold = memory.lines_from_memory(lines, salt);
                             let extra = machine.copy.async_latency;
-                            done = memory.request(start, f64::from(count) * each, cold * each, extra);
+                            done = memory.request(start, f64::from(count) * each, cold * each, extra, false);
                         }
                         _ => {}
                     }
@@ -75,17 +75,18 @@ impl Run<'_> {
         let pc = self.pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
         let memory = &mut self.multiprocessors[number].memory;
-        let cold = 128.0 * memory.lines_from_memory(lines, salt);
+        let cold = 128.0 * memory.box_from_memory(lines, salt);
         let moved = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
-            memory.request(start, moved, cold.min(moved), 0.0);
+            memory.request(start, moved, cold.min(moved), 0.0, true);
             let read = start + clocks + copy.store_read;
             self.warps[index].stores.add(start + clocks + copy.store_done, read);
             self.span(Engine::Copy, block, start, read, pc);
             return;
         }
         // What the waiter takes to wake is in the engine's latency, as it was measured.
-        let done = memory.request(start, moved, cold.min(moved), copy.engine_latency - machine.sync.wake).max(start + clocks);
+        let done =
+            memory.request(start, moved, cold.min(moved), copy.engine_latency - machine.sync.wake, false).max(start + clocks);
         self.span(Engine::Copy, block, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {

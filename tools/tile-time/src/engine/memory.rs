@@ -25,7 +25,9 @@ pub(crate) struct Traffic {
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) tags: f64,
+    /// The way from the second-level cache, and the one to it.
     path: f64,
+    out: f64,
     bank: f64,
     /// Bytes in a clock.
     path_rate: f64,
@@ -66,7 +68,7 @@ impl Memory {
 
     /// Until when the next access waits because too much is under way.
     pub(super) fn backlog(&self) -> f64 {
-        (self.path - BACKLOG).max(self.bank - BACKLOG)
+        self.path.max(self.out).max(self.bank) - BACKLOG
     }
 
     /// Whether a line is in the first-level cache; it is afterwards.
@@ -80,21 +82,31 @@ impl Memory {
     }
     /// Whether the first use of a line comes from memory: a fixed part of all lines.
     fn comes_from_memory(&mut self, line: u64) -> bool {
+        self.seen.insert(line) && self.chosen(line)
+    }
+    fn chosen(&self, line: u64) -> bool {
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
-        self.seen.insert(line) && (hash as f64) < self.miss * (1u64 << 24) as f64
+        (hash as f64) < self.miss * (1u64 << 24) as f64
+    }
+
+    /// Bytes on one of the ways: when the last one has gone.
+    fn travel(&mut self, out: bool, now: f64, bytes: f64) -> f64 {
+        self.traffic.l2 += bytes;
+        let way = if out { &mut self.out } else { &mut self.path };
+        *way = way.max(now) + bytes / self.path_rate;
+        *way
     }
 
     /// Moves bytes, some of them from memory, and says when they are there.
-    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64) -> f64 {
-        self.traffic.l2 += bytes;
+    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, out: bool) -> f64 {
         self.traffic.memory += from_memory;
-        self.path = self.path.max(now) + bytes / self.path_rate;
+        let travelled = self.travel(out, now, bytes);
         let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
         self.used *= (-(now - self.used_at).max(0.0) / WINDOW).exp();
         self.used_at = self.used_at.max(now);
         self.used += from_memory / self.bank_rate / WINDOW;
         let waiting = if from_memory > 0.0 { self.queue * latency * self.used.min(1.0) } else { 0.0 };
-        let mut done = self.path + latency + extra + waiting;
+        let mut done = travelled + latency + extra + waiting;
         if from_memory > 0.0 {
             self.bank = self.bank.max(now - self.memory_latency) + from_memory / self.bank_rate;
             done = done.max(self.bank + latency);
@@ -105,13 +117,20 @@ impl Memory {
     /// Moves spilled registers of a warp: a line each, to and from the second level where the first has no room.
     fn spill(&mut self, now: f64, lines: f64) {
         let bytes = 128.0 * lines * self.spilled_beyond;
-        self.traffic.l2 += bytes;
         self.tags = self.tags.max(now) + lines;
-        self.path = self.path.max(now) + bytes / self.path_rate;
+        // What is spilled is loaded about as often as it is stored.
+        self.travel(false, now, bytes / 2.0);
+        self.travel(true, now, bytes / 2.0);
     }
 
     pub(super) fn lines_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
         lines.iter().filter(|&&line| self.comes_from_memory(line ^ salt)).count() as f64
+    }
+    /// Blocks share boxes, not lines: all that a box has not read before comes from memory, or nothing.
+    pub(super) fn box_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
+        let Some(&first) = lines.first() else { return 0.0 };
+        let fresh = lines.iter().filter(|&&line| self.seen.insert(line ^ salt)).count() as f64;
+        if self.chosen(first ^ salt) { fresh } else { 0.0 }
     }
 }
 
@@ -182,7 +201,7 @@ impl Run<'_> {
                         } else {
                             0.0
                         };
-                        done = done.max(memory.request(start, misses * each, cold * each, 0.0));
+                        done = done.max(memory.request(start, misses * each, cold * each, 0.0, matches!(op, Op::Store { .. })));
                     }
                     if !matches!(op, Op::Store { .. }) {
                         ready = ready.max(done);

@@ -7,12 +7,14 @@
 
 mod asynchronous;
 mod barriers;
+mod fetch;
 mod memory;
 mod statistics;
 
 use crate::code::Code;
 use crate::cost::Unit;
 use barriers::Bars;
+use fetch::Fetch;
 use machine::Machine;
 use memory::Memory;
 pub(crate) use memory::Traffic;
@@ -107,6 +109,7 @@ struct Multiprocessor {
     tensor: f64,
     engine: f64,
     memory: Memory,
+    fetch: Fetch,
 }
 
 struct Block {
@@ -146,6 +149,8 @@ struct Warp<'a> {
     accounted: f64,
     /// Whether the instruction at `next` waited for others and is released.
     released: bool,
+    /// The line of code that it is in.
+    line: u32,
     copies: Groups,
     stores: Groups,
     products: Groups,
@@ -218,6 +223,7 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
     };
     for multiprocessor in &mut run.multiprocessors {
         multiprocessor.memory = Memory::new(setup);
+        multiprocessor.fetch = Fetch::new(setup.machine, setup.code.line_count);
     }
     for place in 0..setup.resident {
         run.start_cluster(place, place as f64 * 100.0);
@@ -272,6 +278,7 @@ impl<'a> Run<'a> {
                     why: Why::Start,
                     accounted: start,
                     released: false,
+                    line: u32::MAX,
                     copies: Groups::default(),
                     stores: Groups::default(),
                     products: Groups::default(),
@@ -294,6 +301,7 @@ impl<'a> Run<'a> {
                 self.warps[warp].next += 1;
                 continue;
             }
+            self.fetch(warp, record);
             let Some(time) = self.ready_at(warp, record) else { return };
             if time > self.now {
                 let later = self.heap.peek().is_some_and(|entry| entry.time < time);
@@ -308,6 +316,21 @@ impl<'a> Run<'a> {
             }
             self.warps[warp].next += 1;
             self.warps[warp].released = false;
+        }
+    }
+
+    /// An instruction in another line than the one before may have to be waited for.
+    fn fetch(&mut self, index: usize, record: usize) {
+        let warp = &mut self.warps[index];
+        let multiprocessor = &mut self.multiprocessors[self.blocks[warp.block].multiprocessor];
+        let line = self.setup.code.lines[warp.stream.records[record].pc as usize];
+        if !multiprocessor.fetch.matters() || warp.line == line {
+            return;
+        }
+        warp.line = line;
+        let there = multiprocessor.fetch.line(line, self.now.max(warp.free));
+        if there > warp.free {
+            (warp.free, warp.why) = (there, Why::Fetch);
         }
     }
 

@@ -28,9 +28,10 @@ pub(crate) enum Why {
     Fence,
     Start,
     Spill,
+    Fetch,
 }
 
-pub(crate) const WHYS: [(Why, &str); 20] = [
+pub(crate) const WHYS: [(Why, &str); 21] = [
     (Why::Slot, "its turn to issue"),
     (Why::Arithmetic, "results of arithmetic"),
     (Why::Special, "results of special functions"),
@@ -51,6 +52,7 @@ pub(crate) const WHYS: [(Why, &str); 20] = [
     (Why::Fence, "fences"),
     (Why::Start, "the start"),
     (Why::Spill, "spilled registers"),
+    (Why::Fetch, "its code"),
 ];
 
 impl Why {

@@ -255,6 +255,23 @@ pub(crate) fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
+/// Code that a multiprocessor cannot keep comes from the second-level cache: a line of eight instructions and eight more ahead in the
+/// time of one access and of one line's issue.
+#[test]
+fn code_that_no_cache_holds() {
+    let clocks = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
+    near("an instruction", clocks, (330.0 + 8.0) / 72.0, 0.03);
+}
+
+/// What the launch before has left in the second-level cache does not come from memory.
+#[test]
+fn a_launch_that_is_repeated() {
+    let load = "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r9, [%rd3];";
+    let kernel = Kernel::new("sm_100", 128).body(load);
+    let misses = |options: &[&str]| kernel.report_with("b200", options)["misses"].as_f64().expect("a number");
+    assert_eq!((misses(&[]), misses(&["--repeated"])), (1.0, 0.0));
+}
+
 /// `cp.async` of 16 bytes by each thread of all multiprocessors, some groups under way: clocks of a group on B200.
 #[test]
 fn copies_by_threads() {

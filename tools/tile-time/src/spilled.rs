@@ -1,0 +1,84 @@
+//! Where spilled registers are moved, by line of the PTX: ptxas notes the line that each instruction of the machine comes from, and
+//! nvdisasm shows it. Without nvdisasm, `registers::spread` estimates it.
+
+use crate::code::Code;
+use common::toolkit;
+use simulator::program::{Op, Program};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// By line of the PTX: registers that are moved from and to the stack, and products.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spilled {
+    moves: BTreeMap<u32, f64>,
+    products: BTreeMap<u32, f64>,
+}
+
+/// What nvdisasm shows of a cubin that has the lines of its PTX; nothing where it is not found or refuses the file.
+pub(crate) fn places(cubin: &Path, entry: &str) -> Option<Spilled> {
+    let tool = toolkit::nvdisasm().ok()?;
+    let output = Command::new(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
+    output.status.success().then(|| parse(&String::from_utf8_lossy(&output.stdout), entry)).filter(|all| !all.moves.is_empty())
+}
+
+fn parse(listing: &str, entry: &str) -> Spilled {
+    let mut spilled = Spilled::default();
+    let (mut line, mut inside) = (0, false);
+    for text in listing.lines() {
+        if let Some(section) = text.trim_start().strip_prefix(".section") {
+            inside = section.trim_start().trim_start_matches(".text.").split([',', ' ', '\t']).next() == Some(entry);
+        } else if let Some((_, at)) = text.split_once("//## File").and_then(|(_, at)| at.split_once(", line ")) {
+            line = at.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(line);
+        } else if let (true, Some((_, instruction))) = (inside, text.split_once("*/")) {
+            let opcode = instruction.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("");
+            let registers = match opcode {
+                _ if opcode.ends_with(".128") => 4.0,
+                _ if opcode.ends_with(".64") => 2.0,
+                _ => 1.0,
+            };
+            if text.contains("SpillRefill") {
+                *spilled.moves.entry(line).or_default() += registers;
+            } else if opcode.contains("MMA") {
+                *spilled.products.entry(line).or_default() += 1.0;
+            }
+        }
+    }
+    spilled
+}
+
+impl Spilled {
+    /// For each instruction, how many moves go with it in a round of its loop: the assembler may have written out several rounds of
+    /// one, of which its products tell.
+    pub(crate) fn spread(&self, program: &Program, code: &Code) -> Vec<f32> {
+        let mut rounds = vec![1.0f64; code.loops.len()];
+        for (pc, instr) in program.code.iter().enumerate() {
+            if let (Op::Mma(_), Some(index)) = (&instr.op, code.loop_of(pc as u32)) {
+                rounds[index] = rounds[index].max(self.products.get(&instr.line).copied().unwrap_or(0.0));
+            }
+        }
+        let lines: Vec<u32> = program.code.iter().map(|instr| instr.line).collect();
+        let mut spills = vec![0.0; lines.len()];
+        for (line, count) in &self.moves {
+            let at = lines.iter().position(|other| other == line).unwrap_or(0);
+            // What is folded away is never issued: its moves go with what follows.
+            let Some(pc) = (at..lines.len()).find(|&pc| !code.folded[pc]) else { continue };
+            let rounds = code.loop_of(pc as u32).map_or(1.0, |index| rounds[index]);
+            spills[pc] += (count / rounds) as f32;
+        }
+        spills
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_of_nvdisasm() {
+        let listing = "	.section	.text.k,\"ax\",@progbits\n	//## File \".nv_debug_ptx_txt\", line 62\n        /*0dd0*/                   STL [R1+0x428], RZ   (*\"SpillRefill\"*);\n.L_x_127:\n	//## File \".nv_debug_ptx_txt\", line 70 inlined at \".nv_debug_ptx_txt\", line 9\n        /*0df0*/               @P0 LDL.128 R4, [R1+0x428] (*\"SpillRefill\"*);\n        /*0e00*/                   LDL R4, [R2] ;\n        /*0e10*/                   HMMA.16816.F32 R4, R8, R10, R4 ;\n	.section	.text.other,\"ax\",@progbits\n        /*0000*/                   STL [R1], RZ   (*\"SpillRefill\"*);\n";
+        let spilled = parse(listing, "k");
+        assert_eq!(spilled.moves, BTreeMap::from([(62, 1.0), (70, 4.0)]));
+        assert_eq!(spilled.products, BTreeMap::from([(70, 1.0)]));
+    }
+}
