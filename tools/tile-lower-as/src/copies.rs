@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::products::{self, Place, Product, Products};
 use base::ir::Op as OpId;
 use base::{Block, Envelope, Target, Value};
+use hardware::Feature;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use tensormap::Map;
@@ -394,11 +395,17 @@ impl Planner<'_> {
         Some(found)
     }
 
-    /// Whether the loads of a loop are copied by boxes if they can be. Unasked only where products read shared memory in place.
+    /// Whether the loads of a loop are copied by boxes if they can be. Unasked where products read shared memory in place, and where
+    /// the target has no such products: there the warps that multiply have the copies' instructions to themselves.
     fn wants_boxes(&self, block: Block) -> bool {
         match self.boxes {
             Boxes::Never => false,
-            Boxes::WherePays => self.function.body.blocks[block].ops.iter().any(|op| self.reads_in_place(*op)),
+            Boxes::WherePays => {
+                let others =
+                    [Feature::WarpGroupProducts, Feature::TensorMemory].into_iter().any(|feature| self.target.has(feature));
+                let ops = &self.function.body.blocks[block].ops;
+                ops.iter().any(|op| self.reads_in_place(*op) || !others && self.multiplies_by_warps(*op))
+            }
             Boxes::WherePossible => true,
         }
     }
@@ -406,6 +413,10 @@ impl Planner<'_> {
     /// Whether an op is a product of warp groups, or in tensor memory.
     fn reads_in_place(&self, op: OpId) -> bool {
         matches!(self.products.get(op), Some(Product::Group { .. } | Product::Tensor { .. }))
+    }
+
+    fn multiplies_by_warps(&self, op: OpId) -> bool {
+        matches!(self.products.get(op), Some(Product::Sync { .. }))
     }
 
     /// Whether a value is an operand of a product in tensor memory.

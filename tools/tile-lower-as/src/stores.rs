@@ -5,7 +5,7 @@
 //! nothing in the kernel may be ordered after it but further such stores, which the same thread asks for.
 
 use crate::banks;
-use crate::convert::innermost;
+use crate::convert::{innermost, neighbours_first};
 use crate::copies::{Boxes, Planner};
 use crate::operands::{self, How, Step, Uses};
 use crate::plan::Plan;
@@ -23,6 +23,8 @@ use vocabulary::tile::element_count;
 /// A store by boxes: from which buffer, by which map.
 #[derive(Clone)]
 pub(crate) struct Store {
+    /// From which threads store the tile to the buffer: that in which it is, with vectors of the buffer first.
+    pub(crate) layout: Layout,
     pub(crate) buffer: BufferInfo,
     pub(crate) map: Map,
 }
@@ -99,10 +101,6 @@ impl Planner<'_> {
         if !self.allowed(hints) {
             return Err("its author does not want it");
         }
-        let has_products_for_it = self.target.has(Feature::WarpGroupProducts) || self.target.has(Feature::TensorMemory);
-        if self.boxes == Boxes::WherePays && !has_products_for_it {
-            return Err("threads are no slower on this target");
-        }
         if order.semantics != MemoryOrdering::Weak {
             return Err("it is ordered against other threads");
         }
@@ -117,12 +115,17 @@ impl Planner<'_> {
         if bytes > budget::shared_memory(self.target) / 2 {
             return Err("it passes through shared memory in parts");
         }
-        let exchange = banks::exchange(elem, shape, [home, access].map(|layout| innermost(layout, shape)), &[home, access]);
-        let by_threads = banks::wavefronts(&exchange, home) + banks::wavefronts(&exchange, access);
-        if banks::wavefronts(&buffer, home) > by_threads {
+        let inner = boxes::order(ty).expect("a map has an order")[0];
+        // Sums come from tensor memory with neighbours first.
+        let first = |dim| if self.target.has(Feature::TensorMemory) { home.clone() } else { neighbours_first(home, shape, dim) };
+        let (layout, exchanged) = (first(inner), first(innermost(home, shape)));
+        let by = [&exchanged, access];
+        let exchange = banks::exchange(elem, shape, by.map(|layout| innermost(layout, shape)), &by);
+        let by_threads = by.map(|layout| banks::wavefronts(&exchange, layout)).iter().sum::<u32>();
+        if banks::wavefronts(&buffer, &layout) > by_threads {
             return Err("its boxes would be written with bank conflicts");
         }
-        Ok(Store { buffer, map })
+        Ok(Store { layout, buffer, map })
     }
 
     /// Tokens order nothing behind a store but others of `all`, and it behind nothing but those and loads.

@@ -1,6 +1,7 @@
 //! Memory accesses: the tile goes to or comes from the layout of the access's atom.
 
 use super::Rewriter;
+use super::relayout::Reads;
 use crate::access::Access;
 use crate::copies::{By, Copy, Readers};
 use crate::stores::Store;
@@ -143,8 +144,9 @@ impl Rewriter<'_> {
         let node = &self.from.body.ops[op];
         let home = self.homes.or_default(self.from, *tile);
         let x = self.tile(*tile, &home)?;
+        let x = self.relayout(x, &store.layout, Reads::Any, node.loc);
         let buffer = self.place_to_store_from(&store.buffer);
-        self.shared_store(x, &home, buffer, node.loc);
+        self.shared_store(x, &store.layout, buffer, node.loc);
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
         let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, slot, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));

@@ -13,7 +13,7 @@ mod relayout;
 mod shape;
 mod tensor;
 
-pub(crate) use relayout::innermost;
+pub(crate) use relayout::{innermost, neighbours_first};
 
 use crate::access::Accesses;
 use crate::copies::Copies;

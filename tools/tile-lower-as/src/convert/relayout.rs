@@ -119,7 +119,7 @@ fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
 }
 
 /// The layout with the registers that are neighbours along a dimension first, so that vectors can be made of them.
-fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
+pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
     let run: Vec<u32> =
         Strides::of(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
     let others = layout.register.iter().filter(|basis| !run.contains(basis));
