@@ -19,7 +19,8 @@ pub use super::table::GroupAtom;
 /// Rows of an instruction, and log2 of the warps that make them.
 pub const M: u32 = 64;
 const WARP_BITS: usize = 2;
-/// Columns of an instruction at most.
+/// Columns of an instruction.
+const LEAST_COLUMNS: u32 = 8;
 pub const MOST_COLUMNS: u32 = 256;
 /// Swizzles repeat after so many bytes, so buffers start at a multiple of them.
 const ALIGN: u32 = 1024;
@@ -32,9 +33,7 @@ pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32;
     let groups = warp_bits.checked_sub(WARP_BITS as u32)?;
     // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
     let enough = m >= M << groups || m >= M && n >> groups >= 64;
-    // What is contiguous along the columns has 32 bytes of them.
-    let columns = if atom.transposes { 16 } else { 8 };
-    (target.has(Feature::WarpGroupProducts) && enough && n >= columns && k >= atom.k).then_some(atom)
+    (target.has(Feature::WarpGroupProducts) && enough && n >= LEAST_COLUMNS && k >= atom.k).then_some(atom)
 }
 
 /// Whether warp groups of a target multiply elements of a type into such sums, if there are enough of them.

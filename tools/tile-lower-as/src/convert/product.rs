@@ -89,11 +89,10 @@ impl Rewriter<'_> {
         }
         let (elem, shape) = self.elem_shape(value);
         let home = self.homes.or_default(self.from, value);
-        let inner = match operand {
-            _ if transposes => super::relayout::innermost(&home, &shape).max(shape.len() - 2),
-            Operand::B => shape.len() - 2,
-            _ => shape.len() - 1,
-        };
+        let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
+        let own = super::relayout::innermost(&home, &shape).max(shape.len() - 2);
+        // Rows of eight columns are too short for a descriptor.
+        let inner = if transposes && group::operand_buffer(elem, &shape, own).is_some() { own } else { along_depth };
         let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
         if let Some(buffer) = known {
             return Ok((buffer, false));
