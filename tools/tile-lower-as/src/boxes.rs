@@ -2,8 +2,8 @@
 //!
 //! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that are
 //! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
-//! memory counts the bytes that come, by turns, which go on from round to round of the loops around: so the loop is in no condition,
-//! and all iterations run to their end.
+//! memory counts the bytes that come, by turns, which go on from round to round of the loops around: so the loop is in no condition
+//! that is itself in a loop, and all iterations run to their end.
 
 use crate::copies::{Boxes, By, Copy, Planner, Readers, Reads};
 use base::ir::{Def, Op as OpId, Operation};
@@ -109,10 +109,10 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The loop is in no condition, and no iteration of it or of one around it ends early.
+    /// The loop is in no condition inside of another, and no iteration of it or of one around it ends early.
     fn runs_in_turn(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = self.outermost(for_op).ok_or("its loop is inside a condition, or a loop without bounds")?;
+        let outermost = self.outermost(for_op).ok_or("its loop is inside a condition in a loop, or one that not all agents know, or in a loop without bounds")?;
         for op in self.inside(outermost) {
             let ends = |region: &Region| {
                 let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
@@ -132,18 +132,31 @@ impl Planner<'_> {
         }
     }
 
-    /// The `for` around a `for` that is in no other one, if nothing but such loops is around it.
+    /// The `for` around a `for` that is in no other one, if nothing but such loops is around it, and conditions around all of those: a
+    /// condition in a loop would make the turns of a slot depend on it. All agents know the conditions.
     fn outermost(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
-        let mut at = for_op;
+        let (mut at, mut outermost, mut in_condition) = (for_op, for_op, false);
         while self.blocks[at.0 as usize] != Some(self.function.entry()) {
-            let around = |op: &OpId| match core(&body.ops[*op].kind) {
-                Some(Core::For { body: region, .. }) => self.blocks[at.0 as usize] == Some(body.block_of(*region)),
-                _ => false,
-            };
-            at = body.ops.ids().find(around)?;
+            let block = self.blocks[at.0 as usize];
+            at = body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| block == Some(body.block_of(*region))))?;
+            match core(&body.ops[at].kind)? {
+                Core::For { .. } if !in_condition => outermost = at,
+                Core::If { cond, .. } if self.is_of_arguments(*cond, 0) => in_condition = true,
+                _ => return None,
+            }
         }
-        Some(at)
+        Some(outermost)
+    }
+
+    /// Whether a scalar is computed from arguments and block numbers alone, before everything else: all agents then know the same.
+    fn is_of_arguments(&self, value: Value, far: usize) -> bool {
+        let body = &self.function.body;
+        let Some(op) = body.defining_op(value) else { return self.function.params().contains(&value) };
+        let kind = &body.ops[op].kind;
+        let early = self.blocks[op.0 as usize] == Some(self.function.entry()) && body.ty(value).tile().is_none_or(|(_, shape)| shape.is_empty());
+        let pure = kind.regions().is_empty() && core(kind).is_some_and(Core::is_pure);
+        far <= MOST_FAR && early && pure && kind.operands().into_iter().all(|operand| self.is_of_arguments(operand, far + 1))
     }
 
     fn inside(&self, op: OpId) -> Vec<OpId> {

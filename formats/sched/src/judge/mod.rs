@@ -15,7 +15,7 @@
 //! | SC133 | agents take the slots of pipes in turn, fill and free them, and never wait for each other for good |
 //!
 //! A function with agents or pipes is played otherwise: what each agent does is written out ([`unroll`]), and the lists are played
-//! together ([`game`]), for numbers of iterations around every depth.
+//! together ([`game`]), for numbers of iterations around every depth, and both ways of a condition that agents have in common.
 
 mod game;
 mod memory;
@@ -70,7 +70,7 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
                 let what = trips.map_or(String::new(), |trips| format!(", {trips} iterations"));
                 refuse("SC133", None, message, format!("func {}{what}", function.name))
             }
-            Fault::TooLong => Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be judged", function.name)),
+            Fault::Either { .. } | Fault::TooLong => Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be judged", function.name)),
         })
     })
 }
@@ -106,7 +106,7 @@ fn judge(
 /// The faults of a function whose agents are played together.
 fn together(function: &Function, relevant: &BTreeMap<Block, Vec<OpId>>) -> std::result::Result<(), (Fault, Option<u64>)> {
     game::arrivals(&function.attrs).map_err(|message| (Fault::Left { message }, None))?;
-    let play = |forced| Game::new(function, unroll::unroll(function, relevant, forced)?).whole();
+    let play = |forced| either_way(function, relevant, forced, MOST_CONDITIONS);
     let loops = loops_of_pipes(function);
     if loops.is_empty() {
         return play(BTreeMap::new()).map_err(|fault| (fault, None));
@@ -122,6 +122,26 @@ fn together(function: &Function, relevant: &BTreeMap<Block, Vec<OpId>>) -> std::
         }
     }
     Ok(())
+}
+
+/// Conditions of which both ways are played, those of loops aside.
+const MOST_CONDITIONS: u32 = 4;
+
+/// Plays what agents do together, both ways where that depends on a condition that is not known.
+fn either_way(
+    function: &Function,
+    relevant: &BTreeMap<Block, Vec<OpId>>,
+    forced: BTreeMap<Value, u64>,
+    conditions: u32,
+) -> std::result::Result<(), Fault> {
+    let lists = unroll::unroll(function, relevant, forced.clone());
+    match lists.and_then(|lists| Game::new(function, lists).whole()) {
+        Err(Fault::Either { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|way| {
+            let forced = forced.iter().map(|(value, number)| (*value, *number)).chain([(condition, way)]).collect();
+            either_way(function, relevant, forced, conditions - 1)
+        }),
+        played => played,
+    }
 }
 
 /// Whether a region has steps of pipes in it.

@@ -24,6 +24,10 @@ pub(super) enum Fault {
     Left {
         message: String,
     },
+    /// Steps of pipes depend on a condition that all agents know and the judge does not: both ways are to be played.
+    Either {
+        condition: Value,
+    },
     TooLong,
 }
 

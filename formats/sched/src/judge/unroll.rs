@@ -1,7 +1,8 @@
 //! Writes out what an agent does for given numbers of iterations: a list of events, which [`super::game`] plays with those of the
 //! others.
 //!
-//! Both sides of a condition that is not known are listed, one after the other; steps of pipes may not depend on one.
+//! Both sides of a condition that is not known are listed, one after the other; steps of pipes may only depend on one that was computed
+//! before the agents part, and what it is must be said.
 
 use super::play::{Fault, MOST_ROUNDS, MOST_STEPS, sums, sums_used};
 use super::scalars::Scalars;
@@ -54,8 +55,20 @@ pub(super) fn unroll(
     let mut scalars = Scalars::new(function, forced);
     scalars.define(function.params(), &[]);
     let sums = sums(function);
-    let mut whole =
-        Unroll { function, agent: Agent(0), relevant, sums: &sums, scalars, events: Vec::new(), steps: 0, conditions: 0 };
+    let entry = &function.body.blocks[function.entry()].ops;
+    let of_all = entry.iter().flat_map(|op| function.body.ops[*op].results.iter()).chain(function.params());
+    let of_all: BTreeSet<Value> = of_all.copied().collect();
+    let mut whole = Unroll {
+        function,
+        agent: Agent(0),
+        relevant,
+        sums: &sums,
+        of_all: &of_all,
+        scalars,
+        events: Vec::new(),
+        steps: 0,
+        conditions: 0,
+    };
     if function.attrs.agents.is_empty() {
         whole.region(function.region)?;
         return Ok(vec![(Agent(0), whole.events)]);
@@ -83,6 +96,8 @@ struct Unroll<'a> {
     agent: Agent,
     relevant: &'a BTreeMap<Block, Vec<OpId>>,
     sums: &'a BTreeMap<Value, BTreeSet<OpId>>,
+    /// Values that are computed before the agents part.
+    of_all: &'a BTreeSet<Value>,
     scalars: Scalars<'a>,
     events: Vec<Event>,
     steps: u64,
@@ -176,6 +191,12 @@ impl Unroll<'_> {
                 let left = match self.scalars.get(cond) {
                     Some(0) => self.region(*otherwise)?,
                     Some(_) => self.region(*then)?,
+                    None if self.conditions == 0
+                        && self.of_all.contains(cond)
+                        && [then, otherwise].into_iter().any(|region| super::steps_pipes(self.function, *region)) =>
+                    {
+                        return Err(Fault::Either { condition: *cond });
+                    }
                     None => {
                         self.conditions += 1;
                         self.region(*then)?;
