@@ -112,7 +112,9 @@ impl Planner<'_> {
     /// The loop is in no condition inside of another, and no iteration of it or of one around it ends early.
     fn runs_in_turn(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = self.outermost(for_op).ok_or("its loop is inside a condition in a loop, or one that not all agents know, or in a loop without bounds")?;
+        let outermost = self
+            .outermost(for_op)
+            .ok_or("its loop is inside a condition in a loop, or one that not all agents know, or in a loop without bounds")?;
         for op in self.inside(outermost) {
             let ends = |region: &Region| {
                 let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
@@ -139,7 +141,10 @@ impl Planner<'_> {
         let (mut at, mut outermost, mut in_condition) = (for_op, for_op, false);
         while self.blocks[at.0 as usize] != Some(self.function.entry()) {
             let block = self.blocks[at.0 as usize];
-            at = body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| block == Some(body.block_of(*region))))?;
+            at = body
+                .ops
+                .ids()
+                .find(|op| body.ops[*op].kind.regions().iter().any(|region| block == Some(body.block_of(*region))))?;
             match core(&body.ops[at].kind)? {
                 Core::For { .. } if !in_condition => outermost = at,
                 Core::If { cond, .. } if self.is_of_arguments(*cond, 0) => in_condition = true,
@@ -154,7 +159,8 @@ impl Planner<'_> {
         let body = &self.function.body;
         let Some(op) = body.defining_op(value) else { return self.function.params().contains(&value) };
         let kind = &body.ops[op].kind;
-        let early = self.blocks[op.0 as usize] == Some(self.function.entry()) && body.ty(value).tile().is_none_or(|(_, shape)| shape.is_empty());
+        let early = self.blocks[op.0 as usize] == Some(self.function.entry())
+            && body.ty(value).tile().is_none_or(|(_, shape)| shape.is_empty());
         let pure = kind.regions().is_empty() && core(kind).is_some_and(Core::is_pure);
         far <= MOST_FAR && early && pure && kind.operands().into_iter().all(|operand| self.is_of_arguments(operand, far + 1))
     }

@@ -87,6 +87,8 @@ struct InPlace {
 #[derive(Default)]
 pub(crate) struct Copies {
     copies: BTreeMap<OpId, Copy>,
+    /// Copies by boxes that fill the buffer of an earlier one of their loop, when its products have read it.
+    in_turn: BTreeMap<OpId, OpId>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
     /// Why threads make copies that the copy engine might make.
     pub(crate) no_boxes: Vec<(OpId, &'static str)>,
@@ -145,11 +147,15 @@ impl Copies {
     /// Lets threads make all copies of a loop where boxes for some would not pay.
     fn settle_boxes(&mut self, planner: &Planner<'_>, block: Block, room: u32) {
         let ops = &planner.function.body.blocks[block].ops;
-        let copies = ops.iter().filter_map(|op| Some((*op, &self.get(*op)?.by)));
-        let (boxes, pieces): (Vec<_>, Vec<_>) = copies.partition(|(_, by)| matches!(by, By::Boxes(_)));
-        let boxes: Vec<OpId> = boxes.into_iter().map(|(op, _)| op).collect();
+        let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
+        let (boxes, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, By::Boxes(_)));
         let of_tensor_memory = |load: &OpId| planner.reaches_tensor_memory(planner.function.body.result(*load));
-        let reason = match (pieces.is_empty(), self.has_room(planner, ops, &boxes, room)) {
+        let mut has_room = self.has_room(planner, ops, &boxes, room);
+        if !has_room && pieces.is_empty() {
+            self.take_turns(planner, ops, &boxes);
+            has_room = self.has_room(planner, ops, &boxes, room);
+        }
+        let reason = match (pieces.is_empty(), has_room) {
             (false, _) if planner.boxes == Boxes::WherePays && !boxes.iter().any(of_tensor_memory) => {
                 "threads copy another operand of its loop, and wait for all at once"
             }
@@ -158,6 +164,7 @@ impl Copies {
         };
         for load in boxes {
             self.copies.remove(&load);
+            self.in_turn.remove(&load);
             self.no_boxes.push((load, reason));
             match planner.view(load, block) {
                 Ok(copy) => _ = self.copies.insert(load, copy),
@@ -169,10 +176,36 @@ impl Copies {
     /// A ring that the copy engine fills shares memory with nothing else in its loop, and is worth that only if one slot is filled
     /// while another is read.
     fn has_room(&self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId], room: u32) -> bool {
-        let bytes = boxes.iter().map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
+        let own = boxes.iter().filter(|op| !self.in_turn.contains_key(*op));
+        let bytes = own.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
         let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.brings(planner, operand));
         let stored = stored.map(|operand| planner.bytes(operand.value)).fold(0, u32::saturating_add);
         bytes.saturating_mul(2).saturating_add(stored) <= room
+    }
+
+    /// Lets copies by boxes fill one buffer in turn that lie alike, and of which products have read one before the next is asked for.
+    fn take_turns(&mut self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId]) {
+        let body = &planner.function.body;
+        let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
+        // The first of those that take turns, and where its buffer was read last.
+        let mut first: Vec<(OpId, usize)> = Vec::new();
+        for load in boxes.iter().filter(|load| self.copies[*load].readers == Readers::Products) {
+            let readers = planner.uses.ends(body.result(*load));
+            let read_at = |user: OpId| place.get(&user).copied().filter(|_| planner.products.get(user).is_some());
+            let Some(read) = readers.into_iter().map(read_at).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max())
+            else {
+                continue;
+            };
+            let alike =
+                |(other, free): &&mut (OpId, usize)| *free < place[load] && self.copies[other].buffer == self.copies[load].buffer;
+            match first.iter_mut().find(alike) {
+                Some((other, free)) => {
+                    *free = read;
+                    self.in_turn.insert(*load, *other);
+                }
+                None => first.push((*load, read)),
+            }
+        }
     }
 
     /// Whether a copy brings an operand as warp groups read it; else it is stored to shared memory for them.
@@ -213,6 +246,10 @@ impl Copies {
 
     pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {
         self.copies.get(&op)
+    }
+    /// The copy whose buffer one fills, too.
+    pub(crate) fn in_turn_with(&self, op: OpId) -> Option<OpId> {
+        self.in_turn.get(&op).copied()
     }
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &Copy)> {
         self.copies.iter().map(|(op, copy)| (*op, copy))
@@ -403,8 +440,9 @@ impl Planner<'_> {
             Boxes::WherePays => {
                 let others =
                     [Feature::WarpGroupProducts, Feature::TensorMemory].into_iter().any(|feature| self.target.has(feature));
+                let by_warps = !others && self.target.has(Feature::BoxCopies);
                 let ops = &self.function.body.blocks[block].ops;
-                ops.iter().any(|op| self.reads_in_place(*op) || !others && self.multiplies_by_warps(*op))
+                ops.iter().any(|op| self.reads_in_place(*op) || by_warps && self.multiplies_by_warps(*op))
             }
             Boxes::WherePossible => true,
         }

@@ -48,7 +48,10 @@ use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "legalise", run: Lowering::legalise },
-    Pass { name: "split", run: |lowering| lowering.rewrite(split::run) },
+    Pass {
+        name: "split",
+        run: |lowering| lowering.rewrite(|function, target, options| split::run(function, target, options.boxes)),
+    },
     Pass { name: "accesses", run: Lowering::accesses },
     Pass { name: "products", run: Lowering::products },
     Pass { name: "copies", run: Lowering::copies },
@@ -108,10 +111,10 @@ impl Lowering {
         Ok(())
     }
 
-    fn rewrite(&mut self, pass: fn(&Function, Target) -> Function) -> Result<()> {
-        let target = self.lowered.envelope.target()?;
+    fn rewrite(&mut self, pass: fn(&Function, Target, Choices) -> Function) -> Result<()> {
+        let (target, options) = (self.lowered.envelope.target()?, Choices::of(&self.lowered.envelope));
         for function in &mut self.program.payload.functions {
-            *function = pass(function, target);
+            *function = pass(function, target, options);
             // The table is for readers and names values as they were; who needs facts derives them.
             function.attrs.facts.clear();
         }

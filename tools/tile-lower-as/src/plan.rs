@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy)]
 pub(crate) struct Choices {
     level: u32,
-    boxes: Boxes,
+    pub(crate) boxes: Boxes,
 }
 
 impl Choices {

@@ -1,20 +1,24 @@
 //! Splits a product along K when an operand is loaded as a tile that would take too much of the shared memory it passes through.
 //!
 //! Requires: `.aa`. Establishes: as before; the parts of such an operand are loads of their own, each beside the product that uses
-//! it and one ahead of the one before, so that two of them share the memory at a time. The sum is made in the same order.
+//! it and one ahead of the one before, so that two of them share the memory at a time; where boxes may bring them right before that
+//! product, so that they can take turns in one ring. The sum is made in the same order.
 
+use crate::banks::LINE;
+use crate::copies::Boxes;
 use crate::operands::{self, How, Step};
 use crate::parts::{self, Parts};
 use crate::products::extents;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Target, Value};
+use hardware::Feature;
 use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
-use tileas::budget;
 use tileas::layout::Strides;
+use tileas::{boxes, budget};
 use vocabulary::core_ops::Core;
-use vocabulary::memory::MemoryOrdering;
+use vocabulary::memory::{MemoryOrdering, Padding};
 use vocabulary::tile::{Shape, ViewKind};
 
 /// An operand takes at most one of so many equal shares of the shared memory: two parts, and whatever else there is.
@@ -22,15 +26,16 @@ const SHARES: u32 = 3;
 /// The extent along K of a part in bits, at least: one step of any atom.
 const SHORTEST: u32 = 256;
 
-pub(crate) fn run(function: &Function, target: Target) -> Function {
-    let splits = Planner::new(function, target).plan();
+pub(crate) fn run(function: &Function, target: Target, boxes: Boxes) -> Function {
+    let in_turn = boxes != Boxes::Never && target.has(Feature::BoxCopies) && target.has(Feature::WarpGroupProducts);
+    let splits = Planner::new(function, target, in_turn).plan();
     let mut function = function.clone();
     if splits.is_empty() {
         return function;
     }
     for split in &splits {
         let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, made: Vec::new() };
-        Rewriter { split, parts }.run();
+        Rewriter { split, parts, in_turn }.run();
     }
     base::text::compact(&function)
 }
@@ -68,10 +73,12 @@ struct Planner<'a> {
     uses: Vec<u32>,
     blocks: Vec<Option<Block>>,
     limit: u32,
+    /// Whether parts may be boxes that take turns in a ring.
+    in_turn: bool,
 }
 
 impl<'a> Planner<'a> {
-    fn new(function: &'a Function, target: Target) -> Self {
+    fn new(function: &'a Function, target: Target, in_turn: bool) -> Self {
         let body = &function.body;
         Planner {
             function,
@@ -79,6 +86,7 @@ impl<'a> Planner<'a> {
             uses: body.use_counts(function.region),
             blocks: body.op_blocks(),
             limit: budget::shared_memory(target) / SHARES,
+            in_turn,
         }
     }
 
@@ -104,15 +112,29 @@ impl<'a> Planner<'a> {
         if parts == 1 || k / parts * bits < SHORTEST {
             return None;
         }
-        let side = |operand, dim| self.loaded(operand, dim, product, block, parts);
-        let sides = [side(lhs, k_of_lhs), side(rhs, k_of_rhs)];
         // What is too large must become small; the other side is split the same way where it can be.
-        if sides.iter().zip(needed).any(|(side, needed)| needed > 1 && side.is_none()) {
-            return None;
-        }
+        let in_parts = |parts: u32| {
+            let side = |operand, dim| self.loaded(operand, dim, product, block, parts);
+            let sides = [side(lhs, k_of_lhs), side(rhs, k_of_rhs)];
+            sides.iter().zip(needed).all(|(side, needed)| needed == 1 || side.is_some()).then_some(sides)
+        };
+        let sides = in_parts(parts)?;
+        let narrow = if self.in_turn { sides.iter().flatten().filter_map(|side| self.boxes_along(side)).max() } else { None };
+        let narrow = narrow.filter(|narrow| *narrow > parts && k / narrow * bits >= SHORTEST);
+        let (parts, sides) = narrow.and_then(|narrow| Some((narrow, in_parts(narrow)?))).unwrap_or((parts, sides));
         let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
         let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));
         Some(Split { product, block, parts, lhs, rhs })
+    }
+
+    /// How many boxes of full width a load has along K, if its elements are neighbours along that.
+    fn boxes_along(&self, loaded: &Loaded) -> Option<u32> {
+        let body = &self.function.body;
+        let Op::LoadView { view, .. } = body.ops[loaded.load].kind else { return None };
+        let Type::View(ty) = body.ty(view) else { return None };
+        let (elem, shape) = body.ty(body.result(loaded.load)).tile()?;
+        let along = boxes::order(ty)?.first() == Some(&loaded.dim) && matches!(ty.padding, None | Some(Padding::Zero));
+        along.then(|| shape[loaded.dim].saturating_mul(elem.bytes()) / LINE)
     }
 
     /// Follows an operand back to its load.
@@ -187,6 +209,7 @@ impl<'a> Planner<'a> {
 struct Rewriter<'a> {
     split: &'a Split,
     parts: Parts<'a>,
+    in_turn: bool,
 }
 
 impl Rewriter<'_> {
@@ -210,12 +233,11 @@ impl Rewriter<'_> {
                 }
             })
         };
-        let mut sum = acc;
-        let mut next = part(&mut self, 0);
+        let (mut sum, mut next) = (acc, None);
         for i in 0..*parts {
-            let [lhs, rhs] = next;
-            if i + 1 < *parts {
-                next = part(&mut self, i + 1);
+            let [lhs, rhs] = next.take().unwrap_or_else(|| part(&mut self, i));
+            if i + 1 < *parts && !self.in_turn {
+                next = Some(part(&mut self, i + 1));
             }
             self.parts.loc = self.parts.function.body.ops[*product].loc;
             let ty = self.parts.function.body.ty(sum).clone();
@@ -318,7 +340,7 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
             o = view("16x16")
         );
         let mut file = File::<tileaa::Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));
-        let function = run(&file.payload.functions.remove(0), Target::parse("sm_120").unwrap());
+        let function = run(&file.payload.functions.remove(0), Target::parse("sm_120").unwrap(), Boxes::WherePays);
         file.payload.functions.push(function);
         file.payload.verify(&file.envelope).unwrap_or_else(|error| panic!("{error:?}"));
         let function = &file.payload.functions[0];

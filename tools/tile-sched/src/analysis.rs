@@ -111,6 +111,9 @@ fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Ma
     if inner_loops.any(|inner| copies(function, inner)) {
         return Err("a loop inside it is".into());
     }
+    if !boxes::filled_in_turn(function, body.block_of(crate::graph::region_of(function, for_op))).is_empty() {
+        return Err("its copies fill a ring in turn".into());
+    }
     let graph = Graph::of(module, function, for_op, machine)?;
     if graph.nodes.len() > MOST_OPS {
         return Err(format!("its body has more than {MOST_OPS} ops"));

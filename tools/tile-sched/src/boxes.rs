@@ -1,7 +1,8 @@
 //! Loops whose copies the copy engine makes: which pipes they fill, and where those lie.
 //!
 //! Copies of a loop that run equally far ahead, in rings of equally many slots, fill the slots of one pipe together; of those that do
-//! not run ahead each has a pipe that another op reads. Both sides begin with the first slot, and where their loop runs again with
+//! not run ahead each has a pipe that another op reads. Copies that fill a buffer in turn fill one slot after the other of its pipe, and
+//! do not run ahead: an agent of their own does. Both sides begin with the first slot, and where their loop runs again with
 //! the slot behind the last one. A loop that could not be pipelined has a schedule of one stage here, since such copies are waited
 //! for by their pipe and by nothing else.
 
@@ -11,6 +12,7 @@ use crate::pipes;
 use base::Block;
 use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
+use std::collections::BTreeSet;
 use tileas::effects::{BufferAccess, Way};
 use tileas::{Buffer, Space};
 
@@ -101,11 +103,26 @@ pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) 
     false
 }
 
+/// The buffers that several copies of a loop's body fill in turn.
+pub(crate) fn filled_in_turn(function: &Function, block: Block) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let mut seen = BTreeSet::new();
+    let filled = body.blocks[block].ops.iter().filter_map(|op| filled(&body.ops[*op].kind));
+    filled.filter(|buffer| !seen.insert(*buffer)).collect()
+}
+
+pub(crate) fn are_filled_in_turn(function: &Function) -> bool {
+    let body_of = |for_op: OpId| function.body.block_of(region_of(function, for_op));
+    loops(function).into_iter().any(|for_op| !filled_in_turn(function, body_of(for_op)).is_empty())
+}
+
 /// A copy of a loop, and by what it is told which others fill its pipe, too.
 pub(crate) struct Filled {
     pub(crate) op: OpId,
     pub(crate) buffer: Buffer,
     pub(crate) ahead: u32,
+    /// Whether other copies of the loop fill the buffer, too.
+    pub(crate) in_turn: bool,
     /// The first product into tensor memory that reads it; none where threads do.
     pub(crate) product: Option<OpId>,
 }
@@ -114,6 +131,7 @@ pub(crate) struct Filled {
 pub(crate) struct Group {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) ahead: u32,
+    pub(crate) in_turn: bool,
     product: Option<OpId>,
     pub(crate) depth: u32,
     pub(crate) drain: Drain,
@@ -130,22 +148,22 @@ impl Group {
 /// The pipes of a loop, which are added to the function's.
 pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for &Filled { op, buffer, ahead, product } in copies {
+    for &Filled { op, buffer, ahead, in_turn, product } in copies {
         let depth = attrs.placements[buffer].depth;
         let drain = if product.is_some() { Drain::Products } else { Drain::Threads };
         let alike = |group: &&mut Group| {
             let together = ahead > 0 || group.product == product;
-            (group.ahead, group.depth, group.drain) == (ahead, depth, drain) && together
+            (group.ahead, group.depth, group.drain) == (ahead, depth, drain) && together && !group.in_turn && !in_turn
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.copies.push((op, buffer)),
             // The pipe is known when all its buffers are.
-            None => groups.push(Group { copies: vec![(op, buffer)], ahead, product, depth, drain, pipe: Pipe(0) }),
+            None => groups.push(Group { copies: vec![(op, buffer)], ahead, in_turn, product, depth, drain, pipe: Pipe(0) }),
         }
     }
     for group in &mut groups {
         let buffers: Vec<Buffer> = group.copies.iter().map(|(_, buffer)| *buffer).collect();
-        // A loop before may fill the same rings.
+        // A loop before may fill the same rings, or a copy before the same ring.
         if let Some((pipe, _)) = attrs.pipes.iter().find(|(_, info)| info.buffers == buffers) {
             group.pipe = pipe;
             continue;

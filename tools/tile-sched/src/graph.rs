@@ -3,6 +3,7 @@
 //! Ops that compute are issued in program order, one iteration after the other, because a warp is; so only copies that need
 //! nothing but the loop's counter can run ahead of their iteration.
 
+use crate::boxes;
 use crate::hazards::{Touch, touches};
 use crate::machine::{Cost, Machine, Resource};
 use crate::partition::rings;
@@ -243,16 +244,19 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// The buffer is written by this copy only, and read only after it in the same iteration; but for loops that fill it in turn.
+/// The buffer is written by this copy only, and read only after it in the same iteration; but for copies by boxes, or loops, that fill
+/// it in turn.
 fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
+    let by_boxes = |op: OpId| boxes::filled(&body.ops[op].kind) == Some(buffer);
+    let fills = |op: OpId| op == copy || by_boxes(op) && by_boxes(copy);
     let mut inside = 0;
     let mut copied = false;
     for &op in &body.blocks[block].ops {
         for touch in all_touches(function, op).into_iter().filter(|touch| touch.buffer() == buffer) {
             inside += 1;
-            copied |= op == copy;
-            if op != copy && (!copied || touch != Touch::Read(buffer)) {
+            copied |= fills(op);
+            if !fills(op) && (!copied || touch != Touch::Read(buffer)) {
                 return Err(format!("{buffer} is used for something else"));
             }
         }

@@ -70,7 +70,9 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
                 let what = trips.map_or(String::new(), |trips| format!(", {trips} iterations"));
                 refuse("SC133", None, message, format!("func {}{what}", function.name))
             }
-            Fault::Either { .. } | Fault::TooLong => Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be judged", function.name)),
+            Fault::Either { .. } | Fault::TooLong => {
+                Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be judged", function.name))
+            }
         })
     })
 }

@@ -113,7 +113,8 @@ impl Rewriter<'_> {
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } = kind else { unreachable!("only loads are copies") };
         let Copy { buffer, by, readers } = self.copies.get(op).expect("the load is a copy").clone();
-        let buffer = self.attrs.buffers.push(buffer);
+        let other = self.copies.in_turn_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
+        let buffer = other.unwrap_or_else(|| self.attrs.buffers.push(buffer));
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
         let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, slot) = (*order, in_bounds.clone(), None);

@@ -173,7 +173,11 @@ impl Plan {
         // One thread tests whether there is something to ask for; that costs less than the code twice.
         let once = !boxes.is_empty() || matrix_instructions(function, for_op) > MOST_REPEATED;
         let product = |buffer| order.iter().copied().find(|op| tensor::operands(&body.ops[*op].kind).contains(&Some(buffer)));
-        let filled = |copy: &Copy| Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, product: product(copy.buffer) };
+        let in_turn = boxes::filled_in_turn(function, block);
+        let filled = |copy: &Copy| {
+            let in_turn = in_turn.contains(&copy.buffer);
+            Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, in_turn, product: product(copy.buffer) }
+        };
         let filled: Vec<Filled> = boxes.iter().map(filled).collect();
         let groups = boxes::groups(&mut function.attrs, &filled);
         let rings: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
@@ -391,7 +395,8 @@ impl Weaver<'_> {
         let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
         map.insert(old[0], counter);
         let (slots, places) = args[old.len() - 1..args.len() - 1].split_at(2 * rings.len());
-        let lanes: Vec<Lane> = places.chunks(2).map(|lane| Lane { slot: lane[0], phase: lane[1] }).collect();
+        let starts: Vec<Lane> = places.chunks(2).map(|lane| Lane { slot: lane[0], phase: lane[1] }).collect();
+        let lanes = self.lanes_of_groups(&starts);
         let rings: Vec<Ring> = rings
             .iter()
             .zip(slots.chunks(2))
@@ -407,8 +412,7 @@ impl Weaver<'_> {
             let write = if ring.depth == ring.ahead + 1 { ring.read } else { self.next_slot(ring.write, ring.depth) };
             values.extend([self.next_slot(ring.read, ring.depth), write]);
         }
-        for (group, lane) in self.plan.groups.iter().zip(&lanes) {
-            let Lane { slot, phase } = self.further(*lane, 1, group.depth);
+        for Lane { slot, phase } in self.next_lanes(&lanes) {
             values.extend([slot, phase]);
         }
         values.push(self.add(counter, frame.step, &frame.index.clone()));
@@ -458,7 +462,7 @@ impl Weaver<'_> {
                 continue;
             }
             let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
-            self.take_slots(&read, lanes, &mut taken);
+            self.take_slots(&read, lanes, &filled, &mut taken);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
@@ -468,11 +472,11 @@ impl Weaver<'_> {
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
             self.read = read.map(|copy| (copy.buffer, self.ring(rings, copy).read)).collect();
-            self.read_slots(lanes);
+            self.read_slots(lanes, &filled);
             for op in self.woven.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
-            self.leave_what_products_read(op, lanes);
+            self.leave_behind(op, lanes);
             if plan.fills_under == Some(op) {
                 let product = self.set_in_flight();
                 self.fill_ahead(frame, counter, lanes, &mut filled, map);

@@ -3,7 +3,8 @@
 //! A slot is filled at the start of an iteration, for the one that is so far ahead, or while its first product by warp groups is made,
 //! so that who asks for the boxes keeps nobody waiting; where copies do not run ahead, where the first of
 //! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
-//! where a product in flight still reads it; what products into tensor memory read, behind the last of them. What the steps order
+//! where a product in flight still reads it; what products into tensor memory read, behind the last of them, and so what several copies
+//! fill in turn. What the steps order
 //! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that, and
 //! a pipe without buffers tells another agent of it.
 
@@ -13,8 +14,8 @@ use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Predicate, Signedness};
-use sched::{Drain, Op};
-use std::collections::BTreeSet;
+use sched::{Drain, Op, Pipe};
+use std::collections::{BTreeMap, BTreeSet};
 use tileas::Buffer;
 use tileas::effects::Way;
 use vocabulary::core_ops::Core;
@@ -35,9 +36,42 @@ impl Weaver<'_> {
         }
     }
 
+    /// The loop's pipes, each by the first group that fills it.
+    fn pipes(&self) -> Vec<usize> {
+        let groups = &self.plan.groups;
+        let is_first = |at: &usize| groups[..*at].iter().all(|group| group.pipe != groups[*at].pipe);
+        (0..groups.len()).filter(is_first).collect()
+    }
+
     /// Where each pipe begins in the loop: the slot and phase that are read.
     pub(super) fn first_lanes(&mut self) -> Vec<Lane> {
-        self.plan.groups.iter().map(|_| self.lane([0, 0])).collect()
+        self.pipes().into_iter().map(|_| self.lane([0, 0])).collect()
+    }
+
+    /// The places of all groups in an iteration that begins with these of the pipes: each takes the slot behind that of the group before.
+    pub(super) fn lanes_of_groups(&mut self, starts: &[Lane]) -> Vec<Lane> {
+        let plan = self.plan;
+        let mut now: BTreeMap<Pipe, Lane> = BTreeMap::new();
+        for (at, lane) in self.pipes().into_iter().zip(starts) {
+            now.insert(plan.groups[at].pipe, *lane);
+        }
+        let mut lanes: Vec<Lane> = Vec::new();
+        for (at, group) in plan.groups.iter().enumerate() {
+            let lane = match plan.groups[..at].iter().rposition(|before| before.pipe == group.pipe) {
+                Some(before) => self.further(lanes[before], 1, group.depth),
+                None => now[&group.pipe],
+            };
+            lanes.push(lane);
+        }
+        lanes
+    }
+
+    /// Where the pipes go on in the next iteration.
+    pub(super) fn next_lanes(&mut self, lanes: &[Lane]) -> Vec<Lane> {
+        let plan = self.plan;
+        let last = |pipe: Pipe| plan.groups.iter().rposition(|group| group.pipe == pipe).expect("a pipe is filled by a group");
+        let ends: Vec<usize> = self.pipes().into_iter().map(|first| last(plan.groups[first].pipe)).collect();
+        ends.into_iter().map(|at| self.further(lanes[at], 1, plan.groups[at].depth)).collect()
     }
 
     pub(super) fn lane(&mut self, place: [u32; 2]) -> Lane {
@@ -89,8 +123,8 @@ impl Weaver<'_> {
         if !self.around.is_empty() {
             return;
         }
-        for ((group, own), place) in self.plan.groups.iter().zip(lanes).zip(places.chunks(2)) {
-            if let Some(later) = self.begins.insert(group.pipe, *own) {
+        for ((at, own), place) in self.pipes().into_iter().zip(lanes).zip(places.chunks(2)) {
+            if let Some(later) = self.begins.insert(self.plan.groups[at].pipe, *own) {
                 self.body.replace_uses(later.slot, place[0]);
                 self.body.replace_uses(later.phase, place[1]);
             }
@@ -165,10 +199,20 @@ impl Weaver<'_> {
         }
     }
 
+    /// Whether what a group fills is read at a place in an iteration where these were filled; of those that fill a buffer in turn that is
+    /// the last one.
+    fn is_current(&self, at: usize, filled: &BTreeSet<usize>) -> bool {
+        let groups = &self.plan.groups;
+        !groups[at].in_turn || filled.iter().rfind(|other| groups[**other].pipe == groups[at].pipe) == Some(&at)
+    }
+
     /// Waits for the slots of the buffers that an op reads, once in an iteration.
-    pub(super) fn take_slots(&mut self, read: &[Buffer], lanes: &[Lane], taken: &mut BTreeSet<usize>) {
+    pub(super) fn take_slots(&mut self, read: &[Buffer], lanes: &[Lane], filled: &BTreeSet<usize>, taken: &mut BTreeSet<usize>) {
         let plan = self.plan;
         for (at, (group, lane)) in plan.groups.iter().zip(lanes).enumerate() {
+            if !self.is_current(at, filled) {
+                continue;
+            }
             if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && taken.insert(at) {
                 let slot = (group.depth > 1).then_some(lane.slot);
                 self.append(Op::PipeWait { pipe: group.pipe, slot, phase: lane.phase }, []);
@@ -177,30 +221,48 @@ impl Weaver<'_> {
     }
 
     /// The slots that the next op reads.
-    pub(super) fn read_slots(&mut self, lanes: &[Lane]) {
-        for (group, lane) in self.plan.groups.iter().zip(lanes).filter(|(group, _)| group.depth > 1) {
-            self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, lane.slot)));
+    pub(super) fn read_slots(&mut self, lanes: &[Lane], filled: &BTreeSet<usize>) {
+        for (at, (group, lane)) in self.plan.groups.iter().zip(lanes).enumerate() {
+            if group.depth > 1 && self.is_current(at, filled) {
+                self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, lane.slot)));
+            }
         }
     }
 
-    /// Behind the last product that reads what a group fills.
-    pub(super) fn leave_what_products_read(&mut self, op: OpId, lanes: &[Lane]) {
+    /// Behind the last op that reads what a group fills, if that is not left at the end of the iteration.
+    pub(super) fn leave_behind(&mut self, op: OpId, lanes: &[Lane]) {
         let plan = self.plan;
-        let reads = |other: OpId, group: &Group| {
-            self.touched(other).iter().any(|touch| group.copies.iter().any(|(_, buffer)| touch.buffer() == *buffer))
-        };
-        let last = |group: &Group| plan.order.iter().copied().rfind(|other| !group.is_filled_by(*other) && reads(*other, group));
-        let done = plan.groups.iter().zip(lanes).filter(|(group, _)| group.drain == Drain::Products && last(group) == Some(op));
+        let done = plan.groups.iter().zip(lanes);
+        let done = done.filter(|(group, _)| Self::is_left_early(group) && self.last_reader(group) == Some(op));
         for (group, lane) in done.collect::<Vec<_>>() {
             self.release(group, lane.slot);
         }
+    }
+
+    fn is_left_early(group: &Group) -> bool {
+        group.drain == Drain::Products || group.in_turn
+    }
+
+    /// The last op of an iteration that reads what a group fills, before another one fills the same slots.
+    fn last_reader(&self, group: &Group) -> Option<OpId> {
+        let order = &self.plan.order;
+        let filled_later = |op: &OpId| {
+            let other = self.plan.groups.iter().find(|other| other.is_filled_by(*op));
+            group.in_turn && !group.is_filled_by(*op) && other.is_some_and(|other| other.pipe == group.pipe)
+        };
+        let from = if group.in_turn { order.iter().position(|op| group.is_filled_by(*op))? } else { 0 };
+        let reads = |op: &&OpId| {
+            let touched = self.touched(**op);
+            !group.is_filled_by(**op) && group.copies.iter().any(|(_, own)| touched.iter().any(|touch| touch.buffer() == *own))
+        };
+        order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
     }
 
     /// At the end of an iteration.
     pub(super) fn leave_slots(&mut self, frame: &Frame, lower: Value, counter: Value, lanes: &[Lane]) {
         let plan = self.plan;
         for (group, lane) in plan.groups.iter().zip(lanes) {
-            if group.drain == Drain::Products {
+            if Self::is_left_early(group) {
                 continue;
             }
             if !self.is_in_flight(group) {
@@ -218,7 +280,8 @@ impl Weaver<'_> {
     /// Behind the loop, what its last products have read; `places` are those that its end leaves.
     pub(super) fn release_last(&mut self, frame: &Frame, lower: Value, places: &[Value]) {
         let plan = self.plan;
-        for (group, place) in plan.groups.iter().zip(places.chunks(2)) {
+        for (at, place) in self.pipes().into_iter().zip(places.chunks(2)) {
+            let group = &plan.groups[at];
             if !self.is_in_flight(group) {
                 continue;
             }

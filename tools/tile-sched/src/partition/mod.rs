@@ -29,7 +29,7 @@ pub(crate) type Why = String;
 pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>), Why>;
 
 /// Whether the copy engine's copies have an agent of their own: what `--agents` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
     Never,
     WherePays,
@@ -69,14 +69,18 @@ pub(crate) fn told(function: &Function, divided: Result<(), &Why>) -> LogEntry {
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 
-/// Schedules that make each copy by boxes at the start of the iteration that needs it: an agent of its own runs ahead by itself.
+/// Schedules that make each copy by boxes at the start of the iteration that needs it, but for those that fill a buffer in turn: an agent
+/// of its own runs ahead by itself.
 pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let mut all = boxes::schedules(function, schedules);
     for schedule in &mut all {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let (ops, last) = (&function.body.blocks[block].ops, schedule.last_stage());
-        let by_boxes =
-            |slot: &Slot| ops.get(slot.op as usize).is_some_and(|op| boxes::filled(&function.body.ops[*op].kind).is_some());
+        let in_turn = boxes::filled_in_turn(function, block);
+        let by_boxes = |slot: &Slot| {
+            let filled = ops.get(slot.op as usize).and_then(|op| boxes::filled(&function.body.ops[*op].kind));
+            filled.is_some_and(|buffer| !in_turn.contains(&buffer))
+        };
         if !schedule.slots.iter().any(by_boxes) {
             continue;
         }
@@ -92,6 +96,8 @@ pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<
 }
 
 fn crew(function: &Function, target: Target, wanted: Wanted) -> Result<Crew, Why> {
+    // Who computes could only ask for a copy that takes turns with others when products have read the one before.
+    let wanted = if boxes::are_filled_in_turn(function) { wanted.max(Wanted::WherePossible) } else { wanted };
     registers::crew(function, alloc::resident(&function.attrs, target).min(blocks(function, target)), target, wanted)
 }
 
