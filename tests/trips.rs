@@ -197,8 +197,13 @@ impl Kernel {
 
 #[test]
 fn every_trip_count_is_right_for_a_pipelined_loop() {
-    let kernels = ["sm_80", "sm_90", "sm_100", "sm_120"].map(|target| Kernel::new(SHORT, target));
+    let kernels = ["sm_80", "sm_90", "sm_100", "sm_120"].map(|target| Kernel::copied_by_threads(SHORT, target));
     every_count(&kernels, 3, 2);
+}
+
+#[test]
+fn and_for_one_whose_operands_come_by_boxes() {
+    every_count(&[Kernel::new(SHORT, "sm_120")], 3, 1);
 }
 
 #[test]
