@@ -126,9 +126,9 @@ impl<'c> Emitter<'c, '_> {
         let body = &self.function.body;
         match body.blocks[block].ops[..] {
             [made, _] => {
-                let is_constant = matches!(body.ops[made].kind.core(), Some(Core::Constant { .. }));
-                let value = body.ops[made].results[0];
-                is_constant && matches!(self.ty(value), Type::Tile { .. }) && self.layout(value).registers() >= MANY
+                let constant = matches!(body.ops[made].kind.core(), Some(Core::Constant { .. })).then(|| body.result(made));
+                let is_tile = |value: &Value| matches!(self.ty(*value), Type::Tile { .. });
+                constant.filter(is_tile).is_some_and(|value| self.layout(value).registers() >= MANY)
             }
             _ => false,
         }
