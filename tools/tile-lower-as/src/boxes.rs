@@ -48,7 +48,7 @@ impl Planner<'_> {
             return Err("it is ordered after what this kernel writes");
         }
         self.runs_in_turn(for_op)?;
-        index.iter().try_for_each(|index| self.is_counted(*index, for_op, 0))?;
+        self.are_counted(index, for_op)?;
         let map = boxes::map(body, self.function.params(), *view)?;
         self.fits(ty, *view)?;
         let mut buffer = boxes::buffer(ty, &map.extent, map.swizzle).ok_or("its boxes are too small to be swizzled")?;
@@ -147,7 +147,7 @@ impl Planner<'_> {
                 .find(|op| body.ops[*op].kind.regions().iter().any(|region| block == Some(body.block_of(*region))))?;
             match core(&body.ops[at].kind)? {
                 Core::For { .. } if !in_condition => outermost = at,
-                Core::If { cond, .. } if self.is_of_arguments(*cond, 0) => in_condition = true,
+                Core::If { cond, .. } if self.is_of_arguments(*cond) => in_condition = true,
                 _ => return None,
             }
         }
@@ -155,14 +155,35 @@ impl Planner<'_> {
     }
 
     /// Whether a scalar is computed from arguments and block numbers alone, before everything else: all agents then know the same.
-    fn is_of_arguments(&self, value: Value, far: usize) -> bool {
+    fn is_of_arguments(&self, value: Value) -> bool {
         let body = &self.function.body;
-        let Some(op) = body.defining_op(value) else { return self.function.params().contains(&value) };
-        let kind = &body.ops[op].kind;
-        let early = self.blocks[op.0 as usize] == Some(self.function.entry())
-            && body.ty(value).tile().is_none_or(|(_, shape)| shape.is_empty());
-        let pure = kind.regions().is_empty() && core(kind).is_some_and(Core::is_pure);
-        far <= MOST_FAR && early && pure && kind.operands().into_iter().all(|operand| self.is_of_arguments(operand, far + 1))
+        let early = |op: OpId, value: Value| {
+            let is_scalar = body.ty(value).tile().is_none_or(|(_, shape)| shape.is_empty());
+            is_scalar && self.blocks[op.0 as usize] == Some(self.function.entry())
+        };
+        self.follow([value], |value, op| match op {
+            None if self.function.params().contains(&value) => Ok(false),
+            Some(op) if early(op, value) && is_pure(&body.ops[op].kind) => Ok(true),
+            _ => Err(()),
+        })
+        .is_ok()
+    }
+
+    /// Goes through what values are computed from, each once; `goes_on` says whether beyond a value and the op that made it, or why not.
+    fn follow<E>(
+        &self,
+        from: impl IntoIterator<Item = Value>,
+        goes_on: impl Fn(Value, Option<OpId>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let body = &self.function.body;
+        let (mut seen, mut work) = (BTreeSet::new(), from.into_iter().collect::<Vec<_>>());
+        while let Some(value) = work.pop() {
+            let made_by = body.defining_op(value);
+            if seen.insert(value) && goes_on(value, made_by)? {
+                work.extend(made_by.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+            }
+        }
+        Ok(())
     }
 
     fn inside(&self, op: OpId) -> Vec<OpId> {
@@ -170,25 +191,21 @@ impl Planner<'_> {
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
-    /// An index is computed from the loop's counter, and from what does not change in it.
-    fn is_counted(&self, value: Value, for_op: OpId, far: usize) -> Result<(), &'static str> {
+    /// Indices are computed from the loop's counter, and from what does not change in it.
+    fn are_counted(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
-        let Some(op) = body.defining_op(value) else {
-            return match body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) {
-                true => Err("its index comes from the iteration before"),
-                false => Ok(()),
-            };
-        };
-        if self.blocks[op.0 as usize] != Some(block) {
-            return Ok(());
-        }
-        let kind = &body.ops[op].kind;
-        if far > MOST_FAR || !core(kind).is_some_and(Core::is_pure) {
-            return Err("its index is not computed from the loop's counter");
-        }
-        kind.operands().into_iter().try_for_each(|operand| self.is_counted(operand, for_op, far + 1))
+        self.follow(indices.iter().copied(), |value, op| match op {
+            None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {
+                Err("its index comes from the iteration before")
+            }
+            Some(op) if self.blocks[op.0 as usize] == Some(block) => match is_pure(&body.ops[op].kind) {
+                true => Ok(true),
+                false => Err("its index is not computed from the loop's counter"),
+            },
+            _ => Ok(false),
+        })
     }
 
     /// Whether what a token orders behind is nothing but loads.
@@ -223,8 +240,9 @@ impl Planner<'_> {
     }
 }
 
-/// How long a chain of ops between a counter and an index may be.
-const MOST_FAR: usize = 24;
+fn is_pure(op: &Op) -> bool {
+    op.regions().is_empty() && core(op).is_some_and(Core::is_pure)
+}
 
 fn core(op: &Op) -> Option<&Core> {
     match op {

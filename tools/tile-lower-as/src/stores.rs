@@ -62,10 +62,13 @@ impl Stores {
         let uses = Uses::of(function);
         loop {
             let all: BTreeSet<OpId> = planned.keys().copied().collect();
-            let refused = all.iter().find_map(|op| Some((*op, planner.order(*op, &all, &uses).err()?)));
-            let Some((op, reason)) = refused else { break };
-            planned.remove(&op);
-            found.declined.push((op, reason));
+            let refused = all.iter().filter_map(|op| Some((*op, planner.order(*op, &all, &uses).err()?)));
+            let refused: Vec<(OpId, &'static str)> = refused.collect();
+            if refused.is_empty() {
+                break;
+            }
+            refused.iter().for_each(|(op, _)| _ = planned.remove(op));
+            found.declined.extend(refused);
         }
         found.stores = planned;
         found

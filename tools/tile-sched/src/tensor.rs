@@ -92,7 +92,8 @@ pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
                 stored.insert(*buffer);
                 alone &= !conditional.contains(&op) && token.is_none_or(is_first);
             }
-            Op::Core(tileas::Op::SharedStore { buffer, .. }) if !conditional.contains(&op) => _ = buffer,
+            // Threads fill it.
+            Op::Core(tileas::Op::SharedStore { .. }) if !conditional.contains(&op) => {}
             _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }
