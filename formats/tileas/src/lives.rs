@@ -80,6 +80,9 @@ impl<O: Operation, T> Walk<'_, O, T> {
             }
             let start = self.position;
             let inner = kind.regions();
+            if inner.is_empty() {
+                continue;
+            }
             inner.iter().for_each(|inner| self.region(*inner));
             // What a loop reads but was written before it is read again in the next round.
             for life in self.lives.values_mut().filter(|life| life.last > start && life.first < start) {

@@ -8,6 +8,11 @@ use simulator::program::{Op, Program, Slot, Space};
 /// Bytes of an instruction of the machine.
 const INSTRUCTION: f64 = 16.0;
 
+/// Bytes of a line of the caches of instructions: one of them at least, whatever a machine file says.
+pub(crate) fn line_bytes(machine: &Machine) -> f64 {
+    machine.code.line.max(INSTRUCTION)
+}
+
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
     /// Registers that are read, and that are written; constants are left out.
@@ -72,12 +77,12 @@ impl Code {
             line_count: 0,
         };
         code.order = order::order(program, &code);
-        let mut bytes = 0.0;
+        let (mut bytes, line) = (0.0, line_bytes(machine));
         for &pc in &code.order {
-            code.lines[pc as usize] = (bytes / machine.code.line) as u32;
+            code.lines[pc as usize] = (bytes / line) as u32;
             bytes += INSTRUCTION * code.costs[pc as usize].slots;
         }
-        code.line_count = (bytes / machine.code.line) as u32 + 1;
+        code.line_count = ((bytes / line) as u32).saturating_add(1);
         code
     }
 

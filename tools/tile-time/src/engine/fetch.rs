@@ -1,6 +1,7 @@
 //! Where instructions come from: a multiprocessor keeps some of the code, what is missing comes from the second-level cache in
 //! lines, with those that follow asked for ahead of time. Each part's own small cache is taken to be perfect.
 
+use crate::code::line_bytes;
 use machine::Machine;
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ pub(super) struct Fetch {
 
 impl Fetch {
     pub(super) fn new(machine: &Machine, lines: u32) -> Fetch {
-        let room = (machine.code.cache * 1024.0 / machine.code.line) as usize;
+        let room = (machine.code.cache * 1024.0 / line_bytes(machine)) as usize;
         if lines as usize <= room {
             return Fetch::default();
         }
@@ -33,7 +34,7 @@ impl Fetch {
 
     /// When a line is there, for who gets to it now.
     pub(super) fn line(&mut self, line: u32, now: f64) -> f64 {
-        let last = (line + self.ahead).min(self.lines.len() as u32 - 1);
+        let last = line.saturating_add(self.ahead).min(self.lines.len() as u32 - 1);
         for wanted in line..=last {
             if self.lines[wanted as usize].is_infinite() {
                 self.lines[wanted as usize] = now + self.latency;

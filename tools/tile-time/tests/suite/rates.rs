@@ -263,6 +263,16 @@ fn code_that_no_cache_holds() {
     near("an instruction", clocks, (330.0 + 8.0) / 72.0, 0.03);
 }
 
+/// Whatever a machine file says of the caches of instructions, a line holds one, and the lines end with the code.
+#[test]
+fn numbers_of_code_that_no_machine_has() {
+    let kernel = stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);
+    for number in ["code.line=0", "code.line=1e-9", "code.cache=0", "code.ahead=1e30"] {
+        let clocks = kernel.report_with("b200", &["--set", "code.cache=0", "--set", number])["cycles"].as_f64();
+        assert!(clocks.is_some_and(|clocks| (100.0..1e6).contains(&clocks)), "{number}: {clocks:?}");
+    }
+}
+
 /// What the launch before has left in the second-level cache does not come from memory.
 #[test]
 fn a_launch_that_is_repeated() {
