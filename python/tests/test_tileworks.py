@@ -2,6 +2,7 @@ import io
 import pathlib
 import runpy
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -131,7 +132,8 @@ def test_arrays_are_held_to_what_pointers_point_to():
         tileworks.launch((1,), bytecode, (a.astype(np.float64), 64, 1, a, 64, 1, a.copy(), 64, 1))
 
 
-@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.uint16, np.int64, np.uint64, np.float16, np.float64])
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.uint16, np.int64, np.uint64, np.float16, np.float64,
+                                   ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 def test_arrays_of_all_types_come_back(dtype):
     a = (numbers(16, 32) * 100).astype(dtype)
     c = np.zeros_like(a)

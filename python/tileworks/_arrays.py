@@ -21,5 +21,6 @@ def memory(array: np.ndarray) -> np.ndarray:
     first, end = span(array)
     if array.size == 0:
         return np.empty(0, np.uint8)
-    corner = np.lib.stride_tricks.as_strided(array, shape=(1,), strides=(array.itemsize,)).view(np.uint8)
+    # As bytes first: as_strided asks numpy for a type by its name, and some of ml_dtypes have none that numpy knows.
+    corner = np.atleast_1d(array)[(slice(0, 1),) * max(array.ndim, 1)].reshape(1).view(np.uint8)
     return np.lib.stride_tricks.as_strided(corner, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)
