@@ -199,6 +199,27 @@ def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
 
 
 @ct.kernel
+def paged(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
+    # Attention over pages, each found by a number in a table.
+    query = ct.load(q, index=(0, 0), shape=(G, D))
+    top = ct.full((G, 1), -1e30, dtype=ct.float32)
+    weight = ct.zeros((G, 1), dtype=ct.float32)
+    total = ct.zeros((G, D), dtype=ct.float32)
+    for t in range(ct.cdiv(L, P)):
+        page = ct.load(table, index=(t,), shape=())
+        k = ct.load(keys, index=(page, 0, 0), shape=(1, P, D)).reshape((P, D))
+        v = ct.load(values, index=(page, 0, 0), shape=(1, P, D)).reshape((P, D))
+        s = ct.mma(query, ct.transpose(k), ct.zeros((G, P), dtype=ct.float32)) * 0.125
+        s = ct.where(t * P + ct.arange(P, dtype=ct.int32)[None, :] < L, s, -1e30)
+        higher = ct.maximum(top, ct.max(s, axis=1, keepdims=True))
+        p, fade = ct.exp(s - higher), ct.exp(top - higher)
+        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
+        total = ct.mma(ct.astype(p, ct.float16), v, total * fade)
+        top = higher
+    ct.store(c, index=(0, 0), tile=total / weight)
+
+
+@ct.kernel
 def difference(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
     i = ct.bid(0)
     first = ct.reshape(ct.load(q, index=(0, i, 0), shape=(1, M, D)), (M, D))
@@ -380,6 +401,12 @@ def cases():
     a, w = few(96, 64), few(2, 64, 64)
     first = np.maximum(a.astype(f32) @ w[0].astype(f32), 0).astype(np.float16).astype(f32)
     yield Case('layers', layers, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
+    # Pages of keys and values in any order, the last one in part.
+    q, keys, values = normal(64, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16)
+    table = np.array([4, 0, 5, 2], np.int32)
+    k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
+    e = np.exp(q.astype(f32) @ k.T * f32(0.125))
+    yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
 
 
 def e4m3(codes):

@@ -16,7 +16,7 @@ use tileaa::{Op, Type};
 use tileas::{boxes, group};
 use vocabulary::core_ops::Core;
 use vocabulary::memory::{MemoryOrdering, Padding};
-use vocabulary::tile::View;
+use vocabulary::tile::{View, element_count};
 
 /// What a map's address and strides are multiples of, in bytes, and what its strides are less than.
 const UNIT: u64 = 16;
@@ -191,21 +191,31 @@ impl Planner<'_> {
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
-    /// Indices are computed from the loop's counter, and from what does not change in it.
+    /// Indices are computed from the loop's counter, from what does not change in it, and from what is looked up by those.
     fn are_counted(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
         self.follow(indices.iter().copied(), |value, op| match op {
+            // Of a lookup, which was seen to come after loads only.
+            _ if *body.ty(value) == Type::Token => Ok(false),
             None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {
                 Err("its index comes from the iteration before")
             }
-            Some(op) if self.blocks[op.0 as usize] == Some(block) => match is_pure(&body.ops[op].kind) {
+            Some(op) if self.blocks[op.0 as usize] == Some(block) => match is_pure(&body.ops[op].kind) || self.is_lookup(op) {
                 true => Ok(true),
                 false => Err("its index is not computed from the loop's counter"),
             },
             _ => Ok(false),
         })
+    }
+
+    /// A plain load of one element that comes after nothing but loads: whoever asks for boxes can make it as well.
+    fn is_lookup(&self, op: OpId) -> bool {
+        let body = &self.function.body;
+        let (Op::LoadView { order, token, .. } | Op::Load { order, token, .. }) = &body.ops[op].kind else { return false };
+        let single = body.ty(body.result(op)).tile().is_some_and(|(_, shape)| element_count(shape) == 1);
+        single && order.semantics == MemoryOrdering::Weak && token.is_none_or(|token| self.is_of_loads(token))
     }
 
     /// Whether what a token orders behind is nothing but loads.

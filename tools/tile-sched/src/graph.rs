@@ -1,10 +1,11 @@
 //! The dependence graph of one loop: which op must wait for which, how long, and over how many iterations.
 //!
 //! Ops that compute are issued in program order, one iteration after the other, because a warp is; so only copies that need
-//! nothing but the loop's counter can run ahead of their iteration.
+//! nothing but the loop's counter, and what is looked up by it, can run ahead of their iteration.
 
 use crate::boxes;
 use crate::hazards::{Touch, touches};
+use crate::lookups::is_lookup;
 use crate::machine::{Cost, Machine, Resource};
 use crate::partition::rings;
 use base::ir::{Block, Op as OpId, Operation};
@@ -73,20 +74,25 @@ impl Graph {
         leaves_at_its_end(function, block)?;
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
         let mut reasons = Vec::new();
-        let nodes = ops.iter().map(|&op| {
-            let copies = body.ops[op].kind.effects().copied_to().is_some();
-            let why = copies.then(|| address_slice(function, for_op, op).err()).flatten();
-            let ahead = copies && why.is_none();
-            reasons.extend(why);
-            Node { op, cost: machine.cost(module, function, op), ahead }
-        });
-        let mut nodes: Vec<Node> = nodes.collect();
+        let mut slice = |op: OpId| {
+            body.ops[op].kind.effects().copied_to()?;
+            address_slice(function, for_op, op).map_err(|why| reasons.push(why)).ok()
+        };
+        let slices: Vec<Option<Vec<OpId>>> = ops.iter().map(|op| slice(*op)).collect();
+        let alone = only_for_addresses(function, block, &slices);
         // The copies of an iteration are on their way together, and each waits for all.
         let buffers = ops.iter().filter_map(|op| body.ops[*op].kind.effects().copied_to());
         let bytes = buffers.map(|buffer| function.attrs.program.buffers[buffer].bytes()).fold(0, u32::saturating_add);
-        for node in nodes.iter_mut().filter(|node| node.ahead) {
-            node.cost.first = machine.copy_latency(bytes);
-        }
+        let node = |(op, slice): (OpId, Option<Vec<OpId>>)| {
+            let mut cost = if alone.contains(&op) { Cost::default() } else { machine.cost(module, function, op) };
+            if let Some(slice) = &slice {
+                // What they are looked up by comes from memory too, before.
+                let looked_up = slice.iter().any(|op| is_lookup(function, *op));
+                cost.first = machine.copy_latency(bytes) + if looked_up { machine.copy_latency(0) } else { 0 };
+            }
+            Node { op, cost, ahead: slice.is_some() }
+        };
+        let nodes: Vec<Node> = ops.iter().copied().zip(slices).map(node).collect();
         if !nodes.iter().any(|node| node.ahead) {
             let reason = reasons.into_iter().next().unwrap_or_else(|| "nothing in it is copied asynchronously".into());
             return Err(reason);
@@ -177,6 +183,22 @@ impl Graph {
     }
 }
 
+/// The ops of a loop's body that are for nothing but the addresses of copies that run ahead: each copy has its own of them.
+fn only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<OpId>>]) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let addresses: BTreeSet<OpId> = slices.iter().flatten().flatten().copied().collect();
+    let ahead = |at: usize| slices.get(at).is_some_and(Option::is_some);
+    let (mut needed, mut alone) = (BTreeSet::new(), BTreeSet::new());
+    for (_, &op) in body.blocks[block].ops.iter().enumerate().rev().filter(|(at, _)| !ahead(*at)) {
+        if addresses.contains(&op) && body.ops[op].results.iter().all(|value| !needed.contains(value)) {
+            alone.insert(op);
+        } else {
+            needed.extend(deep_operands(function, op));
+        }
+    }
+    alone
+}
+
 /// The operands of an op and of all ops in its regions.
 fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
     let body = &function.body;
@@ -229,11 +251,14 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
         };
         if let Some(&at) = position.get(&op) {
             let kind = &body.ops[op].kind;
-            if !kind.is_pure() {
+            let lookup = is_lookup(function, op);
+            if !kind.is_pure() && !lookup {
                 return Err(format!("a copy's address is made by '{}'", kind.mnemonic()));
             }
             if slice.insert(at) {
-                work.extend(kind.operands());
+                // What a lookup is ordered after is nothing that it must wait for.
+                let counts = |value: &Value| !lookup || *body.ty(*value) != Type::Token;
+                work.extend(kind.operands().into_iter().filter(counts));
             }
         }
     }

@@ -13,6 +13,7 @@ mod fragments;
 mod graph;
 mod hazards;
 mod in_flight;
+mod lookups;
 mod machine;
 mod materialize;
 mod modulo;

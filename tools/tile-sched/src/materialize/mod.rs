@@ -563,19 +563,30 @@ impl Weaver<'_> {
 
     /// A copy for the iteration with that index.
     fn copy(&mut self, frame: &Frame, copy: &Copy, index: Value, slot: Option<Value>, iteration: i32, map: &Map) {
+        let map = self.addresses(frame, &[copy], index, map);
+        self.issue(copy, slot, iteration, &map);
+    }
+
+    /// What some copies' addresses are computed from in the iteration with that index, each op once.
+    fn addresses(&mut self, frame: &Frame, copies: &[&Copy], index: Value, map: &Map) -> Map {
         let mut map = map.clone();
         let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
         map.insert(counter, index);
-        for &op in copy.slice.iter().flatten() {
-            self.clone_op(op, &mut map);
+        let mut made = BTreeSet::new();
+        for &op in copies.iter().filter_map(|copy| copy.slice.as_ref()).flatten() {
+            if made.insert(op) {
+                self.clone_op(op, &mut map);
+                let new = *self.out.last().expect("an op was written");
+                forget_order(&mut self.body.ops[new].kind);
+            }
         }
+        map
+    }
+
+    fn issue(&mut self, copy: &Copy, slot: Option<Value>, iteration: i32, map: &Map) {
         let mut kind = self.body.ops[copy.op].kind.clone();
-        if let Op::Core(tileas::Op::CopyView { token, .. } | tileas::Op::CopyBoxes { token, .. } | tileas::Op::Copy { token, .. }) =
-            &mut kind
-        {
-            *token = None;
-        }
-        kind.for_each_operand_mut(&mut |value| *value = mapped(&map, *value));
+        forget_order(&mut kind);
+        kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
         set_slots(&mut kind, |_, _| slot);
         let loc = self.body.ops[copy.op].loc;
         let new = self.body.new_op(kind, [Type::Token], loc);
@@ -710,6 +721,17 @@ fn set_slots(op: &mut Op, slot: impl Fn(Buffer, Option<Value>) -> Option<Value>)
     let Op::Core(program) = op else { return };
     for (buffer, place) in program.slots_mut() {
         *place = slot(buffer, *place);
+    }
+}
+
+/// What a load or a copy comes after are loads, which was seen where it was decided that it can run ahead.
+fn forget_order(op: &mut Op) {
+    use tileas::Op::{Copy, CopyBoxes, CopyView, Load, LoadView};
+    if let Op::Core(
+        CopyView { token, .. } | CopyBoxes { token, .. } | Copy { token, .. } | LoadView { token, .. } | Load { token, .. },
+    ) = op
+    {
+        *token = None;
     }
 }
 

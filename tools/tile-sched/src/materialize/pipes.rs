@@ -8,7 +8,7 @@
 //! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that, and
 //! a pipe without buffers tells another agent of it.
 
-use super::{Frame, Lane, Map, Weaver, scalar};
+use super::{Copy, Frame, Lane, Map, Weaver, scalar};
 use crate::boxes::Group;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
@@ -154,11 +154,15 @@ impl Weaver<'_> {
         iteration: i32,
         map: &Map,
     ) {
+        let plan = self.plan;
         let slot = (group.depth > 1).then_some(slot);
+        let filled = |op| plan.boxes.iter().find(|copy| copy.op == op).expect("a group is of the loop's copies");
+        let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| filled(*op)).collect();
+        // What they are looked up by may be on its way while the slot is waited for.
+        let map = self.addresses(frame, &copies, index, map);
         self.append(Op::PipeAcquire { pipe: group.pipe, slot, phase }, []);
-        for (op, _) in &group.copies {
-            let copy = self.plan.boxes.iter().find(|copy| copy.op == *op).expect("a group is of the loop's copies");
-            self.copy(frame, copy, index, slot, iteration, map);
+        for copy in copies {
+            self.issue(copy, slot, iteration, &map);
         }
         self.append(Op::PipeCommit { pipe: group.pipe, slot }, []);
     }

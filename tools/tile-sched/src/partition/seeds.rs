@@ -2,14 +2,13 @@
 
 use super::Why;
 use super::slice::Slice;
+use crate::lookups::{is_lookup, is_uniform};
 use crate::{boxes, tensor};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Region, Value};
 use sched::{Drain, Fill, Function, Op, PipeInfo};
 use std::collections::BTreeSet;
-use tileas::Type;
 use vocabulary::core_ops::{Core, Effect};
-use vocabulary::tile::element_count;
 
 /// What an agent is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,16 +57,8 @@ impl<'a> Roles<'a> {
                 .and_then(|access| access.token);
             token.into_iter().for_each(|token| before_writes.follow(token));
         }
-        let of_all = |op: &OpId| {
-            let node = &body.ops[*op];
-            let effects = node.kind.effects();
-            let Some(access) = effects.global.filter(|access| !access.does.writes() && access.order.scope.is_none()) else {
-                return false;
-            };
-            let plain = node.results.iter().all(|value| is_uniform(body.ty(*value)));
-            let kept = !before_writes.lost && node.results.iter().all(|value| !before_writes.seen.contains(value));
-            plain && kept && effects.buffers.is_empty() && access.token.is_none_or(|token| Order::is_of_loads(function, token))
-        };
+        let kept = |value: &Value| !before_writes.lost && !before_writes.seen.contains(value);
+        let of_all = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(kept);
         Roles { function, of_all: all.iter().copied().filter(of_all).collect() }
     }
 
@@ -158,7 +149,7 @@ impl<'a> Order<'a> {
     }
 
     /// Whether nothing but loads has to come before what a token orders.
-    fn is_of_loads(function: &'a Function, token: Value) -> bool {
+    pub(crate) fn is_of_loads(function: &'a Function, token: Value) -> bool {
         let mut order = Order::new(function);
         order.follow(token);
         !order.others && !order.lost
@@ -210,11 +201,6 @@ impl<'a> Order<'a> {
             }
         }
     }
-}
-
-/// Whether all threads have the same: no tile, or one of one element.
-fn is_uniform(ty: &Type) -> bool {
-    !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1
 }
 
 /// An agent beside the one that computes has no tiles of several elements, and looks at no memory that another writes.
