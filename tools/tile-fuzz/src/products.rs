@@ -43,6 +43,8 @@ struct Matrix {
     /// Which of the index numbers counts along the dimension that is summed over, and what the other one is.
     along: usize,
     other: Value,
+    /// The tiles are taken in the order in which their numbers stand in this view.
+    table: Option<Value>,
     /// The tile is turned once it is loaded.
     turned: bool,
     /// What it becomes then.
@@ -141,13 +143,29 @@ impl Generator {
         let tensor = Tensor::packed(stored, &sizes, &order, base);
         let view = View { kind: ViewKind::Partition, tile: tile.clone(), dim_map };
         let view = self.view(&tensor, &view, Some(Padding::Zero));
-        Matrix { view, kind: Kind::new(stored, &tile), along, other, turned, operand: types.operand }
+        let table = self.random.apart().one_in(5).then(|| self.table(steps));
+        Matrix { view, kind: Kind::new(stored, &tile), along, other, table, turned, operand: types.operand }
+    }
+
+    /// Numbers below `below`, as many, in memory.
+    fn table(&mut self, below: i64) -> Value {
+        let mut random = self.random.apart();
+        let data = (0..below).flat_map(|_| (random.below(below as usize) as i32).to_le_bytes()).collect();
+        let base = self.memory(Scalar::I32, data);
+        let tensor = Tensor::packed(Scalar::I32, &[below], &[0], base);
+        self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
+    }
+
+    fn looked_up(&mut self, table: Value, step: Value) -> Value {
+        let single = Kind::new(Scalar::I32, &[1]);
+        let (number, _) = self.load_view(table, &[step], &single, None);
+        self.reshape(number, &single, &[])
     }
 
     /// The tile of a matrix for one step.
     fn operand(&mut self, matrix: &Matrix, step: Value) -> Value {
         let mut index = [matrix.other; 2];
-        index[matrix.along] = step;
+        index[matrix.along] = matrix.table.map_or(step, |table| self.looked_up(table, step));
         let (mut tile, _) = self.load_view(matrix.view, &index, &matrix.kind, None);
         let mut kind = matrix.kind.clone();
         if self.random.one_in(6) && kind.scalar.is_float() && kind.scalar.bits() >= 16 {
