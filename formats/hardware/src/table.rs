@@ -10,6 +10,8 @@ pub enum Feature {
     Clusters,
     /// Copies of boxes by tensor maps (TMA), and waits for `mbarrier` that sleep (`try_wait`).
     BoxCopies,
+    /// Warps store matrices of 16-bit elements to shared memory (`stmatrix`).
+    MatrixStores,
     /// Warps give registers to others while a block runs (`setmaxnreg`).
     MovesRegisters,
     /// `mma.sync` of 8-bit floats. Targets between those that have it have such products in `wgmma` and `tcgen05` only: there
@@ -153,7 +155,7 @@ const SMALL_AMPERE: Capabilities = Capabilities {
 
 const HOPPER: Capabilities = Capabilities {
     generation: Generation::Hopper,
-    features: &[Clusters, BoxCopies, MovesRegisters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
+    features: &[Clusters, BoxCopies, MatrixStores, MovesRegisters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
     shared_memory: 227 * KIB,
     parameters_at: 0x210,
     rates: Rates {
@@ -171,6 +173,7 @@ const BLACKWELL: Capabilities = Capabilities {
     features: &[
         Clusters,
         BoxCopies,
+        MatrixStores,
         MovesRegisters,
         ReduxF32,
         PackedF32,
@@ -193,6 +196,7 @@ const BLACKWELL: Capabilities = Capabilities {
 const BLACKWELL_FLOATS: &[Feature] = &[
     Clusters,
     BoxCopies,
+    MatrixStores,
     MovesRegisters,
     ReduxF32,
     PackedF32,
@@ -210,6 +214,7 @@ const SMALL_BLACKWELL: Capabilities = Capabilities {
     features: &[
         Clusters,
         BoxCopies,
+        MatrixStores,
         MovesRegisters,
         MmaFp8,
         MmaBlockScaled,

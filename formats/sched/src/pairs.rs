@@ -110,8 +110,8 @@ pub fn moves_vectors(op: &Op) -> bool {
         | Program::StoreView { atom, .. }
         | Program::Load { atom, .. }
         | Program::Store { atom, .. }
-        | Program::SharedLoad { atom, .. }
-        | Program::SharedStore { atom, .. } => matches!(atom, CopyAtom::Vector { vector_bits: 1.. }),
+        | Program::SharedLoad { atom, .. } => matches!(atom, CopyAtom::Vector { vector_bits: 1.. }),
+        Program::SharedStore { atom, .. } => matches!(atom, CopyAtom::Vector { vector_bits: 1.. } | CopyAtom::Matrix { .. }),
         _ => false,
     }
 }

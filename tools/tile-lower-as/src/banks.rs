@@ -105,6 +105,16 @@ pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout) -> CopyAtom {
     info.matrix(layout).unwrap_or(CopyAtom::Vector { vector_bits: neighbours(info, layout) })
 }
 
+/// The atom that writes a tile to a buffer: several matrices at once, where threads have no more side by side than a word.
+pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) -> CopyAtom {
+    const WORD: u32 = 4;
+    let vector_bits = neighbours(info, layout);
+    let bytes = info.elem.bytes();
+    let words = (layout.registers() as u32).saturating_mul(bytes) / WORD;
+    let pays = by_matrices && words > 1 && bytes << vector_bits <= WORD;
+    info.matrix_store(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
+}
+
 /// The layout in which lanes that the same banks of a swizzled box would serve take what lies further on in their row: what reads the
 /// tile from there meets fewer banks twice. It goes through registers, so each element may be anywhere.
 pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {

@@ -1,4 +1,5 @@
-//! When an atom fits a layout and a buffer: whether vectors are whole in both, and whether a buffer is read by `ldmatrix`.
+//! When an atom fits a layout and a buffer: whether vectors are whole in both, and whether a buffer is read by `ldmatrix`
+//! or written by `stmatrix`.
 
 use crate::layout::{Layout, solve};
 use crate::{BufferInfo, CopyAtom};
@@ -27,6 +28,14 @@ impl BufferInfo {
     /// `ldmatrix`, when the layout is that of its registers and each row of 16 bytes is whole in the buffer.
     pub fn matrix(&self, layout: &Layout) -> Option<CopyAtom> {
         let trans = [false, true].into_iter().find(|trans| self.matrices(layout, *trans).is_some())?;
+        Some(CopyAtom::Matrix { trans })
+    }
+
+    /// `stmatrix`, when `ldmatrix` could read the same back, every thread has elements of its own, and no bytes are taken apart.
+    pub fn matrix_store(&self, layout: &Layout) -> Option<CopyAtom> {
+        let apart = layout.warp.iter().all(|basis| self.place(*basis) != Some(0));
+        let is_whole = |trans: &bool| self.matrices(layout, *trans).is_some_and(|matrices| matrices.pair.is_none());
+        let trans = [false, true].into_iter().find(is_whole).filter(|_| apart)?;
         Some(CopyAtom::Matrix { trans })
     }
 

@@ -216,7 +216,8 @@ impl<O: Step> SpreadProgram<'_, O> {
         let all = |id: Id| self.spread(id).elements.iter().map(|element| u64::from(*element));
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
-                self.store(&self.exchange(op, *x, *buffer, all(*x), self.width(op, *atom)?)?, &self.slots(*x, env), env)
+                let width = self.width_of(op, *atom, *buffer, *x)?;
+                self.store(&self.exchange(op, *x, *buffer, all(*x), width)?, &self.slots(*x, env), env)
             }
             Op::SharedScatter { x, buffer, index, .. } => {
                 let index = self.slots(*index, env);
@@ -224,13 +225,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             }
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
-                let width = match atom {
-                    CopyAtom::Matrix { trans } => {
-                        self.check_matrices(*buffer, self.spread(result), *trans).map_err(|why| self.refuse(op, why))?;
-                        1
-                    }
-                    atom => self.width(op, *atom)?,
-                };
+                let width = self.width_of(op, *atom, *buffer, result)?;
                 self.load(&self.exchange(op, result, *buffer, all(result), width)?, env)
             }
             Op::SharedGather { buffer, index, .. } => {
@@ -303,6 +298,13 @@ impl<O: Step> SpreadProgram<'_, O> {
     }
 
     /// Registers that one instruction moves.
+    /// Of an access to a buffer; the registers of matrices each have places of their own.
+    fn width_of(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
+        let CopyAtom::Matrix { trans } = atom else { return self.width(op, atom) };
+        self.check_matrices(buffer, self.spread(tile), trans).map_err(|why| self.refuse(op, why))?;
+        Ok(1)
+    }
+
     pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),

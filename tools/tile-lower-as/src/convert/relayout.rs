@@ -5,6 +5,7 @@ use super::Rewriter;
 use crate::homes::cat_result;
 use crate::{banks, slices};
 use base::{Loc, Value};
+use hardware::Feature;
 use numerics::Scalar;
 use tileas::budget;
 use tileas::layout::Strides;
@@ -100,7 +101,8 @@ impl Rewriter<'_> {
     }
 
     pub(super) fn shared_store(&mut self, value: Value, layout: &Layout, buffer: Buffer, loc: Loc) {
-        let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], layout) };
+        let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::MatrixStores));
+        let atom = banks::write_atom(&self.attrs.buffers[buffer], layout, by_matrices);
         self.emit(Op::SharedStore { x: value, buffer, slot: None, atom }, [], loc);
     }
 

@@ -1,4 +1,4 @@
-//! Fragments of products through `ldmatrix`.
+//! Fragments of products through `ldmatrix` and `stmatrix`.
 //!
 //! A load in pieces is not made where it stands but as the product gets to each, which keeps few fragments in registers at a time.
 
@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use tileas::{Buffer, Layout};
 use vocabulary::tile::Elem;
 
-/// How the registers of a tile are read from a buffer.
-pub(crate) struct MatrixRead<'c> {
-    text: String,
+/// Where the matrices of a tile lie in a buffer: lane `8 j + i` gives the address of row `i` of matrix `j`.
+struct MatrixRows<'c> {
     /// Matrices of one instruction.
     count: usize,
     /// The register bit of pairs of bytes, for [`Emitter::pairs_apart`].
@@ -24,13 +23,44 @@ pub(crate) struct MatrixRead<'c> {
     start: IntValue<'c>,
     place: IntValue<'c>,
     elem: Elem,
+}
+
+/// How the registers of a tile are read from a buffer.
+pub(crate) struct MatrixRead<'c> {
+    rows: MatrixRows<'c>,
+    trans: bool,
     loaded: BTreeMap<usize, Vec<Val<'c>>>,
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// `ldmatrix`: lane `8 j + i` gives the address of row `i` of matrix `j`; each lane gets one 32-bit word of every matrix.
+    /// `ldmatrix`: each lane gets one 32-bit word of every matrix.
     pub(super) fn matrix_load(&mut self, buffer: Buffer, trans: bool, in_pieces: bool, result: Value) {
-        let (elem, layout) = (self.elem(result), self.layout(result));
+        let (elem, registers) = (self.elem(result), self.layout(result).registers());
+        let rows = self.matrix_rows(result, buffer, trans);
+        let mut read = MatrixRead { rows, trans: trans != common::planted("ptx.matrix"), loaded: BTreeMap::new() };
+        if in_pieces {
+            self.deferred.insert(result, read);
+            return;
+        }
+        let words = self.words_of(&mut read, 0, registers / elements_of_word(elem));
+        let registers = words.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect();
+        self.set(result, registers);
+    }
+
+    /// `stmatrix`: each lane gives one 32-bit word of every matrix.
+    pub(super) fn matrix_store(&mut self, x: Value, buffer: Buffer, trans: bool) {
+        let (rows, words) = (self.matrix_rows(x, buffer, trans), self.words(self.get(x)));
+        for (group, words) in words.chunks(rows.count).enumerate() {
+            let (at, fixed) = self.row_address(&rows, group);
+            let inputs: Vec<String> = (1..=rows.count).map(|i| format!("${i}")).collect();
+            let text = format!("stmatrix.{} [$0+{fixed}], {{{}}};", shape(rows.count, trans), inputs.join(", "));
+            let args: Vec<Val<'c>> = std::iter::once(at.into()).chain(words.iter().copied()).collect();
+            self.ir.asm(None, &text, &vec!["r"; args.len()].join(","), &args, true);
+        }
+    }
+
+    fn matrix_rows(&self, tile: Value, buffer: Buffer, trans: bool) -> MatrixRows<'c> {
+        let layout = self.layout(tile);
         let info = &self.function.attrs.program.buffers[buffer];
         let matrices = info.matrices(&layout, trans).expect("the verifier holds that the atom fits");
         let matrix_bits = matrices.others.len().min(2);
@@ -39,34 +69,30 @@ impl<'c> Emitter<'c, '_> {
         let mut lane: Vec<u32> = matrices.rows.iter().chain(together).copied().collect();
         lane.resize(tileas::layout::LANE_BITS, 0);
         let addresses = Layout { register: after.to_vec(), lane, warp: layout.warp.clone() };
-        let count = 1usize << matrix_bits;
-        let text = format!(
-            "ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16",
-            if trans != common::planted("ptx.matrix") { ".trans" } else { "" }
-        );
         let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
-        let pair = matrices.pair;
-        let mut read = MatrixRead { text, count, pair, addresses, buffer, start, place, elem, loaded: BTreeMap::new() };
-        if in_pieces {
-            self.deferred.insert(result, read);
-            return;
-        }
-        let words = self.words_of(&mut read, 0, layout.registers() / elements_of_word(elem));
-        let registers = words.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect();
-        self.set(result, registers);
+        MatrixRows { count: 1 << matrix_bits, pair: matrices.pair, addresses, buffer, start, place, elem: self.elem(tile) }
+    }
+
+    /// The address of a lane's row for an instruction, and what is added to it.
+    fn row_address(&self, rows: &MatrixRows<'c>, group: usize) -> (IntValue<'c>, u32) {
+        let ir = self.ir;
+        let (changes, adds) = self.register_part(&rows.addresses, rows.buffer, group);
+        let bytes = rows.elem.bytes();
+        let own = ir.mul(ir.xor(rows.place, ir.const32(changes)), ir.const32(bytes));
+        (ir.add(own, rows.start), adds * bytes + self.function.attrs.placements[rows.buffer].offset)
     }
 
     /// Registers of a tile that is read piece by piece, or is in registers, in words.
     pub(super) fn fragment(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
         let Some(mut read) = self.deferred.remove(&value) else { return self.words(&self.get(value)[first..first + count]) };
-        let each = elements_of_word(read.elem);
+        let each = elements_of_word(read.rows.elem);
         let words = self.words_of(&mut read, first / each, count / each);
         self.deferred.insert(value, read);
         words
     }
 
     fn words_of(&self, read: &mut MatrixRead<'c>, first: usize, count: usize) -> Vec<Val<'c>> {
-        let each = read.count;
+        let each = read.rows.count;
         let mut words = Vec::with_capacity(count);
         while words.len() < count {
             let at = first + words.len();
@@ -86,17 +112,13 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn load_group(&self, read: &MatrixRead<'c>, group: usize) -> Vec<Val<'c>> {
-        let ir = self.ir;
-        let (changes, adds) = self.register_part(&read.addresses, read.buffer, group);
-        let bytes = read.elem.bytes();
-        let own = ir.mul(ir.xor(read.place, ir.const32(changes)), ir.const32(bytes));
-        let at = ir.add(own, read.start);
-        let fixed = adds * bytes + self.function.attrs.placements[read.buffer].offset;
-        let outputs: Vec<String> = (0..read.count).map(|i| format!("${i}")).collect();
-        let text = format!("{} {{{}}}, [${}+{fixed}];", read.text, outputs.join(", "), read.count);
-        let constraints = format!("{}r", "=r,".repeat(read.count));
-        let words = ir.asm_many(&vec![ir.i32().into(); read.count], &text, &constraints, &[at.into()], true);
-        match read.pair {
+        let (ir, rows) = (self.ir, &read.rows);
+        let (at, fixed) = self.row_address(rows, group);
+        let outputs: Vec<String> = (0..rows.count).map(|i| format!("${i}")).collect();
+        let text = format!("ldmatrix.{} {{{}}}, [${}+{fixed}];", shape(rows.count, read.trans), outputs.join(", "), rows.count);
+        let constraints = format!("{}r", "=r,".repeat(rows.count));
+        let words = ir.asm_many(&vec![ir.i32().into(); rows.count], &text, &constraints, &[at.into()], true);
+        match rows.pair {
             Some(bit) => self.pairs_apart(&words, bit),
             None => words,
         }
@@ -116,6 +138,11 @@ impl<'c> Emitter<'c, '_> {
         };
         (0..words.len()).map(result).collect()
     }
+}
+
+/// The part of their names in which `ldmatrix` and `stmatrix` are alike.
+fn shape(count: usize, trans: bool) -> String {
+    format!("sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" })
 }
 
 fn elements_of_word(elem: Elem) -> usize {
