@@ -3,7 +3,9 @@
 //! Requires: nothing. Establishes: one placement per buffer, and the function's bytes of shared memory, which fit the target.
 
 use crate::boxes;
+use crate::check;
 use crate::hazards::{Touch, touches};
+use crate::machine::Machine;
 use crate::partition::{self, Wanted};
 use crate::{columns, in_flight, tensor};
 use base::diag::{Diagnostic, Result};
@@ -18,6 +20,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
     let wanted = Wanted::of(&file.envelope);
     let asked = options::Scheduling::stages(&file.envelope)?;
+    let machine = Machine::of(target);
+    let level: Vec<LoopSchedule> = file.payload.schedules.iter().filter_map(|own| levelled(&file.payload, own, &machine)).collect();
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
         let own = boxes::schedules(function, schedules);
@@ -27,8 +31,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             let blocks = partition::blocks(function, target);
             let resident = |bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks);
             let (rings, stored) = match asked {
-                None => beside_stores(function, &own, &resident),
-                Some(_) => (rings(function, &own, Asked::WhenTold), BTreeSet::new()),
+                None => beside_stores(function, &own, &level, &resident),
+                Some(_) => (rings(function, &own, &[], Asked::WhenTold), BTreeSet::new()),
             };
             doubled = self::doubled(function, &rings, &stored, target);
             doubled.extend(stored);
@@ -40,8 +44,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             if function.attrs.shared_bytes > most {
                 doubled.clear();
             }
-            set(function, &rings(function, &own, Asked::ByAll), &doubled, divided);
+            set(function, &rings(function, &own, &[], Asked::ByAll), &doubled, divided);
         }
+        level_down(function, schedules, &level);
         // The last word is for the address of its columns.
         function.attrs.tensor =
             columns::taken(function, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
@@ -84,7 +89,7 @@ pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bo
     let asked = if divided { Asked::WhenTold } else { Asked::ByAll };
     with_barriers(
         function,
-        &place(function, &rings(function, &boxes::schedules(function, schedules), asked), &BTreeSet::new()),
+        &place(function, &rings(function, &boxes::schedules(function, schedules), &[], asked), &BTreeSet::new()),
         divided,
     )
 }
@@ -110,6 +115,30 @@ fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, div
     }
 }
 
+/// The schedule in which all copies by boxes of a loop run as far ahead as the one that does least, where that keeps everything.
+fn levelled(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Option<LoopSchedule> {
+    let function = module.functions.iter().find(|function| function.name == schedule.function)?;
+    let ops = &function.body.blocks[sched::loop_body(function, schedule.index)?].ops;
+    let by_boxes = |slot: &Slot| ops.get(slot.op as usize).is_some_and(|op| boxes::filled(&function.body.ops[*op].kind).is_some());
+    let latest = schedule.slots.iter().filter(|slot| by_boxes(slot)).map(|slot| slot.stage).max()?;
+    let mut level = schedule.clone();
+    level.slots.iter_mut().filter(|slot| by_boxes(slot)).for_each(|slot| slot.stage = latest);
+    (level != *schedule && check::keeps(module, &level, machine).is_ok()).then_some(level)
+}
+
+/// Takes the levelled schedules of the loops whose rings are as deep as those need and no deeper.
+fn level_down(function: &Function, schedules: &mut [LoopSchedule], level: &[LoopSchedule]) {
+    for own in schedules.iter_mut().filter(|own| own.function == function.name) {
+        let needed = rings(function, std::slice::from_ref(own), &[], Asked::ByAll);
+        let is_short =
+            |(buffer, ring): (Buffer, &Option<Ring>)| ring.is_some_and(|ring| ring.depth > function.attrs.placements[buffer].depth);
+        let levelled = level.iter().find(|other| (&other.function, other.index) == (&own.function, own.index));
+        if let Some(levelled) = levelled.filter(|_| function.attrs.program.buffers.ids().zip(&needed).any(is_short)) {
+            *own = levelled.clone();
+        }
+    }
+}
+
 /// A buffer that a scheduled copy in a loop fills.
 #[derive(Clone, Copy)]
 struct Ring {
@@ -117,6 +146,8 @@ struct Ring {
     block: Block,
     /// Slots: one, one more for each iteration that the copy runs ahead, and one for what a product in flight still reads.
     depth: u32,
+    /// As many as it needs where all copies of its loop run as far ahead as the one that does least.
+    levelled: u32,
     by_boxes: bool,
     /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
     from_start: bool,
@@ -135,7 +166,7 @@ enum Asked {
 }
 
 /// The rings of a function.
-fn rings(function: &Function, schedules: &[LoopSchedule], asked: Asked) -> Vec<Option<Ring>> {
+fn rings(function: &Function, schedules: &[LoopSchedule], level: &[LoopSchedule], asked: Asked) -> Vec<Option<Ring>> {
     let mut rings: Vec<Option<Ring>> = vec![None; function.attrs.program.buffers.len()];
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
@@ -147,11 +178,17 @@ fn rings(function: &Function, schedules: &[LoopSchedule], asked: Asked) -> Vec<O
                 if matches!(touch, Touch::Copy(_)) {
                     // Loops that follow each other may fill the same ring.
                     let other = rings[touch.buffer().0 as usize].map_or(1, |ring| ring.depth);
-                    let depth = depth(schedule, slot, touch.buffer(), &kept).max(other);
+                    let of = |schedule: &LoopSchedule, slot: &Slot| depth(schedule, slot, touch.buffer(), &kept).max(other);
+                    let levelled =
+                        level.iter().find(|level| (&level.function, level.index) == (&schedule.function, schedule.index));
+                    let levelled =
+                        levelled.and_then(|level| Some(of(level, level.slots.iter().find(|other| other.op == slot.op)?)));
+                    let depth = of(schedule, slot);
+                    let levelled = levelled.unwrap_or(depth);
                     let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
                     let told = asked == Asked::WhenTold && !boxes::is_nested(function, block) && !tensor::multiplies(function);
                     let from_start = by_boxes && asked != Asked::ByAll && !told;
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, by_boxes, from_start });
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, levelled, by_boxes, from_start });
                 }
             }
         }
@@ -192,10 +229,11 @@ const ENOUGH: u32 = 3;
 fn beside_stores(
     function: &Function,
     schedules: &[LoopSchedule],
+    level: &[LoopSchedule],
     resident: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<Ring>>, BTreeSet<Buffer>) {
     let plans = [tensor::stored(function), BTreeSet::new()].map(|stored| {
-        let rings = of_divided(function, schedules, &stored, resident);
+        let rings = of_divided(function, schedules, (level, &stored), resident);
         (worth(function, &rings, &stored, resident), rings, stored)
     });
     let [twice, once] = plans;
@@ -208,11 +246,11 @@ fn beside_stores(
 fn of_divided(
     function: &Function,
     schedules: &[LoopSchedule],
-    stored: &BTreeSet<Buffer>,
+    (level, stored): (&[LoopSchedule], &BTreeSet<Buffer>),
     resident: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<Ring>> {
     let all = [Asked::Ahead, Asked::WhenTold];
-    let [ahead, told] = all.map(|asked| deepest(function, rings(function, schedules, asked), stored, resident));
+    let [ahead, told] = all.map(|asked| deepest(function, rings(function, schedules, level, asked), stored, resident));
     let worth = |rings: &[Option<Ring>]| worth(function, rings, stored, resident);
     if worth(&told) > worth(&ahead) { told } else { ahead }
 }
@@ -230,7 +268,8 @@ fn worth(
 }
 
 /// An agent of their own lets copies run ahead as far as there are slots, so there are as many as take no block its place; where
-/// that can be, as many for all copies of a loop, which then fill slots of one pipe.
+/// that can be, as many for all copies of a loop, which then fill slots of one pipe,
+/// if need be no more than those have that run least ahead.
 fn deepest(
     function: &Function,
     mut rings: Vec<Option<Ring>>,
@@ -249,7 +288,11 @@ fn deepest(
         let depth = furthest.entry(ring.block).or_default();
         *depth = ring.depth.max(*depth);
     }
-    rings = changed(&rings, &|ring| furthest[&ring.block]).unwrap_or(rings);
+    // An operand that runs further ahead than another waits for that.
+    let by_boxes = rings.iter().flatten().filter(|ring| ring.by_boxes);
+    let spare = by_boxes.map(|ring| furthest[&ring.block].saturating_sub(ring.levelled)).max().unwrap_or(0);
+    let as_many = |fewer: u32| changed(&rings, &|ring| furthest[&ring.block].saturating_sub(fewer).max(ring.levelled));
+    rings = (0..=spare).find_map(as_many).unwrap_or(rings);
     for _ in 1..DEEPEST {
         match changed(&rings, &|ring| DEEPEST.min(ring.depth + 1)) {
             Some(deeper) => rings = deeper,

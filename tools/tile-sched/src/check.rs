@@ -14,19 +14,26 @@ pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
     let machine = Machine::of(file.envelope.target()?);
     let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
     for schedule in &file.payload.schedules {
-        let function = file.payload.functions.iter().find(|function| function.name == schedule.function);
-        let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
-        let for_op = loops(function).get(schedule.index as usize).copied();
-        let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
-        let graph = Graph::of(&file.payload, function, for_op, &machine);
-        let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
-        let check = Check { function, schedule, graph: &graph };
-        check.stages().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
+        let function = keeps(&file.payload, schedule, &machine)?;
         if placed && schedule.in_flight && !crate::in_flight::is_possible(function, schedule) {
-            check.refuse("a product stays in flight while a copy of the same iteration fills what it reads".into())?;
+            let message = "a product stays in flight while a copy of the same iteration fills what it reads";
+            return Err(refuse(schedule, message.into()));
         }
     }
     Ok(())
+}
+
+/// A schedule that keeps all dependences and meets no resource twice; the function that it is of.
+pub(crate) fn keeps<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
+    let function = module.functions.iter().find(|function| function.name == schedule.function);
+    let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
+    let for_op = loops(function).get(schedule.index as usize).copied();
+    let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
+    let graph = Graph::of(module, function, for_op, machine);
+    let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
+    let check = Check { function, schedule, graph: &graph };
+    check.stages().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
+    Ok(function)
 }
 
 fn refuse(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
