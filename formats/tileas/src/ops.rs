@@ -29,7 +29,7 @@ base::entity! {
 pub enum CopyAtom {
     /// `ld`/`st` of `1 << vector_bits` neighbouring elements, which are the lowest register bits.
     Vector { vector_bits: u32 },
-    /// `ldmatrix`: eight lanes give the addresses of the eight rows of each 16-byte-wide matrix; `trans` swaps rows and columns
+    /// `ldmatrix` or `stmatrix`: eight lanes give the addresses of the eight rows of each 16-byte-wide matrix; `trans` swaps rows and columns
     /// of its 16-bit elements.
     Matrix { trans: bool },
     /// `cp.async` of as many bytes, from global to shared memory.
@@ -162,7 +162,7 @@ base::ops! {
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
-            = at_view(Does::Reads, view, index, Moved::Result, token, order).once(),
+            = at_view(Does::Reads, view, index, Moved::Result, token, order),
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
@@ -204,7 +204,8 @@ base::ops! {
 
         /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand is where the atom finds it: `registers(%7)`,
         /// or `memory(buffer: 0, slot: %8, transposed: true)`. So are the sums: those in registers give a result, those in tensor memory
-        /// are changed there, or written for the first time where `fresh` is true. Atoms that take scales have one for each block
+        /// are changed there. Where `fresh` is true, which atoms of warp groups and of tensor memory can be told, they count as zero
+        /// whatever they are. Atoms that take scales have one for each block
         /// of elements along K, in their layout for scales. Complete when executed, unless `in_flight`: then
         /// until a `group_wait` of `.sched` nothing but the next of them may touch the sums, or change what is read. Where a program has
         /// waits, one with sums in tensor memory is complete when a pipe was waited for to which its agent committed it.
@@ -223,9 +224,8 @@ base::ops! {
         TensorScale "tensor_scale" { by: Value, buffer: Buffer, slot: Option<Value>, fresh: Value, atom: LaneMove }
             = touches(buffer, slot, Does::WritesIf(*fresh), Way::Threads),
         /// Stores what a buffer holds to a tile of a view by boxes of a tensor map: one thread asks the copy engine for it. Elements
-        /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. In `.sched`, `waits` says that
-        /// it is only asked for when all that was stored so before is there. Result: token.
-        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId, waits: bool }
+        /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. Result: token.
+        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }
             = at_view(Does::Writes, view, index, Moved::Buffer, token, order).and(reads(buffer, slot, Way::Boxes)),
     }
 }

@@ -211,6 +211,14 @@ impl<'c> Ir<'c> {
         }
         vector.into()
     }
+    /// A value that nothing may look at, in place of another.
+    pub(crate) fn unset(&self, like: Val<'c>) -> Val<'c> {
+        match like.get_type() {
+            BasicTypeEnum::FloatType(ty) => ty.get_poison().into(),
+            BasicTypeEnum::IntType(ty) => ty.get_poison().into(),
+            _ => like,
+        }
+    }
     pub(crate) fn unpack(&self, value: Val<'c>, count: usize) -> Vec<Val<'c>> {
         if count == 1 {
             return vec![value];

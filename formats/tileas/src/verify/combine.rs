@@ -83,7 +83,9 @@ impl Check<'_> {
             return self.tensor_product(uses, kind, atom);
         }
         let Place::Registers(acc) = acc else { return Err(format!("'{}' has its sums in registers", atom.name())) };
-        require(fresh.is_none(), || "sums in registers are not said to be fresh".into())?;
+        let can_be_fresh = matches!(atom, MmaAtom::Group(_));
+        require(fresh.is_none() || can_be_fresh, || format!("'{}' cannot be told that its sums are fresh", atom.name()))?;
+        fresh.map_or(Ok(()), |fresh| self.is_truth(uses, fresh))?;
         self.together(uses, &[*acc, uses.result()?])?;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {

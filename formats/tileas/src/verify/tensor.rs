@@ -39,7 +39,7 @@ impl Check<'_> {
         }
     }
 
-    fn is_truth<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Rule {
+    pub(super) fn is_truth<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Rule {
         let truth = *uses.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
         require(truth, || "whether the sums are fresh is a scalar truth".into())
     }

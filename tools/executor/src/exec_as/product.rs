@@ -70,6 +70,11 @@ impl Lines {
     }
 }
 
+/// Whether a product is told that its sums count as zero.
+fn is_fresh(fresh: Option<Id>, env: &Env<'_>) -> bool {
+    fresh.is_some_and(|fresh| env.tile(fresh).first() & 1 == 1)
+}
+
 fn sign(signed: bool) -> Signedness {
     if signed { Signedness::Signed } else { Signedness::Unsigned }
 }
@@ -220,7 +225,7 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     /// Each warp reads the rows and columns that its sums need from the buffers that hold an operand.
     pub(super) fn product(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
+        let Op::Mma { lhs, rhs, acc, fresh, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("called for products only")
         };
         let extents = self.extents(lhs, rhs, acc).map_err(|message| self.refuse(op, message))?;
@@ -259,7 +264,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             }
         };
         let (a, b) = (operand(lhs, &extents.0[0], left)?, operand(rhs, &extents.0[1], right)?);
-        let c = self.whole(*acc, env)?;
+        let c = match is_fresh(*fresh, env) {
+            true => Tile::splat(extents.0[2].clone(), self.elem(*acc), 0),
+            false => self.whole(*acc, env)?,
+        };
         let whole = match (lhs_scale, rhs_scale) {
             (Some(Place::Registers(of_lhs)), Some(Place::Registers(of_rhs))) => {
                 product::scaled_product(&a, &b, &c, &self.whole(*of_lhs, env)?, &self.whole(*of_rhs, env)?)
@@ -285,7 +293,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         let (a, b) = (read(lhs, 0, env)?, read(rhs, 1, env)?);
         let Place::Memory { buffer, .. } = acc else { unreachable!("sums in registers are made elsewhere") };
         let elem = self.info(*buffer).elem;
-        let c = match fresh.is_some_and(|fresh| env.tile(fresh).first() & 1 == 1) {
+        let c = match is_fresh(*fresh, env) {
             true => Tile::splat(extents.0[2].clone(), elem, 0),
             false => read(acc, 2, env)?,
         };

@@ -3,9 +3,9 @@
 //! Each of the four warps does its 16 of the 64 rows. The registers of a product belong to it until a wait covers its group:
 //! using them before is a fault. With late delivery the product is made at that wait.
 
-use super::Flow;
 use super::copies::{copy, destinations};
 use super::matrix::whole_warp;
+use super::{Flow, defined};
 use crate::descriptor::{Descriptor, Major, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::fragment;
@@ -266,6 +266,7 @@ impl Machine<'_> {
         let mut sums = vec![0.0; M * n];
         if issued.accumulate {
             for (index, &slot) in op.d.iter().enumerate() {
+                defined(warp, slot, ALL, "a sum")?;
                 for (lane, &value) in warp.read(slot).iter().enumerate() {
                     for (part, place) in places(lane, index, packed) {
                         sums[place.0 * n + place.1] = op.d_type.value(value >> (16 * part));

@@ -5,12 +5,15 @@ use crate::banks;
 use crate::operands::{self, How, Step};
 use crate::products::{Place as Planned, Product, shared_reads};
 use base::diag::Result;
+use base::ir::Def;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
+use numerics::arith::{Compare, Predicate, Signedness};
 use tileas::group::{self, Matrix};
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op, Place};
 use vocabulary::core_ops::Core;
+use vocabulary::tile::Dense;
 
 /// Steps along K of a product by multiply-adds that are written out.
 const STEPS_TOGETHER: u32 = 4;
@@ -26,6 +29,10 @@ impl Rewriter<'_> {
         if matches!(plan, Product::Tensor { .. }) {
             return self.tensor_product(op, kind);
         }
+        let fresh = match plan {
+            Product::Group { .. } => self.begins_with_zero(acc, loc)?,
+            _ => None,
+        };
         let acc = self.tile(acc, plan.accumulator())?;
         let (signed_lhs, signed_rhs, scales) = match kind {
             tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
@@ -64,10 +71,37 @@ impl Rewriter<'_> {
         let ty = self.to.ty(acc).clone();
         let acc = Place::Registers(acc);
         let signed_rhs = signed_rhs != common::planted("as.signs");
-        let new = Op::Mma { in_flight: false, lhs, rhs, acc, fresh: None, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
+        let new = Op::Mma { in_flight: false, lhs, rhs, acc, fresh, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
         Ok(())
+    }
+
+    /// Whether sums are zero as nothing was added up yet, of those that are so always or in the first round of the loop around: nobody
+    /// need write the zeros then.
+    fn begins_with_zero(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
+        if self.is_zero(acc) {
+            return Ok(Some(self.truth(true, loc)));
+        }
+        let Some((counter, lower)) = self.zero_at_first(acc) else { return Ok(None) };
+        let [lhs, rhs] = [self.plain(counter)?, self.plain(lower)?];
+        let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Signed };
+        Ok(Some(self.emit_one(Core::Compare { kind, lhs, rhs }, super::tensor::TRUTH, loc)))
+    }
+
+    fn is_zero(&self, value: Value) -> bool {
+        let made = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        matches!(made, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
+    }
+
+    /// The counter of the loop that carries a value which begins as zero, and where it begins.
+    fn zero_at_first(&self, value: Value) -> Option<(Value, Value)> {
+        let body = &self.from.body;
+        let Def::Argument { block, index } = body.values[value].def else { return None };
+        let parent = body.blocks[block].ops.first().and_then(|op| self.parents[op.0 as usize])?;
+        let tileaa::Op::Core(Core::For { lower, init, .. }) = &body.ops[parent].kind else { return None };
+        let first = *init.get((index as usize).checked_sub(1)?)?;
+        self.is_zero(first).then(|| (body.blocks[block].args[0], *lower))
     }
 
     /// Where an operand is that warp groups read, or products in tensor memory.

@@ -124,7 +124,7 @@ impl Rewriter<'_> {
         }
     }
 
-    fn truth(&mut self, value: bool, loc: Loc) -> Value {
+    pub(super) fn truth(&mut self, value: bool, loc: Loc) -> Value {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, TRUTH, loc)
     }
 

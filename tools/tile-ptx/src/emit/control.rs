@@ -3,11 +3,14 @@
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
 use base::diag::Result;
+use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
-use tileas::Type;
+use numerics::arith::{Compare, Predicate};
+use sched::Op;
+use tileas::{Place, Type};
 use vocabulary::core_ops::Core;
 
 /// An open construct: where the ops that leave its regions go.
@@ -150,9 +153,21 @@ impl<'c> Emitter<'c, '_> {
         };
         let some = ir.icmp(less, lower, upper);
         let init = self.registers(init);
-        join.arrive(ir, &init);
-        start.arrive(ir, &[vec![vec![lower.into()]], init].concat());
-        ir.branch(some, start.block, join.block);
+        let mut awaited = self.awaited_behind(results);
+        let taken = self.without_unread(init.clone(), body, bounds[0], &awaited);
+        start.arrive(ir, &[vec![vec![lower.into()]], taken.clone()].concat());
+        let none = if taken == init { join.block } else { ir.block(self.kernel, "none") };
+        ir.branch(some, start.block, none);
+        if taken == init {
+            awaited.clear();
+            join.arrive(ir, &init);
+        } else {
+            // Only where there is no round the first values are written: not while products are in flight that have these registers.
+            ir.builder.position_at_end(none);
+            ir.asm(None, if awaited.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
+            join.arrive(ir, &init);
+            ir.go(join.block);
+        }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
         self.frames.push(Frame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
@@ -160,14 +175,68 @@ impl<'c> Emitter<'c, '_> {
         self.close();
         ir.builder.position_at_end(next.block);
         let counter = ir.add(start.phis[0][0].as_basic_value().into_int_value(), step);
-        let carried = next.values();
-        join.arrive(ir, &carried);
-        start.arrive(ir, &[vec![vec![counter.into()]], carried].concat());
+        let mut carried = next.values();
+        start.arrive(ir, &[vec![vec![counter.into()]], carried.clone()].concat());
         let more = ir.icmp(less, counter, upper);
-        ir.branch(more, start.block, join.block);
+        if awaited.is_empty() {
+            join.arrive(ir, &carried);
+            ir.branch(more, start.block, join.block);
+        } else {
+            let done = ir.block(self.kernel, "done");
+            ir.branch(more, start.block, done);
+            ir.builder.position_at_end(done);
+            let sums = self.awaited(0, awaited.iter().map(|number| carried[*number].clone()).collect());
+            awaited.iter().zip(sums).for_each(|(number, sum)| carried[*number] = sum);
+            self.awaited.extend(awaited.iter().map(|number| results[*number]));
+            join.arrive(ir, &carried);
+            ir.go(join.block);
+        }
         ir.builder.position_at_end(join.block);
         self.bind(results, &join);
         Ok(())
+    }
+
+    /// Which results of a loop the op behind it waits for, if that is a wait for all products.
+    fn awaited_behind(&self, results: &[Value]) -> Vec<usize> {
+        let body = &self.function.body;
+        let Some(op) = results.first().and_then(|result| body.defining_op(*result)) else { return Vec::new() };
+        let behind = body.blocks.values().find_map(|block| {
+            let at = block.ops.iter().position(|other| *other == op)?;
+            block.ops.get(at + 1)
+        });
+        let Some(Op::GroupWait { pending: 0, sums }) = behind.map(|op| &body.ops[*op].kind) else { return Vec::new() };
+        let numbers: Option<Vec<usize>> = sums.iter().map(|sum| results.iter().position(|result| result == sum)).collect();
+        numbers.unwrap_or_default()
+    }
+
+    /// The first values of what a loop carries, without sums that only a product takes, to which they are fresh in the first round:
+    /// nobody reads what their registers hold then. Products in flight are awaited behind the loop, since ptxas makes them one by one
+    /// where something else writes sums before that.
+    fn without_unread(&self, mut init: Vec<Vec<Val<'c>>>, region: Region, lower: Value, awaited: &[usize]) -> Vec<Vec<Val<'c>>> {
+        let body = &self.function.body;
+        let [counter, carried @ ..] = &body.blocks[body.block_of(region)].args[..] else { return init };
+        let inside = body.walk(region);
+        let is_first_round = |fresh: Value| {
+            let made = body.defining_op(fresh).and_then(|op| body.ops[op].kind.core());
+            let Some(Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs }) = made else {
+                return false;
+            };
+            (*lhs, *rhs) == (*counter, lower)
+        };
+        let takes = |op: &Op, number: usize| match op {
+            Op::Core(tileas::Op::Mma { acc: Place::Registers(acc), fresh: Some(fresh), in_flight, .. }) => {
+                *acc == carried[number] && is_first_round(*fresh) && (!in_flight || awaited.contains(&number))
+            }
+            _ => false,
+        };
+        for (number, (value, registers)) in carried.iter().zip(&mut init).enumerate() {
+            let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|operand| *operand == value).count();
+            let taken = inside.iter().any(|op| takes(&body.ops[*op].kind, number));
+            if taken && inside.iter().map(uses).sum::<usize>() == 1 {
+                registers.iter_mut().for_each(|register| *register = self.ir.unset(*register));
+            }
+        }
+        init
     }
 
     fn loop_op(&mut self, init: &[Value], body: Region, results: &[Value]) -> Result<()> {
@@ -190,11 +259,26 @@ impl<'c> Emitter<'c, '_> {
     /// Ends the innermost construct's region.
     fn close(&mut self) {
         self.frames.pop();
+        let depth = self.frames.len();
+        self.heap.retain(|(inside, _)| *inside <= depth);
+    }
+
+    /// How many constructs stay open around the regions that an op leaves.
+    fn left_open(&self, core: &Core) -> usize {
+        let last = |test: fn(&FrameKind<'c>) -> bool| self.frames.iter().rposition(|frame| test(&frame.kind)).unwrap_or(0);
+        match core {
+            Core::Break { .. } => last(|kind| matches!(kind, FrameKind::Loop { .. })),
+            Core::Continue { .. } => last(|kind| !matches!(kind, FrameKind::If)),
+            Core::Yield { .. } => self.frames.len().saturating_sub(1),
+            _ => 0,
+        }
     }
 
     /// Goes from the end of a region to where its construct wants to go on.
     pub(super) fn leave(&mut self, core: &Core) {
         let ir = self.ir;
+        let inside = if matches!(core, Core::Return {}) { 0 } else { self.left_open(core) + 1 };
+        self.give_back(inside);
         match core {
             Core::Return {} => self.end_thread(),
             Core::Yield { values } => {

@@ -29,7 +29,7 @@ struct InPlace<'c> {
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn group_product(&mut self, op: OpId, program: &tileas::Op, atom: &GroupAtom, result: Value) -> Result<()> {
-        let tileas::Op::Mma { in_flight, lhs, rhs, acc: Place::Registers(acc), signed_lhs, signed_rhs, .. } = program else {
+        let tileas::Op::Mma { in_flight, lhs, rhs, acc: Place::Registers(acc), fresh, signed_lhs, signed_rhs, .. } = program else {
             unreachable!("called for products only")
         };
         let Place::Memory { buffer: right, transposed: right_transposed, .. } = rhs else { return Err(self.unsupported(op)) };
@@ -50,7 +50,11 @@ impl<'c> Emitter<'c, '_> {
             layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
         });
         let elem = self.elem(*acc);
-        let sums = self.get(*acc).to_vec();
+        let fresh = fresh.map(|fresh| self.scalar(fresh).into_int_value());
+        let sums = match fresh.and_then(|fresh| fresh.get_zero_extended_constant()) {
+            Some(1) => self.get(*acc).iter().map(|sum| self.ir.unset(*sum)).collect(),
+            _ => self.get(*acc).to_vec(),
+        };
         let words = if atom.acc.bits() == 32 { sums.clone() } else { self.words(&sums) };
         let of_word = sums.len() / words.len();
         // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
@@ -60,7 +64,7 @@ impl<'c> Emitter<'c, '_> {
         let [of_a, of_b] = [(lhs_elem, *signed_lhs), (buffers[*right].elem, *signed_rhs)]
             .map(|(elem, signed)| multiplied_name(elem.carrier(), signed));
         let kind = format!("m64n{width}k{}.{}.{of_a}.{of_b}", atom.k, multiplied_name(atom.acc, true));
-        let mut text = Sequence::new(kind, atom, words.len(), left.len());
+        let mut text = Sequence::new(kind, atom, words.len(), left.len(), a.is_some());
         for step in (0..depth).step_by(atom.k as usize) {
             for first in (0..sums.len()).step_by(each) {
                 let at = apply(&layout.register, first as u32);
@@ -69,13 +73,15 @@ impl<'c> Emitter<'c, '_> {
                     Some(a) => Left::InPlace { offset: a.matrix.start(row, step), across: !a.matrix.along_depth },
                     None => Left::Words((row / M * depth + step) as usize / atom.k as usize * LEFT_WORDS),
                 };
+                let adds = step > 0 || fresh.is_none();
                 let step = if common::planted("ptx.descriptor") { 0 } else { step };
-                text.multiply([first / of_word, each / of_word], from, b.matrix.start(column, step), !b.matrix.along_depth);
+                text.multiply([first / of_word, each / of_word], from, (b.matrix.start(column, step), !b.matrix.along_depth), adds);
             }
         }
         text.end(*in_flight);
         let descriptors = [a.map(|a| a.descriptor), Some(b.descriptor)].into_iter().flatten();
-        let others: Vec<Val<'c>> = left.iter().copied().chain(descriptors.map(Into::into)).collect();
+        let adds = fresh.map(|fresh| self.ir.not(fresh));
+        let others: Vec<Val<'c>> = left.iter().copied().chain(descriptors.chain(adds).map(Into::into)).collect();
         let done = self.changed(&text.text, &words, &others);
         let done = if of_word == 1 { done } else { done.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect() };
         self.set(result, done);
@@ -84,23 +90,36 @@ impl<'c> Emitter<'c, '_> {
 
     /// Waits, and passes the sums on so that nothing that uses them can come before.
     pub(super) fn group_wait(&mut self, pending: u32, sums: &[Value]) {
-        let values: Vec<Val<'c>> = sums.iter().flat_map(|sum| self.get(*sum)).copied().collect();
-        let text = format!("wgmma.wait_group.sync.aligned {pending};");
-        if values.is_empty() {
-            return self.instruction_alone(&text);
+        if !sums.is_empty() && sums.iter().all(|sum| self.awaited.contains(sum)) {
+            return;
         }
-        let mut done = self.changed(&text, &values, &[]).into_iter();
-        for sum in sums {
-            let registers = done.by_ref().take(self.get(*sum).len()).collect();
+        let done = self.awaited(pending, sums.iter().map(|sum| self.get(*sum).to_vec()).collect());
+        for (sum, registers) in sums.iter().zip(done) {
             self.set(*sum, registers);
         }
+    }
+
+    /// The registers of sums behind a wait for them.
+    pub(super) fn awaited(&self, pending: u32, sums: Vec<Vec<Val<'c>>>) -> Vec<Vec<Val<'c>>> {
+        let text = format!("wgmma.wait_group.sync.aligned {pending};");
+        let values: Vec<Val<'c>> = sums.iter().flatten().copied().collect();
+        if values.is_empty() {
+            self.instruction_alone(&text);
+            return sums;
+        }
+        let mut done = self.changed(&text, &values, &[]).into_iter();
+        sums.iter().map(|sum| done.by_ref().take(sum.len()).collect()).collect()
     }
 
     /// Assembly that changes values in their registers: its operands are the values as results, the same again, and others.
     fn changed(&self, text: &str, values: &[Val<'c>], others: &[Val<'c>]) -> Vec<Val<'c>> {
         let letter = |word: &Val<'c>| match word {
             Val::FloatValue(_) => "f",
-            Val::IntValue(number) if number.get_type().get_bit_width() == 64 => "l",
+            Val::IntValue(number) => match number.get_type().get_bit_width() {
+                64 => "l",
+                1 => "b",
+                _ => "r",
+            },
             _ => "r",
         };
         let results = values.iter().map(|word| format!("={}", letter(word)));
@@ -139,7 +158,8 @@ enum Left {
     Words(usize),
 }
 
-/// The text of a product. Its operands are the sums as results, the same again, words of the left operand, and descriptors.
+/// The text of a product. Its operands are the sums as results, the same again, words of the left operand, descriptors, and whether the
+/// first step adds to sums, where not all do.
 struct Sequence {
     kind: String,
     /// What follows the predicate, before which operand is transposed.
@@ -147,31 +167,49 @@ struct Sequence {
     transposes: bool,
     sums: usize,
     words: usize,
+    /// Whether the left operand has a descriptor.
+    left_in_place: bool,
+    /// The descriptors that `a` and `b` are now, in bytes behind the first.
+    at: [Option<u32>; 2],
     text: String,
 }
 
 impl Sequence {
-    fn new(kind: String, atom: &GroupAtom, sums: usize, words: usize) -> Sequence {
+    fn new(kind: String, atom: &GroupAtom, sums: usize, words: usize, left_in_place: bool) -> Sequence {
         let text = "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.fence.sync.aligned;\n\t".to_string();
         let signs = if atom.acc.is_int() { "" } else { ", 1, 1" };
-        Sequence { kind, signs, transposes: atom.transposes, sums, words, text }
+        Sequence { kind, signs, transposes: atom.transposes, sums, words, left_in_place, at: [None; 2], text }
     }
 
-    /// `count` sums from the `first` on; the right operand is so many bytes behind its beginning.
-    fn multiply(&mut self, [first, count]: [usize; 2], left: Left, right: u32, across: bool) {
+    /// `count` sums from the `first` on; the right operand is so many bytes behind its beginning, and may lie across. Where it does not
+    /// add, the sums are written for the first time if they are fresh.
+    fn multiply(&mut self, [first, count]: [usize; 2], left: Left, (right, across): (u32, bool), adds: bool) {
         let list = |first: usize, count: usize| (first..first + count).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
         let (sums, behind) = (list(first, count), 2 * self.sums + self.words);
-        let last = behind + usize::from(matches!(left, Left::InPlace { .. }));
-        let transposed = |across: bool| if self.transposes { format!(", {}", u32::from(across)) } else { String::new() };
+        let last = behind + usize::from(self.left_in_place);
+        let transposes = self.transposes;
+        let transposed = |across: bool| if transposes { format!(", {}", u32::from(across)) } else { String::new() };
         let (a, flags) = match left {
-            Left::InPlace { offset, across: a } => {
-                let _ = write!(self.text, "add.s64 a, ${behind}, {};\n\t", offset / UNIT);
-                ("a".to_string(), transposed(a) + &transposed(across))
-            }
+            Left::InPlace { offset, across: a } => (self.descriptor(0, behind, offset), transposed(a) + &transposed(across)),
             Left::Words(word) => (format!("{{{}}}", list(2 * self.sums + word, LEFT_WORDS)), transposed(across)),
         };
-        let _ = write!(self.text, "add.s64 b, ${last}, {};\n\t", right / UNIT);
-        let _ = write!(self.text, "wgmma.mma_async.sync.aligned.{} {{{sums}}}, {a}, b, p{}{flags};\n\t", self.kind, self.signs);
+        let b = self.descriptor(1, last, right);
+        let adds = if adds { "p".to_string() } else { format!("${}", last + 1) };
+        let _ =
+            write!(self.text, "wgmma.mma_async.sync.aligned.{} {{{sums}}}, {a}, {b}, {adds}{}{flags};\n\t", self.kind, self.signs);
+    }
+
+    /// The descriptor of what lies so many bytes behind an operand's beginning.
+    fn descriptor(&mut self, side: usize, first: usize, offset: u32) -> String {
+        if offset == 0 {
+            return format!("${first}");
+        }
+        let name = ["a", "b"][side];
+        if self.at[side] != Some(offset) {
+            let _ = write!(self.text, "add.s64 {name}, ${first}, {};\n\t", offset / UNIT);
+            self.at[side] = Some(offset);
+        }
+        name.to_string()
     }
 
     fn end(&mut self, in_flight: bool) {

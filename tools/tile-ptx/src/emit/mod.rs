@@ -43,7 +43,7 @@ use packed::Vectors;
 use sched::Op;
 use sched::pairs::Paired;
 use size::Size;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Layout, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Elem;
@@ -86,8 +86,8 @@ pub(crate) struct Emitter<'c, 'a> {
     uses: Vec<u32>,
     /// Open constructs, outermost first.
     frames: Vec<Frame<'c>>,
-    /// Where the tiles are from which the next print prints them.
-    staged: BTreeMap<Value, PointerValue<'c>>,
+    /// Memory of the heap that is in use, with the number of constructs it was taken in.
+    heap: Vec<(usize, PointerValue<'c>)>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
     /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
@@ -99,6 +99,8 @@ pub(crate) struct Emitter<'c, 'a> {
     slots: BTreeMap<Buffer, IntValue<'c>>,
     /// Tiles that are read when products get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
+    /// What loops leave that was waited for at their end already.
+    awaited: BTreeSet<Value>,
     vectors: Vectors,
     size: Size,
 }
@@ -133,13 +135,14 @@ impl<'c, 'a> Emitter<'c, 'a> {
             values: vec![None; function.body.values.len()],
             lines,
             frames: Vec::new(),
-            staged: BTreeMap::new(),
+            heap: Vec::new(),
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
             tensor_base: None,
             fences_tensor: true,
             end: None,
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),
+            awaited: BTreeSet::new(),
             uses: function.body.use_counts(function.region),
             vectors: Vectors::of(function),
             size: Size::default(),
@@ -200,18 +203,6 @@ impl<'c, 'a> Emitter<'c, 'a> {
             }
             Op::AsyncFence {} => {
                 self.instruction_alone("fence.proxy.async.shared::cta;");
-                Ok(())
-            }
-            Op::Free { ptrs } => {
-                self.give_back(ptrs);
-                Ok(())
-            }
-            Op::PrintLock {} => {
-                self.print_lock();
-                Ok(())
-            }
-            Op::PrintStage { tiles } => {
-                self.print_stage(tiles);
                 Ok(())
             }
             Op::Agent { agent, body } => self.agent(*agent, *body),
