@@ -49,7 +49,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("as.warps", "a reduction is over all warps", "row_sum", "sm_80"),
     ("as.whole", "a piece that reaches over a bound is cut", "product", "sm_80"),
     ("as.width", "an access begins at a multiple of its size", "views", "sm_80"),
-    ("ptx.agreement", "threads read what one of them found after it was written", "atomics", "sm_80"),
+    ("ptx.told", "of what one thread found it alone tells the others", "atomics", "sm_80"),
     ("ptx.atomic", "a maximum minds signs", "atomics", "sm_80"),
     ("ptx.bound", "the first element outside is outside", "views", "sm_80"),
     ("ptx.box", "each box has its own origin", "matmul_turned", "sm_100"),

@@ -144,10 +144,8 @@ const WITHOUT_A_CASE: &[&str] = &[
     "ptr_to_int",
     "ptr_cast",
     "global_address",
-    "alloca",
     "alias_fence",
     "reduce_view",
-    "atomic_rmw",
     "atomic_cas",
     // Tiles.
     "cat",
@@ -165,7 +163,6 @@ const WITHOUT_A_CASE: &[&str] = &[
     "grid_launch",
     "assert",
     "check_index",
-    "print",
     // Control, and what agents do.
     "loop",
     "break",

@@ -13,6 +13,8 @@ pub mod module;
 pub mod ops;
 pub mod pairs;
 pub mod pieces;
+mod stores;
+pub mod system;
 mod verify;
 
 pub use judge::accept_unjudged;

@@ -26,6 +26,15 @@ base::ops! {
         /// Waits until at most `pending` products of this thread's warp group are in flight; `sums` are theirs, and complete.
         GroupWait "group_wait" { pending: u32, sums: Vec<Value> } = synchronises(Synchronises::WaitsForProducts),
 
+        /// Gives back the memory that each `alloca` took whose region ends here: by the thread that took it, when no other is at it any
+        /// more.
+        Free "free" { ptrs: Vec<Value> } = Effect::Allocates.into(),
+        /// The first thread waits until no other block prints. From here to the next `print` the memory that tiles are printed from, which
+        /// is the grid's, is this block's.
+        PrintLock "print_lock" {} = Effect::Prints.into(),
+        /// Puts the tiles of the next `print` there.
+        PrintStage "print_stage" { tiles: Vec<Value> } = Effect::Prints.into(),
+
         /// What the warps of an agent execute, up to a `return`. The bodies of all agents stand at the end of the function, run at the
         /// same time, and see the scalars and views that were computed before them.
         Agent "agent" { agent: Agent, body: Region } = Effect::Branches.into(),
@@ -76,6 +85,12 @@ impl tileas::verify::Program for Op {
             Op::Core(op) | Op::Pairs { op: Paired(op) } => Some(op),
             _ => None,
         }
+    }
+    fn effects(&self) -> Option<Effects<'_>> {
+        Some(Op::effects(self))
+    }
+    fn takes_from_one(&self) -> bool {
+        matches!(self, Op::Core(tileas::Op::SharedStore { .. }) | Op::Free { .. })
     }
 }
 

@@ -54,6 +54,29 @@ fn the_steps_of_a_pipe_are_all_needed() {
 }
 
 #[test]
+fn what_is_filled_somebody_waits_for() {
+    let end = "      continue(values: [%49, %51]) @0\n    }\n";
+    let behind = |ops: &str| edited(COPIES, end, &format!("{end}{ops}"));
+    let pipe = "empty: 128, barriers: 8192)";
+    let tells = ", (buffers: [], depth: 1, fill: threads, producer: 1, consumers: [0], full: 32, empty: 128, barriers: 8224)";
+    let told = behind("    pipe_acquire(pipe: 1, phase: %13) @0\n    pipe_commit(pipe: 1) @0\n");
+    let told = edited(&edited(&told, pipe, &format!("{pipe}{tells}")), "shared_bytes: 8224", "shared_bytes: 8240");
+    let info = "(elem: f16, shape: [32, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256, 512], align: 128)";
+    let copy = "(view: %8, index: [%13, %13], token: %16, order: (semantics: weak), whole: true, buffer: 3, layout: 1, atom: async(bytes: 16))";
+    let copied = behind(&format!("    %52 = copy_view{copy} : token @0\n"));
+    let copied = edited(&copied, "512], align: 128)]),", &format!("512], align: 128), {info}]),"));
+    let copied = edited(
+        &copied,
+        "(offset: 0, depth: 1)], shared_bytes: 8224",
+        "(offset: 0, depth: 1), (offset: 8320, depth: 1)], shared_bytes: 10368",
+    );
+    refused(&[
+        (told, "pipe1 is filled 1 times, and 0 of them are taken by agent0"),
+        (copied, "copy_view: nothing waits for the copy"),
+    ]);
+}
+
+#[test]
 fn slots_are_visited_in_turn() {
     let next =
         |slot: &str, last: &str| format!("compare(kind: int(predicate: equal, signedness: signed), lhs: {slot}, rhs: {last})");

@@ -38,7 +38,7 @@ fn every_wait_barrier_and_fence_of_a_serial_program_is_needed() {
         (SERIAL, "barrier", 2, "overwritten before a barrier after its last read"),
         (SERIAL, "barrier", 3, "is read before a barrier after it was written"),
         (GROUP, "barrier", 0, "overwritten before a barrier after its last read"),
-        (GROUP, "async_fence", 1, "is read in place without a fence before the barrier"),
+        (GROUP, "async_fence", 1, "is read in place without a fence after it was written"),
         (GROUP, "barrier", 1, "is read before a barrier after it was written"),
         (GROUP, "barrier", 2, "overwritten before a barrier after its last read"),
         (GROUP, "barrier", 3, "is read before a barrier after it was written"),
@@ -71,6 +71,36 @@ fn products_in_flight_are_waited_for_before_their_sums_are_used() {
     );
     let message = judged(&GROUP.replace(line, &used)).unwrap_err();
     assert!(message.contains("is used while the product that makes it is in flight"), "{message}");
+}
+
+/// What is done on one of two ways is known behind it, but not that it was done.
+#[test]
+fn of_two_ways_either_may_have_been_taken() {
+    let at = SERIAL.find("shared_store(x: ").expect("there is an exchange");
+    let line = SERIAL[at..].lines().next().expect("a line");
+    let before = "  %97 = block_id(axis: 0) : i32 @0\n  %98 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %97, rhs: %14) : i1 @0\n";
+    let both = |then: &str| {
+        edited(
+            SERIAL,
+            &format!("  {line}"),
+            &format!("{before}  if(cond: %98) @0 {{\n{then}    yield @0\n  }} {{\n    yield @0\n  }}\n  {line}"),
+        )
+    };
+    let barrier = "    barrier(id: 0, threads: 128) @0\n";
+    // Written on one way, behind a barrier of its own, and then read by all.
+    judged(&both(&format!("{barrier}    {line}\n{barrier}"))).expect("each way has its barriers");
+    let message = judged(&both(&format!("{barrier}    {line}\n"))).expect_err("the way ends without a barrier");
+    assert!(message.contains("before a barrier after it was written"), "{message}");
+}
+
+/// At the end nothing is under way.
+#[test]
+fn a_copy_that_nobody_waits_for_is_refused() {
+    let loads = SERIAL.lines().find(|line| line.contains(" = copy_view(")).expect("there is a copy");
+    let last = loads.replace("    %", "  %9").replace("%18", "%13");
+    let text = edited(SERIAL, "  return", &format!("  barrier(id: 0, threads: 128) @0\n{last}\n  return"));
+    let message = judged(&text).expect_err("nothing waits for the copy");
+    assert!(message.contains("nothing waits for the copy"), "{message}");
 }
 
 #[test]

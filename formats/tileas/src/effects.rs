@@ -6,7 +6,7 @@
 use crate::Buffer;
 use base::Value;
 use vocabulary::core_ops::Effect;
-use vocabulary::memory::Order;
+use vocabulary::memory::{MemoryOrdering, Order};
 
 /// The effects of one op, without those of the ops in its regions.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +105,8 @@ pub struct GlobalAccess<'a> {
     pub moved: Moved,
     pub token: Option<Value>,
     pub order: Order,
+    /// Whether one thread alone reads each element, for all that hold it: others may change it meanwhile.
+    pub once: bool,
 }
 
 /// What a global access moves, whose layout says which thread accesses what.
@@ -131,6 +133,12 @@ impl Effects<'_> {
     /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
     pub fn is_pure(&self) -> bool {
         self.buffers.is_empty() && self.global.is_none() && self.synchronises.is_none() && self.other == Effect::Nothing
+    }
+
+    /// Whether one thread alone finds out what each element of the first result is, for all that hold it. Within a warp it tells the
+    /// others; to other warps it goes through a buffer.
+    pub fn is_found_once(&self) -> bool {
+        self.global.is_some_and(|access| access.once) || self.other == Effect::Allocates
     }
 
     /// The buffer that an asynchronous copy fills.
@@ -182,11 +190,11 @@ pub mod words {
         token: &Option<Value>,
         order: &Order,
     ) -> Effects<'a> {
-        global(GlobalAccess { does, base: *view, index, moved, token: *token, order: *order })
+        global(GlobalAccess { does, base: *view, index, moved, token: *token, order: *order, once: is_once(does, order) })
     }
     /// An access through pointers.
     pub fn at_pointers<'a>(does: Does, ptr: &Value, moved: Moved, token: &Option<Value>, order: &Order) -> Effects<'a> {
-        global(GlobalAccess { does, base: *ptr, index: &[], moved, token: *token, order: *order })
+        global(GlobalAccess { does, base: *ptr, index: &[], moved, token: *token, order: *order, once: is_once(does, order) })
     }
 
     impl<'a> Effects<'a> {
@@ -196,11 +204,18 @@ pub mod words {
             self.global = self.global.or(other.global);
             self
         }
+        pub(crate) fn once(mut self) -> Effects<'a> {
+            self.global.iter_mut().for_each(|access| access.once = true);
+            self
+        }
         pub(crate) fn done(self, completes: Completes) -> Effects<'a> {
             Effects { completes, ..self }
         }
     }
 
+    fn is_once(does: Does, order: &Order) -> bool {
+        does == Does::Changes || order.semantics != MemoryOrdering::Weak
+    }
     fn access<'a>(buffer: Buffer, slot: Option<Value>, does: Does, way: Way) -> Effects<'a> {
         Effects { buffers: vec![BufferAccess { buffer, slot, does, way }], ..Effects::default() }
     }

@@ -162,7 +162,7 @@ base::ops! {
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
-            = at_view(Does::Reads, view, index, Moved::Result, token, order),
+            = at_view(Does::Reads, view, index, Moved::Result, token, order).once(),
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
@@ -224,8 +224,9 @@ base::ops! {
         TensorScale "tensor_scale" { by: Value, buffer: Buffer, slot: Option<Value>, fresh: Value, atom: LaneMove }
             = touches(buffer, slot, Does::WritesIf(*fresh), Way::Threads),
         /// Stores what a buffer holds to a tile of a view by boxes of a tensor map: one thread asks the copy engine for it. Elements
-        /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. Result: token.
-        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }
+        /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. In `.sched`, `waits` says that
+        /// it is only asked for when all that was stored so before is there. Result: token.
+        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId, waits: bool }
             = at_view(Does::Writes, view, index, Moved::Buffer, token, order).and(reads(buffer, slot, Way::Boxes)),
     }
 }

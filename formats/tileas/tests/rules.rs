@@ -76,6 +76,33 @@ fn an_edited_product_is_refused() {
     }
 }
 
+/// How many steps along K are written out at a time divides how many there are, here 4.
+#[test]
+fn multiply_adds_are_written_out_in_whole_steps() {
+    let sample = include_str!("multiply_adds.as");
+    assert_eq!(refused(sample), "accepted");
+    for k in [1, 2] {
+        assert_eq!(refused(&sample.replace("multiply_add.k4", &format!("multiply_add.k{k}"))), "accepted");
+    }
+    let message = refused(&sample.replace("multiply_add.k4", "multiply_add.k8"));
+    assert!(message.starts_with("AS007") && message.contains("its steps along K are not made 8 at a time"), "{message}");
+}
+
+/// What one thread finds out for several warps nothing uses but a store to a buffer.
+#[test]
+fn what_one_thread_finds_out_goes_through_a_buffer() {
+    let sample = include_str!("found_once.as");
+    assert_eq!(refused(sample), "accepted");
+    for (from, to) in [("lhs: %6", "lhs: %4"), ("ptr: %10, value: %7", "ptr: %8, value: %7"), ("x: %13", "x: %11")] {
+        assert!(sample.contains(from), "{from} is not in the sample");
+        let message = refused(&sample.replacen(from, to, 1));
+        assert!(message.starts_with("AS014"), "{from} -> {to}: {message}");
+    }
+    // In one warp its lanes tell each other.
+    let alone = sample.replace("warps: 4", "warps: 1").replace("warp: [0, 0]", "warp: []").replace("lhs: %6", "lhs: %4");
+    assert_eq!(refused(&alone), "accepted");
+}
+
 /// The same for a loop whose operands come by boxes.
 #[test]
 fn edited_boxes_are_refused() {

@@ -21,6 +21,8 @@ mod ordering;
 mod pairs;
 mod partition;
 mod pipes;
+mod stores;
+mod system;
 mod tensor;
 mod trace;
 
@@ -74,6 +76,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         weave(function, &own, layouts, false);
     }
     for function in functions {
+        stores::run(function);
         edges::run(function, layouts);
         pairs::run(function, layouts, target);
     }
@@ -85,6 +88,7 @@ fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<La
     let marks = materialize::run(function, schedules, divided);
     tensor::run(function);
     barriers::run(function, &marks, layouts);
+    system::run(function);
     fences::run(function);
     fragments::run(function);
 }

@@ -168,6 +168,9 @@ impl Machine {
             | Op::CopyCommit {}
             | Op::CopyWait { .. }
             | Op::AsyncFence {}
+            | Op::Free { .. }
+            | Op::PrintLock {}
+            | Op::PrintStage { .. }
             | Op::GroupWait { .. }
             | Op::Agent { .. }
             | Op::PipeAcquire { .. }

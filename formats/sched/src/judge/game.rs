@@ -6,16 +6,21 @@
 //! and who waits for that slot learns it. So threads, copies and products are one thing: two accesses to the same bytes, of which
 //! one writes, need the later one's agent to know that the earlier one is over.
 //!
+//! Of two ways either may have been taken: accesses of both may still be under way where they meet, and what an agent knows is what it
+//! knows on both. That an access on one of them is over by then, because of a barrier there, is remembered with the access.
+//!
+//! In phase alloc nothing synchronises yet, and an access may be to any slot of its ring: what is read must be there.
+//!
 //! As every wait is for a phase that stays reached, and nobody looks without waiting, the outcome does not depend on the order in
 //! which the agents are played, so one order stands for all.
 
-use super::memory::Slot;
-use super::play::Fault;
+use super::Fault;
+use super::slots::Slot;
 use super::unroll::{Event, Position, What};
 use crate::module::{Agent, Drain, Fill, Pipe, PipeInfo};
 use crate::{Function, FunctionAttrs};
 use base::ir::Op as OpId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use tileas::effects::{BufferAccess, Completes, Does, Way};
 use tileas::{Buffer, Space, tensor};
 
@@ -25,7 +30,7 @@ type Rule = Result<(), String>;
 type Knowledge = Vec<u64>;
 
 /// An access that a later one may meet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Touch {
     /// A place in what agents know: an agent, a pipe, or the products of an agent.
     by: usize,
@@ -38,6 +43,38 @@ struct Touch {
     fenced: Option<u64>,
     /// Groups of copies, or products, begun after it, while it is under way.
     later: u64,
+    /// The agents, as bits, that know that it is over on the only way on which it is, or that it was fenced there.
+    known_over: u64,
+    known_fenced: u64,
+}
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug)]
+struct Content {
+    slot: Slot,
+    /// The number of its copy among those to its buffer.
+    copy: Option<u64>,
+}
+
+/// What may be otherwise on another way.
+#[derive(Clone)]
+struct Ground {
+    touches: Vec<Touch>,
+    /// What was written last to each slot that still holds it.
+    contents: Vec<Content>,
+    /// By buffer, how many copies were made to it, and which of them was read last.
+    copied: BTreeMap<Buffer, u64>,
+    read: BTreeMap<Buffer, u64>,
+    /// What the agent that goes these ways knows, and its first thread.
+    knows: Knowledge,
+    first: Knowledge,
+}
+
+/// Two ways that are open.
+struct Ways {
+    before: Ground,
+    /// The one that was gone first, when it is gone.
+    one: Option<Ground>,
 }
 
 /// One side of a slot of a pipe: how often it was completed, the arrivals since, and what those who arrived know.
@@ -78,24 +115,36 @@ struct Player {
     agent: Agent,
     name: String,
     threads: u32,
-    events: std::vec::IntoIter<Event>,
-    next: Option<Event>,
+    events: VecDeque<Event>,
     now: u64,
     knows: Knowledge,
     /// What its first thread knows, which alone asks for boxes, makes products in tensor memory and waits for what concerns them.
     first: Knowledge,
     /// By pipe and side of its slots.
     ends: BTreeMap<(Pipe, usize), End>,
+    ways: Vec<Ways>,
+}
+
+/// What is held of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    /// Whether it has its waits and barriers.
+    pub(super) synchronised: bool,
+    /// Whether copies to a buffer are read in their order: each iteration has its own.
+    pub(super) in_order: bool,
 }
 
 pub(super) struct Game<'a> {
     attrs: &'a FunctionAttrs,
+    /// How the program is judged.
+    rules: Rules,
     players: Vec<Player>,
     /// Of each slot of each pipe the sides: filled, free.
     sides: BTreeMap<(Pipe, u32), [Side; 2]>,
     touches: Vec<Touch>,
-    /// What was written last to each slot that still holds it.
-    contents: Vec<Slot>,
+    contents: Vec<Content>,
+    copied: BTreeMap<Buffer, u64>,
+    read: BTreeMap<Buffer, u64>,
     /// By agent: for slots that boxes fill, what the thread that asks for them learned when it acquired the slot. The warps of an
     /// agent take turns in that; where there is one, its first thread does it all.
     asking: BTreeMap<(usize, Pipe, u32), Knowledge>,
@@ -106,24 +155,44 @@ const FULL: usize = 0;
 const EMPTY: usize = 1;
 
 impl<'a> Game<'a> {
-    pub(super) fn new(function: &'a Function, agents: Vec<(Agent, Vec<Event>)>) -> Game<'a> {
+    pub(super) fn new(function: &'a Function, rules: Rules) -> Game<'a> {
         let attrs = &function.attrs;
-        let count = 2 * agents.len() + attrs.pipes.len();
-        let player = |(agent, events): (Agent, Vec<Event>)| Player {
+        let agents = attrs.agents.ids().chain(attrs.agents.is_empty().then_some(Agent(0)));
+        let count = 2 * attrs.agents.len().max(1) + attrs.pipes.len();
+        let player = |agent: Agent| Player {
             agent,
             name: attrs.agents.get(agent).map_or("the block".into(), |info| format!("agent '{}'", info.name)),
             threads: attrs.agent_threads(agent).unwrap_or(0),
-            events: events.into_iter(),
-            next: None,
+            events: VecDeque::new(),
             now: 0,
             knows: vec![0; count],
             first: vec![0; count],
             ends: BTreeMap::new(),
+            ways: Vec::new(),
         };
-        let players = agents.into_iter().map(player).collect();
-        Game { attrs, players, sides: BTreeMap::new(), touches: Vec::new(), contents: Vec::new(), asking: BTreeMap::new() }
+        Game {
+            attrs,
+            rules,
+            players: agents.map(player).collect(),
+            sides: BTreeMap::new(),
+            touches: Vec::new(),
+            contents: Vec::new(),
+            copied: BTreeMap::new(),
+            read: BTreeMap::new(),
+            asking: BTreeMap::new(),
+        }
     }
 
+    /// An agent's next event. Those of one that is alone are played as they come, which takes no memory.
+    pub(super) fn add(&mut self, agent: Agent, event: Event) -> Result<(), Fault> {
+        self.players[agent.0 as usize].events.push_back(event);
+        if self.players.len() == 1 && !self.step(0)? {
+            return self.ended();
+        }
+        Ok(())
+    }
+
+    /// Plays what all agents do.
     pub(super) fn whole(mut self) -> Result<(), Fault> {
         loop {
             let mut moved = false;
@@ -140,15 +209,14 @@ impl<'a> Game<'a> {
 
     /// Plays an agent's next event, if it has one and need not wait.
     fn step(&mut self, at: usize) -> Result<bool, Fault> {
-        let player = &mut self.players[at];
-        let Some(event) = player.next.take().or_else(|| player.events.next()) else { return Ok(false) };
+        let Some(event) = self.players[at].events.pop_front() else { return Ok(false) };
         let op = event.op;
         let broken = |message: String| Fault::Broken { op, message };
         if let What::Acquire(position) | What::Wait(position) = event.what {
             let side = if matches!(event.what, What::Acquire(_)) { EMPTY } else { FULL };
             self.is_next(at, position, side).map_err(broken)?;
             if !self.may_pass(at, position, side) {
-                self.players[at].next = Some(event);
+                self.players[at].events.push_front(event);
                 return Ok(false);
             }
         }
@@ -177,8 +245,97 @@ impl<'a> Game<'a> {
             What::Wait(position) => self.pass(at, position, FULL),
             What::Commit(pipe, slot) => self.commit(at, pipe, slot).map_err(broken)?,
             What::Release(pipe, slot) => self.release(at, pipe, slot).map_err(broken)?,
+            What::Computes => {}
+            What::RunsAhead(buffer) => self.run_ahead(buffer),
+            What::IsAlone(buffer) => self.is_alone_in_its_memory(buffer).map_err(broken)?,
+            What::Ways => {
+                let before = self.ground(at);
+                self.players[at].ways.push(Ways { before, one: None });
+            }
+            What::OtherWay => {
+                let gone = self.ground(at);
+                let ways = self.players[at].ways.last_mut().expect("two ways are open");
+                ways.one = Some(gone);
+                let before = ways.before.clone();
+                self.stand_on(at, before);
+            }
+            What::WaysMeet => {
+                let Ways { before, one } = self.players[at].ways.pop().expect("two ways are open");
+                self.meet(at, one.expect("one way was gone"), &before);
+            }
         }
         Ok(true)
+    }
+
+    // Ways.
+
+    fn ground(&self, at: usize) -> Ground {
+        let Player { knows, first, .. } = &self.players[at];
+        Ground {
+            touches: self.touches.clone(),
+            contents: self.contents.clone(),
+            copied: self.copied.clone(),
+            read: self.read.clone(),
+            knows: knows.clone(),
+            first: first.clone(),
+        }
+    }
+
+    fn stand_on(&mut self, at: usize, ground: Ground) {
+        let Ground { touches, contents, copied, read, knows, first } = ground;
+        (self.touches, self.contents, self.copied, self.read) = (touches, contents, copied, read);
+        (self.players[at].knows, self.players[at].first) = (knows, first);
+    }
+
+    /// An agent comes from either of two ways; both started on the same ground.
+    fn meet(&mut self, at: usize, mut one: Ground, before: &Ground) {
+        let mut other = self.ground(at);
+        for way in [&mut one, &mut other] {
+            let Ground { touches, knows, .. } = way;
+            for touch in touches {
+                let is_known = |count: Option<u64>| count.is_some_and(|count| count <= knows[touch.by]);
+                touch.known_over |= u64::from(is_known(touch.over)) << at;
+                touch.known_fenced |= u64::from(is_known(touch.fenced)) << at;
+            }
+        }
+        let less = |one: &Knowledge, other: &Knowledge| one.iter().zip(other).map(|(one, other)| *one.min(other)).collect();
+        (other.knows, other.first) = (less(&one.knows, &other.knows), less(&one.first, &other.first));
+        let new: Vec<Touch> = one.touches.into_iter().filter(|touch| !other.touches.contains(touch)).collect();
+        other.touches.extend(new);
+        let holds = |contents: &[Content], slot: &Slot| contents.iter().any(|content| content.slot == *slot);
+        // What either way has overwritten is gone.
+        other.contents.retain(|content| holds(&one.contents, &content.slot) || !holds(&before.contents, &content.slot));
+        for content in one.contents {
+            match other.contents.iter_mut().find(|own| own.slot == content.slot) {
+                Some(own) => own.copy = own.copy.max(content.copy),
+                None if holds(&before.contents, &content.slot) => {}
+                None => other.contents.push(content),
+            }
+        }
+        for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
+            for (buffer, count) in their {
+                let own = own.entry(buffer).or_default();
+                *own = count.max(*own);
+            }
+        }
+        self.stand_on(at, other);
+    }
+
+    // Copies that run ahead, before they do.
+
+    /// From here on copies may fill any slot of a ring.
+    fn run_ahead(&mut self, buffer: Buffer) {
+        let slot = Slot::ring(self.attrs, buffer);
+        self.contents.retain(|content| !content.slot.meets(&slot));
+        self.contents.push(Content { slot, copy: None });
+    }
+
+    fn is_alone_in_its_memory(&self, buffer: Buffer) -> Rule {
+        let slot = Slot::ring(self.attrs, buffer);
+        match self.contents.iter().any(|content| content.slot == slot) {
+            true => Ok(()),
+            false => Err(format!("{buffer} is filled ahead of its iteration, but its memory is used for something else meanwhile")),
+        }
     }
 
     // Pipes.
@@ -359,49 +516,68 @@ impl<'a> Game<'a> {
     }
 
     fn sums_are_complete(&self, at: usize, event: &Event) -> Rule {
-        let in_flight = |touch: &&Touch| touch.by == at && touch.over.is_none() && event.needs.contains(&touch.op);
-        match self.touches.iter().find(in_flight) {
-            Some(_) => Err("its operands are sums of a product that is in flight".into()),
+        let in_flight = |op: &OpId| self.touches.iter().any(|touch| touch.by == at && touch.over.is_none() && touch.op == *op);
+        match event.needs.iter().find(|(_, products)| products.iter().any(in_flight)) {
+            Some((value, _)) => Err(format!("{value} is used while the product that makes it is in flight")),
             None => Ok(()),
         }
     }
 
+    /// The slot that an access means; before accesses name slots it may be any.
     fn slot(&self, buffer: Buffer, number: u32) -> Slot {
-        Slot::of(self.attrs, buffer, number)
+        if self.rules.synchronised { Slot::of(self.attrs, buffer, number) } else { Slot::ring(self.attrs, buffer) }
     }
 
     fn accesses(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
         for (access, number) in accesses {
-            self.is_at(at, access, *number)?;
             let slot = self.slot(access.buffer, *number);
-            self.is_ordered(at, slot, access, completes)?;
+            if self.rules.synchronised {
+                self.is_at(at, access, *number)?;
+                self.is_ordered(at, slot, access, completes)?;
+            }
             self.is_there(slot, access)?;
         }
         let in_flight = completes == Completes::WithItsProducts;
         if in_flight {
             self.under_way(at, Way::Products).for_each(|product| product.later += 1);
         }
-        let now = self.players[at].now;
         for (access, number) in accesses {
-            let (slot, writes) = (self.slot(access.buffer, *number), access.does.writes());
-            let copied = match completes {
-                Completes::WithItsCopies => access.way == Way::Copies,
-                Completes::WithItsSlot => access.way == Way::Boxes,
-                _ => false,
-            };
-            let by = if completes == Completes::WithItsCommit { self.products_of(at) } else { at };
-            let over = (!in_flight && !copied).then_some(now);
-            if matches!(access.does, Does::Writes | Does::Fills) {
-                self.contents.retain(|content| !content.meets(&slot));
-                self.contents.push(slot);
+            let slot = self.slot(access.buffer, *number);
+            self.fill(slot, access);
+            if self.rules.synchronised {
+                self.touch(at, op, slot, access, completes);
             }
-            // What came before is known to be over, and so is needed no more where all of it is replaced.
-            let replaced =
-                |touch: &Touch| slot == touch.slot && (writes || touch.by == by && !touch.writes && touch.over.is_some());
-            self.touches.retain(|touch| !replaced(touch));
-            self.touches.push(Touch { by, op, slot, writes, way: access.way, over, fenced: None, later: 0 });
         }
         Ok(())
+    }
+
+    /// What a slot holds from now on, if an access writes all of it.
+    fn fill(&mut self, slot: Slot, access: &BufferAccess) {
+        if !matches!(access.does, Does::Writes | Does::Fills) {
+            return;
+        }
+        let count = self.copied.entry(slot.buffer).or_default();
+        let copy = (access.way == Way::Copies).then_some(*count);
+        *count += u64::from(copy.is_some());
+        self.contents.retain(|content| !content.slot.meets(&slot));
+        self.contents.push(Content { slot, copy });
+    }
+
+    fn touch(&mut self, at: usize, op: OpId, slot: Slot, access: &BufferAccess, completes: Completes) {
+        let writes = access.does.writes();
+        let under_way = match completes {
+            Completes::WithItsCopies => access.way == Way::Copies,
+            Completes::WithItsSlot => access.way == Way::Boxes,
+            Completes::WithItsProducts => true,
+            Completes::WithItsCommit | Completes::AtOnce => false,
+        };
+        let by = if completes == Completes::WithItsCommit { self.products_of(at) } else { at };
+        let over = (!under_way).then_some(self.players[at].now);
+        // What came before is known to be over, and so is needed no more where all of it is replaced.
+        let replaced = |touch: &Touch| slot == touch.slot && (writes || touch.by == by && !touch.writes && touch.over.is_some());
+        self.touches.retain(|touch| !replaced(touch));
+        let (known_over, known_fenced) = (0, 0);
+        self.touches.push(Touch { by, op, slot, writes, way: access.way, over, fenced: None, later: 0, known_over, known_fenced });
     }
 
     /// Buffers of a pipe are touched between taking and leaving a slot.
@@ -473,8 +649,11 @@ impl<'a> Game<'a> {
                     return Err(format!("{slot} is {done} while a copy to {} is under way{by}", touch.slot));
                 }
                 None => return Err(format!("{slot} is overwritten while a product in flight reads it{by}")),
-                Some(over) if over > known => {
+                Some(over) if over > known && touch.known_over >> at & 1 == 0 => {
                     return Err(match (touch.by == at, touch.writes) {
+                        (true, true) if touch.way == Way::Copies => {
+                            format!("{slot} is {done} before a barrier after the wait{other}")
+                        }
                         (true, true) => format!("{slot} is {done} before a barrier after it was written{other}"),
                         (true, false) => format!("{slot} is {done} before a barrier after its last read{other}"),
                         (false, true) => format!("{slot} is {done}, and nothing says that it was written{other}{by}"),
@@ -483,7 +662,7 @@ impl<'a> Game<'a> {
                 }
                 Some(_) => {}
             }
-            let fenced = touch.fenced.is_some_and(|fenced| fenced <= known);
+            let fenced = touch.fenced.is_some_and(|fenced| fenced <= known) || touch.known_fenced >> at & 1 == 1;
             let shared = slot.space == Space::Shared;
             if access.way == Way::Products && shared && touch.writes && of_threads && !fenced {
                 return Err(format!("{slot} is read in place without a fence after it was written{by}"));
@@ -495,14 +674,29 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    fn is_there(&self, slot: Slot, access: &BufferAccess) -> Rule {
-        if !access.does.needs_content() || self.contents.contains(&slot) {
+    /// What is read is what was written to the slot; a buffer's copies are read in their order, those of one iteration perhaps several
+    /// times.
+    fn is_there(&mut self, slot: Slot, access: &BufferAccess) -> Rule {
+        if !access.does.needs_content() {
             return Ok(());
         }
-        Err(match self.contents.iter().find(|content| content.meets(&slot)) {
-            Some(other) => format!("{slot} is read, but its memory was given to {other}"),
-            None => format!("{slot} is read before anything is written to it"),
-        })
+        let Some(content) = self.contents.iter().find(|content| content.slot == slot) else {
+            return Err(match self.contents.iter().find(|content| content.slot.meets(&slot)) {
+                Some(other) => format!("{slot} is read, but its memory was given to {}", other.slot),
+                None => format!("{slot} is read before anything is written to it"),
+            });
+        };
+        // Of a pipe the order is that of its slots.
+        let piped = self.attrs.pipe_of(slot.buffer).is_some();
+        let counts = self.rules.synchronised && !piped && (self.rules.in_order || self.attrs.placements[slot.buffer].depth > 1);
+        if let Some(number) = content.copy.filter(|_| counts) {
+            let last = self.read.insert(slot.buffer, number);
+            let due = last.map_or(0, |last| last + 1);
+            if number != due && Some(number) != last {
+                return Err(format!("{slot} holds copy {number}, and copy {due} is due"));
+            }
+        }
+        Ok(())
     }
 
     // The end.
@@ -510,7 +704,7 @@ impl<'a> Game<'a> {
     /// Nobody can go on: all are at their end, and left nothing behind, or they wait for each other.
     fn ended(&self) -> Result<(), Fault> {
         let waiting: Vec<(&Player, &Event)> =
-            self.players.iter().filter_map(|player| Some((player, player.next.as_ref()?))).collect();
+            self.players.iter().filter_map(|player| Some((player, player.events.front()?))).collect();
         if let Some((_, first)) = waiting.first() {
             let of = |(player, event): &(&Player, &Event)| match &event.what {
                 What::Acquire(Position { pipe, slot, phase }) => {
@@ -524,8 +718,9 @@ impl<'a> Game<'a> {
             let message = format!("it never goes on: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
             return Err(Fault::Broken { op: first.op, message });
         }
-        if let Some(product) = self.touches.iter().find(|touch| touch.over.is_none() && touch.way == Way::Products) {
-            return Err(Fault::Broken { op: product.op, message: "nothing waits for the product".into() });
+        if let Some(touch) = self.touches.iter().find(|touch| touch.over.is_none()) {
+            let what = if touch.way == Way::Products { "product" } else { "copy" };
+            return Err(Fault::Broken { op: touch.op, message: format!("nothing waits for the {what}") });
         }
         if let Some(product) = self.touches.iter().find(|touch| self.is_never_known(touch)) {
             return Err(Fault::Broken { op: product.op, message: "nothing waits for the product".into() });

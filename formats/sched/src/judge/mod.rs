@@ -1,9 +1,9 @@
 //! The judge: whether a file's placements, waits, barriers and fences are what its program needs. Every reader and writer of
 //! `.sched` asks it, so that no tool takes what another refuses; it shares no decision with the stage that makes them.
 //!
-//! It plays every function: executes what synchronises, counts loops, and follows what lies in shared memory ([`memory`]). Both
-//! sides of a condition are played where it is not about a loop's counter, and a loop whose bounds are not known goes round twice,
-//! or not at all. Where a loop ends groups of copies, as pipelined ones do, its bounds are set to each number of iterations up to
+//! It plays every function: what each agent does is written out ([`unroll`]), and played with what the others do ([`game`]); a function
+//! without agents is one that plays alone. Both sides of a condition are played where it is not about a loop's counter, and a loop whose
+//! bounds are not known goes round twice, or not at all. Where a loop ends groups of copies, as pipelined ones do, its bounds are set to each number of iterations up to
 //! twice as many as the stages, and some more. Scalars are computed as far as they depend on loop counters only; what tiles hold
 //! plays no part.
 //!
@@ -14,13 +14,13 @@
 //! | SC132 | a ring has a slot for every iteration that is under way, and to itself while copies run ahead to it |
 //! | SC133 | agents take the slots of pipes in turn, fill and free them, and never wait for each other for good |
 //!
-//! A function with agents or pipes is played otherwise: what each agent does is written out ([`unroll`]), and the lists are played
-//! together ([`game`]), for numbers of iterations around every depth, and both ways of a condition that agents have in common.
+//! Where agents go through pipes together, the numbers of iterations are those around every depth, and a condition that agents have in
+//! common is played both ways, each for all of them.
 
 mod game;
-mod memory;
-mod play;
 mod scalars;
+mod slots;
+mod sums;
 mod unroll;
 
 use crate::Op;
@@ -28,16 +28,32 @@ use crate::module::{Function, LoopSchedule, Module, Phase};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Envelope, Region, Value};
-use game::Game;
-use memory::Memory;
+use game::{Game, Rules};
 use numerics::Scalar;
-use play::{Fault, Play};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tileas::Buffer;
 use tileas::effects::Way;
+use unroll::Program;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
+
+/// Why a program is refused.
+enum Fault {
+    Broken {
+        op: OpId,
+        message: String,
+    },
+    /// What no one op is to blame for.
+    Left {
+        message: String,
+    },
+    /// Steps of pipes depend on a condition that all agents know and the judge does not: both ways are to be played.
+    Either {
+        condition: Value,
+    },
+    TooLong,
+}
 
 static ACCEPTS_ALL: AtomicBool = AtomicBool::new(false);
 
@@ -84,17 +100,16 @@ fn judge(
     ahead: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let relevant = play::relevant(function);
+    let relevant = sums::relevant(function);
     if relevant.is_empty() {
         return Ok(());
     }
+    let program = Program { function, relevant: &relevant, ahead };
     if !function.attrs.agents.is_empty() || !function.attrs.pipes.is_empty() {
-        return together(function, &relevant);
+        return together(&program);
     }
-    let play = |forced: BTreeMap<Value, u64>| {
-        let memory = Memory::new(&function.attrs, synchronised, !schedules.is_empty());
-        Play::new(function, &relevant, ahead, forced, memory).whole()
-    };
+    let rules = Rules { synchronised, in_order: !schedules.is_empty() };
+    let play = |forced: BTreeMap<Value, u64>| play(&program, rules, forced);
     let Some(bounds) = pipelined_bounds(function).filter(|bounds| !bounds.is_empty()) else {
         return play(BTreeMap::new()).map_err(|fault| (fault, None));
     };
@@ -106,9 +121,10 @@ fn judge(
 }
 
 /// The faults of a function whose agents are played together.
-fn together(function: &Function, relevant: &BTreeMap<Block, Vec<OpId>>) -> std::result::Result<(), (Fault, Option<u64>)> {
+fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
+    let function = program.function;
     game::arrivals(&function.attrs).map_err(|message| (Fault::Left { message }, None))?;
-    let play = |forced| either_way(function, relevant, forced, MOST_CONDITIONS);
+    let play = |forced| either_way(program, forced, MOST_CONDITIONS);
     let loops = loops_of_pipes(function);
     if loops.is_empty() {
         return play(BTreeMap::new()).map_err(|fault| (fault, None));
@@ -126,21 +142,22 @@ fn together(function: &Function, relevant: &BTreeMap<Block, Vec<OpId>>) -> std::
     Ok(())
 }
 
+/// Plays a function once, with these values of what is not known of its loops and conditions.
+fn play(program: &Program<'_>, rules: Rules, forced: BTreeMap<Value, u64>) -> std::result::Result<(), Fault> {
+    let mut game = Game::new(program.function, rules);
+    unroll::unroll(program, forced, &mut |agent, event| game.add(agent, event))?;
+    game.whole()
+}
+
 /// Conditions of which both ways are played, those of loops aside.
 const MOST_CONDITIONS: u32 = 4;
 
 /// Plays what agents do together, both ways where that depends on a condition that is not known.
-fn either_way(
-    function: &Function,
-    relevant: &BTreeMap<Block, Vec<OpId>>,
-    forced: BTreeMap<Value, u64>,
-    conditions: u32,
-) -> std::result::Result<(), Fault> {
-    let lists = unroll::unroll(function, relevant, forced.clone());
-    match lists.and_then(|lists| Game::new(function, lists).whole()) {
+fn either_way(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: u32) -> std::result::Result<(), Fault> {
+    match play(program, Rules { synchronised: true, in_order: false }, forced.clone()) {
         Err(Fault::Either { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|way| {
             let forced = forced.iter().map(|(value, number)| (*value, *number)).chain([(condition, way)]).collect();
-            either_way(function, relevant, forced, conditions - 1)
+            either_way(program, forced, conditions - 1)
         }),
         played => played,
     }

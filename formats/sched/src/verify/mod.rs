@@ -10,6 +10,7 @@
 //! | SC009 | agents share out the warps of the block and their registers; each has a body, at the end of the function |
 //! | SC010 | pipes have slots and barriers of their own, and only their agents touch them |
 //! | SC011 | what is done on pairs of registers, or written in two ways, can be on the target |
+//! | SC012 | memory of the heap is given back, tiles are printed and boxes are stored behind what they have to wait for |
 //! | SC13… | its waits, barriers and placements are what the program needs ([`crate::judge`]) |
 //!
 //! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
@@ -58,6 +59,12 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
             let refused = Diagnostic::unsupported("SC011", message).at(Place::Entity(format!("func {}", function.name)));
             refused.at_loc(&envelope.debug, loc)
         })?;
+        if phase == Phase::Materialize {
+            let around = crate::system::stands_around(function).and_then(|()| crate::stores::are_in_order(function));
+            around.map_err(|(loc, message)| {
+                Diagnostic::invalid("SC012", format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
+            })?;
+        }
         function.body.ops.iter().try_for_each(|(id, op)| {
             let rule = synchronisation(function, phase, op, runs[id.0 as usize]);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
@@ -204,7 +211,11 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, agent: Op
             require(*id > 0 || *threads == all, || "barrier 0 is for all threads".into())?;
             require(*id < BARRIERS, || format!("there are {BARRIERS} barriers"))
         }
-        Op::CopyCommit {} | Op::AsyncFence {} => Ok(()),
+        Op::CopyCommit {} | Op::AsyncFence {} | Op::Free { .. } | Op::PrintLock {} => Ok(()),
+        Op::PrintStage { tiles } => {
+            let tiles = tiles.iter().all(|tile| matches!(function.body.ty(*tile), Type::Tile { .. }));
+            require(tiles, || "it puts tiles in place".into())
+        }
         Op::CopyWait { pending } => require(*pending < MOST_GROUPS, || "so many groups are never under way".into()),
         Op::GroupWait { pending, sums } => {
             let whole = sums.is_empty() || *pending == 0;

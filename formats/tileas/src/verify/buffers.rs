@@ -1,10 +1,11 @@
 //! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::effects::{BufferAccess, Does};
+use crate::effects::{BufferAccess, Does, Effects};
 use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op, Space};
 use base::{Body, Loc, Region};
 use hardware::Feature;
+use std::collections::BTreeSet;
 
 impl Check<'_> {
     pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
@@ -31,7 +32,7 @@ impl Check<'_> {
     fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
-        let holds = uses.seen(tile) == Seen::Tile { elem: info.elem, shape: &info.shape } && !info.shape.is_empty();
+        let holds = uses.seen(tile) == Seen::Tile { elem: info.elem, shape: &info.shape };
         require(holds, || format!("{buffer} does not hold tiles like {tile}"))?;
         let layout = self.layout(uses, tile);
         let fits = match atom {
@@ -56,6 +57,28 @@ impl Check<'_> {
         require(number.is_int() && shape == other, || format!("{index} does not number the elements of {elements}"))?;
         self.together(uses, &[elements, index])
     }
+}
+
+/// What one thread alone found out, of those in several warps that hold it, goes through a buffer: nothing else uses it.
+pub(super) fn goes_through_a_buffer<O: Program>(
+    body: &Body<O, Type>,
+    is_in_several: impl Fn(Value) -> bool,
+) -> Result<(), (Loc, String)> {
+    let mut alone = BTreeSet::new();
+    for op in body.ops.values() {
+        let found = op.kind.effects().filter(Effects::is_found_once).and(op.results.first());
+        alone.extend(found.copied().filter(|value| is_in_several(*value)));
+    }
+    if alone.is_empty() {
+        return Ok(());
+    }
+    for op in body.ops.values().filter(|op| !op.kind.takes_from_one()) {
+        if let Some(value) = op.kind.operands().into_iter().find(|value| alone.contains(value)) {
+            let message = format!("{} uses {value}, which one thread alone has: others have it from a buffer", op.kind.mnemonic());
+            return Err((op.loc, message));
+        }
+    }
+    Ok(())
 }
 
 /// In program order, every buffer is written before it is read.

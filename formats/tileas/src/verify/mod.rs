@@ -15,6 +15,7 @@
 //! | AS011 | a buffer is written before it is read |
 //! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one slot |
 //! | AS013 | tensor maps are over the parameters of their function, and in the table once |
+//! | AS014 | what one thread found out for several warps goes to them through a buffer |
 
 mod buffers;
 mod combine;
@@ -46,7 +47,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
                 Op::LoadView { two_ways: true, .. } | Op::StoreView { two_ways: true, .. } | Op::ReduceView { two_ways: true, .. }
             );
             let once = require(!two_ways, || "which accesses have two ways is for `.sched` to say".into());
-            whole.and(once).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
+            let waits = matches!(op.kind, Op::StoreBoxes { waits: true, .. });
+            let in_order = require(!waits, || "which stores by boxes wait is for `.sched` to say".into());
+            whole.and(once).and(in_order).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
                 let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
                 Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
             })
@@ -65,6 +68,13 @@ fn alone(effects: &Effects<'_>) -> Rule {
 pub trait Program: MiddleOp {
     /// The op of this format; none for another one's.
     fn program(&self) -> Option<&Op>;
+    fn effects(&self) -> Option<Effects<'_>> {
+        self.program().map(Op::effects)
+    }
+    /// Whether it takes a value from the one thread that speaks for it, and needs it from no other.
+    fn takes_from_one(&self) -> bool {
+        matches!(self.program(), Some(Op::SharedStore { .. }))
+    }
 }
 
 impl Program for Op {
@@ -170,6 +180,13 @@ impl Check<'_> {
                 .map_or(Ok(()), |kind| by_warps_of(op_blocks[id.0 as usize]).op(&uses, kind))
                 .map_err(|message| breach("AS007", op.loc)(format!("{}: {message}", described(body, id))))?;
         }
+        let is_in_several = |value: Value| {
+            let Def::Result { op, .. } = body.values[value].def else { return false };
+            let check = by_warps_of(op_blocks[op.0 as usize]);
+            let holds = !matches!(body.ty(value), Type::Token);
+            holds && body.ty(value).layout().map_or(check.warps > 1, |id| self.layouts[id].warp.contains(&0))
+        };
+        buffers::goes_through_a_buffer(body, is_in_several).map_err(|(loc, message)| breach("AS014", loc)(message))?;
         if !parts.is_empty() {
             // Parts run at the same time: what is there when it is read is not seen from their order.
             return Ok(());

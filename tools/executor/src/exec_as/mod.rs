@@ -59,6 +59,8 @@ pub(crate) enum StepKind<'a> {
         pending: u32,
     },
     Fence,
+    /// What only the hardware needs.
+    Nothing,
     /// The body of an agent.
     Agent {
         number: usize,
@@ -479,6 +481,7 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
                 self.hazards(env).fence();
                 Ok(Results::new())
             }
+            StepKind::Nothing => Ok(Results::new()),
             StepKind::WaitForPipe { pipe, slot, side, .. } => {
                 let slot = self.pipe_slot(op, pipe, slot, env)?;
                 self.hazards(env).pass_pipe(pipe, slot, side);

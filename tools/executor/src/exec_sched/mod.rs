@@ -23,6 +23,8 @@ impl Step for Op {
             Op::PipeCommit { pipe, slot } => arrive(*pipe, *slot, Side::Full),
             Op::PipeRelease { pipe, slot } => arrive(*pipe, *slot, Side::Empty),
             Op::AsyncFence {} => StepKind::Fence,
+            // Memory is there as long as its region runs, and blocks print one after the other anyway.
+            Op::Free { .. } | Op::PrintLock {} | Op::PrintStage { .. } => StepKind::Nothing,
         }
     }
 }

@@ -42,7 +42,11 @@ impl Rewriter<'_> {
         let operands = core.operands().iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
         substitute(&mut new, &operands);
         let types = results.iter().map(|value| self.scalar_type(*value)).collect::<Result<Vec<Type>>>()?;
-        let values = self.emit(new, types, loc);
+        let found_once = matches!(new, Core::Alloca { .. });
+        let mut values = self.emit(new, types, loc);
+        if found_once {
+            values[0] = self.told(op, values[0]);
+        }
         self.remember_results(op, &values);
         Ok(())
     }

@@ -3,17 +3,17 @@
 use super::Rewriter;
 use super::relayout::Reads;
 use crate::access::Access;
+use crate::banks;
 use crate::copies::{By, Copy, Readers};
 use crate::stores::Store;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use tensormap::Map;
-use tileas::{Buffer, BufferInfo, CopyAtom, MapId, Op, Type};
+use tileas::{Buffer, BufferInfo, CopyAtom, Layout, MapId, Op, Type};
 
 impl Rewriter<'_> {
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
-        let loc = self.from.body.ops[op].loc;
         if self.copies.get(op).is_some() {
             return self.copy_view(op, kind);
         }
@@ -62,10 +62,7 @@ impl Rewriter<'_> {
             }
             _ => unreachable!("only view accesses come here"),
         };
-        let results = self.result_types(op)?;
-        let values = self.emit(new, results, loc);
-        self.remember_results(op, &values);
-        Ok(())
+        self.access(op, new)
     }
 
     pub(super) fn multicast(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -103,10 +100,7 @@ impl Rewriter<'_> {
             },
             _ => unreachable!("only multicast accesses come here"),
         };
-        let results = self.result_types(op)?;
-        let values = self.emit(new, results, loc);
-        self.remember_results(op, &values);
-        Ok(())
+        self.access(op, new)
     }
 
     /// A load whose tile goes to a buffer, where its uses read it.
@@ -151,7 +145,8 @@ impl Rewriter<'_> {
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
         let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, slot, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
-        let done = self.emit_one(Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map }, Type::Token, node.loc);
+        let new = Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map, waits: false };
+        let done = self.emit_one(new, Type::Token, node.loc);
         self.remember(node.results[0], None, done);
         Ok(())
     }
@@ -210,7 +205,6 @@ impl Rewriter<'_> {
     }
 
     pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
-        let loc = self.from.body.ops[op].loc;
         if self.copies.get(op).is_some() {
             return self.copy_pointers(op, kind);
         }
@@ -265,10 +259,7 @@ impl Rewriter<'_> {
             }
             _ => unreachable!("only pointer accesses come here"),
         };
-        let results = self.result_types(op)?;
-        let values = self.emit(new, results, loc);
-        self.remember_results(op, &values);
-        Ok(())
+        self.access(op, new)
     }
 
     /// A value in the home layout of another.
@@ -299,6 +290,34 @@ impl Rewriter<'_> {
             }
         };
         index.iter().enumerate().map(one).collect()
+    }
+
+    /// An access whose results are in registers.
+    fn access(&mut self, op: OpId, new: Op) -> Result<()> {
+        let found_once = new.effects().is_found_once();
+        let results = self.result_types(op)?;
+        let mut values = self.emit(new, results, self.from.body.ops[op].loc);
+        if found_once {
+            values[0] = self.told(op, values[0]);
+        }
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    /// What one thread found out, as all threads have it. Other warps have it from a buffer, if anything uses it.
+    pub(super) fn told(&mut self, op: OpId, found: Value) -> Value {
+        let node = &self.from.body.ops[op];
+        let ty = self.to.ty(found).clone();
+        let Some(elem) = ty.elem().filter(|_| self.uses[node.results[0].0 as usize] > 0) else { return found };
+        let uniform = || Layout::uniform(self.attrs.warps.ilog2() as usize);
+        let layout = ty.layout().map_or_else(uniform, |id| self.module.layouts[id].clone());
+        if !layout.warp.contains(&0) {
+            return found;
+        }
+        let buffer = self.exchange_buffer(elem, &ty.shape().into());
+        self.shared_store(found, &layout, buffer, node.loc);
+        let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], &layout) };
+        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, node.loc)
     }
 
     fn optional(&mut self, value: Option<Value>) -> Result<Option<Value>> {

@@ -51,6 +51,7 @@ pub(crate) fn convert(
         copies: &plan.copies,
         stores: &plan.stores,
         parents: control::parents(function),
+        uses: function.body.use_counts(function.region),
         block,
         scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
@@ -99,6 +100,8 @@ struct Rewriter<'a> {
     copies: &'a Copies,
     stores: &'a Stores,
     parents: Vec<Option<OpId>>,
+    /// How often each old value is used.
+    uses: Vec<u32>,
     /// Where new ops go.
     block: Block,
     /// The open regions, outermost first.

@@ -1,8 +1,8 @@
 //! What every access to memory shares: runs of neighbouring elements, order towards other threads, conditions, and how the
-//! threads that hold the same element agree on what only one of them read.
+//! lanes that hold the same element are told what only one of them read.
 
 use super::Emitter;
-use crate::ir::{GLOBAL, SHARED, Val};
+use crate::ir::{GLOBAL, Val};
 use base::Value;
 use inkwell::values::{IntValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
@@ -140,44 +140,16 @@ impl<'c> Emitter<'c, '_> {
         self.uses[value.0 as usize] > 0
     }
 
-    /// Gives what the speaking thread of each element has to all threads that hold the element: by a shuffle when they are in
-    /// one warp, else through shared memory of their own.
-    pub(super) fn agree(&mut self, layout: &Layout, elem: Elem, values: Vec<Val<'c>>) -> Vec<Val<'c>> {
+    /// What the speaking thread of each element has found out, in all lanes that hold the element, if those are in one warp. Where
+    /// they are in several, it only goes to a buffer, from the thread that has it.
+    pub(super) fn told_in_warp(&self, layout: &Layout, elem: Elem, values: Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let copies = |bases: &[u32]| bases.iter().enumerate().filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
-        let (lanes, warps): (u32, u32) = (copies(&layout.lane), copies(&layout.warp));
-        if warps == 0 {
-            if lanes == 0 {
-                return values;
-            }
-            let speaker = ir.and(self.thread, ir.const32(31 & !lanes));
-            return values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect();
+        let lanes: u32 = (0..).zip(&layout.lane).filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
+        if lanes == 0 || layout.warp.contains(&0) {
+            return values;
         }
-        let kept = !(lanes | warps << layout.lane.len()) & ((1 << (layout.lane.len() + layout.warp.len())) - 1);
-        let slot = ir.and(self.thread, ir.const32(kept));
-        let slots = (u32::BITS - kept.leading_zeros()) as usize;
-        let ty = ir.stored(elem);
-        let whole = ir.i64().array_type((values.len() << slots) as u32);
-        let memory = ir.module.add_global(whole, Some(AddressSpace::from(SHARED)), "agree");
-        memory.set_linkage(inkwell::module::Linkage::Internal);
-        memory.set_initializer(&whole.get_undef());
-        memory.set_alignment(8);
-        let place = |i: usize| {
-            let index = ir.add(slot, ir.const32((i << slots) as u32));
-            ir.element_ptr(ir.i64().into(), memory.as_pointer_value(), index)
-        };
-        self.block_barrier();
-        let speaks = self.speaks(layout);
-        self.guarded(speaks, &[], |e| {
-            for (i, value) in values.iter().enumerate() {
-                e.ir.store(e.memory_form(elem, *value), place(i), 8);
-            }
-            Vec::new()
-        });
-        if !common::planted("ptx.agreement") {
-            self.block_barrier();
-        }
-        (0..values.len()).map(|i| self.register_form(elem, ir.load(ty, place(i), 8))).collect()
+        let speaker = ir.and(self.thread, ir.const32(31 & !lanes));
+        values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect()
     }
 
     fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {

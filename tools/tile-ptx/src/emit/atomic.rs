@@ -33,7 +33,7 @@ impl<'c> Emitter<'c, '_> {
             registers.extend(self.guarded(self.both(mask, speaks), &otherwise, act));
         }
         if speaks.is_some() && self.is_used(results[0]) {
-            registers = self.agree(&layout, elem, registers);
+            registers = self.told_in_warp(&layout, elem, registers);
         }
         self.set(results[0], registers);
         self.set_token(results[1]);

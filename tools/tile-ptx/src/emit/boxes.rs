@@ -12,9 +12,7 @@ use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use sched::Op;
 use tileas::{Buffer, MapId, Type, boxes};
-use vocabulary::core_ops::Core;
 
 /// From a tile of global memory to shared memory, where a barrier counts the bytes.
 const LOAD: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
@@ -71,15 +69,14 @@ impl<'c> Emitter<'c, '_> {
 
     /// The first warp asks, and waits until the buffer was read.
     pub(super) fn store_boxes(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::StoreBoxes { view, index, token, buffer, map, .. } = program else {
+        let tileas::Op::StoreBoxes { view, index, buffer, map, waits, .. } = program else {
             unreachable!("only stores by boxes come here")
         };
         let Some(tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
-        let is_ordered = token.is_some_and(|token| self.is_first_behind(op, token));
         self.guarded(self.filling_warp(None), &[], |e| {
             let map = e.map_address(&tile);
             let one = e.elected();
-            if is_ordered {
+            if *waits {
                 e.by_one(one, |_| "cp.async.bulk.wait_group 0;".into(), "", &[]);
             }
             for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
@@ -98,21 +95,6 @@ impl<'c> Emitter<'c, '_> {
         });
         self.set_token(result);
         Ok(())
-    }
-
-    /// Whether a token may order a store behind others, and none before it in its block has waited for those.
-    fn is_first_behind(&self, op: OpId, token: Value) -> bool {
-        let body = &self.function.body;
-        let made = body.defining_op(token).map(|op| &body.ops[op].kind);
-        if matches!(made.and_then(Op::core), Some(Core::MakeToken {})) {
-            return false;
-        }
-        let waits = |other: &OpId| {
-            let Op::Core(tileas::Op::StoreBoxes { token: before, .. }) = &body.ops[*other].kind else { return false };
-            *before == Some(token)
-        };
-        let here = body.blocks.values().find(|block| block.ops.contains(&op));
-        !here.is_some_and(|block| block.ops.iter().take_while(|other| **other != op).any(waits))
     }
 
     /// The boxes of a tile of a view, and where they lie in a buffer.

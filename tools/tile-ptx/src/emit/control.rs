@@ -259,26 +259,11 @@ impl<'c> Emitter<'c, '_> {
     /// Ends the innermost construct's region.
     fn close(&mut self) {
         self.frames.pop();
-        let depth = self.frames.len();
-        self.heap.retain(|(inside, _)| *inside <= depth);
-    }
-
-    /// How many constructs stay open around the regions that an op leaves.
-    fn left_open(&self, core: &Core) -> usize {
-        let last = |test: fn(&FrameKind<'c>) -> bool| self.frames.iter().rposition(|frame| test(&frame.kind)).unwrap_or(0);
-        match core {
-            Core::Break { .. } => last(|kind| matches!(kind, FrameKind::Loop { .. })),
-            Core::Continue { .. } => last(|kind| !matches!(kind, FrameKind::If)),
-            Core::Yield { .. } => self.frames.len().saturating_sub(1),
-            _ => 0,
-        }
     }
 
     /// Goes from the end of a region to where its construct wants to go on.
     pub(super) fn leave(&mut self, core: &Core) {
         let ir = self.ir;
-        let inside = if matches!(core, Core::Return {}) { 0 } else { self.left_open(core) + 1 };
-        self.give_back(inside);
         match core {
             Core::Return {} => self.end_thread(),
             Core::Yield { values } => {

@@ -86,8 +86,8 @@ pub(crate) struct Emitter<'c, 'a> {
     uses: Vec<u32>,
     /// Open constructs, outermost first.
     frames: Vec<Frame<'c>>,
-    /// Memory of the heap that is in use, with the number of constructs it was taken in.
-    heap: Vec<(usize, PointerValue<'c>)>,
+    /// Where the tiles are from which the next print prints them.
+    staged: BTreeMap<Value, PointerValue<'c>>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
     /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
@@ -135,7 +135,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             values: vec![None; function.body.values.len()],
             lines,
             frames: Vec::new(),
-            heap: Vec::new(),
+            staged: BTreeMap::new(),
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
             tensor_base: None,
             fences_tensor: true,
@@ -203,6 +203,18 @@ impl<'c, 'a> Emitter<'c, 'a> {
             }
             Op::AsyncFence {} => {
                 self.instruction_alone("fence.proxy.async.shared::cta;");
+                Ok(())
+            }
+            Op::Free { ptrs } => {
+                self.give_back(ptrs);
+                Ok(())
+            }
+            Op::PrintLock {} => {
+                self.print_lock();
+                Ok(())
+            }
+            Op::PrintStage { tiles } => {
+                self.print_stage(tiles);
                 Ok(())
             }
             Op::Agent { agent, body } => self.agent(*agent, *body),

@@ -83,7 +83,7 @@ impl<'c> Emitter<'c, '_> {
                 registers.push(inside.map_or(value, |inside| self.ir.select(inside, value, padding)));
             }
         }
-        Ok(if speaks.is_some() { self.agree(&layout, words.elem, registers) } else { registers })
+        Ok(if speaks.is_some() { self.told_in_warp(&layout, words.elem, registers) } else { registers })
     }
 
     fn load_reduce(&self, words: &Words, name: &str, ptr: PointerValue<'c>) -> Vec<Val<'c>> {

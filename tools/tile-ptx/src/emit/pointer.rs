@@ -54,7 +54,7 @@ impl<'c> Emitter<'c, '_> {
                     registers.extend(self.apart(elem, read));
                 }
                 if speaks.is_some() {
-                    registers = self.agree(&layout, elem, registers);
+                    registers = self.told_in_warp(&layout, elem, registers);
                 }
                 self.set(results[0], registers);
                 self.set_token(results[1]);

@@ -11,6 +11,7 @@ use inkwell::types::BasicTypeEnum;
 use inkwell::values::{IntValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 use numerics::{Scalar, arith::Signedness};
+use std::collections::BTreeMap;
 use tileas::Layout;
 use tileas::layout::{Strides, apply};
 use vocabulary::memory::{MemoryOrdering, MemoryScope, Order};
@@ -31,7 +32,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Memory of the heap, of which one thread tells the others.
+    /// Memory of the heap, which one thread takes.
     pub(super) fn alloca(&mut self, count: u64, align: u64, result: Value) {
         let ir = self.ir;
         let elem = self.elem(result);
@@ -49,20 +50,14 @@ impl<'c> Emitter<'c, '_> {
             });
             vec![e.ir.int_to_ptr(address, GLOBAL).into()]
         });
-        let known = self.agree(&Layout::uniform(self.warp_bits()), elem, address);
-        self.heap.push((self.frames.len(), known[0].into_pointer_value()));
+        let known = self.told_in_warp(&Layout::uniform(self.warp_bits()), elem, address);
         self.set(result, known);
     }
 
-    /// Frees what was taken from the heap inside so many constructs or more, when no thread can use it any more.
-    pub(super) fn give_back(&self, inside: usize) {
+    /// Frees what the first thread took from the heap.
+    pub(super) fn give_back(&self, ptrs: &[Value]) {
         let ir = self.ir;
-        let leaving: Vec<Val<'c>> =
-            self.heap.iter().filter(|(depth, _)| *depth >= inside).map(|(_, ptr)| ir.ptr_to_int(*ptr).into()).collect();
-        if leaving.is_empty() {
-            return;
-        }
-        self.block_barrier();
+        let leaving: Vec<Val<'c>> = ptrs.iter().map(|ptr| ir.ptr_to_int(self.scalar(*ptr).into_pointer_value()).into()).collect();
         self.guarded(Some(self.first_thread()), &[], |e| {
             let free = ir
                 .module
@@ -207,44 +202,56 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.position_at_end(after);
     }
 
+    /// The lock that blocks print under, and how it is taken and left by an exchange.
+    fn exchange_lock(&self, semantics: MemoryOrdering, word: u32) -> IntValue<'c> {
+        let order = Order { semantics, scope: Some(MemoryScope::Device) };
+        let (exchange, elem) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
+        self.atomic_instruction(&exchange, elem, order, self.word("tile_print_lock"), &[self.ir.const32(word).into()])
+            .into_int_value()
+    }
+
+    /// The first thread waits until no other block prints.
+    pub(super) fn print_lock(&self) {
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            e.wait_for_lock();
+            Vec::new()
+        });
+    }
+
+    fn wait_for_lock(&self) {
+        let ir = self.ir;
+        self.repeat_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
+    }
+
+    /// Each thread puts its part of the tiles where the first one prints them from: in memory of the grid, which is the block's as long as
+    /// it has the lock.
+    pub(super) fn print_stage(&mut self, tiles: &[Value]) {
+        for tile in tiles {
+            let buffer = self.stage(*tile);
+            self.fill(*tile, buffer);
+            self.staged.insert(*tile, buffer);
+        }
+    }
+
     /// Prints text and values in order; a tile as its elements in brackets. One block prints at a time, by one of its threads.
     pub(super) fn print(&mut self, format: &str, args: &[Value]) -> Result<()> {
         if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_readable(elem.carrier())) {
             return Err(self.unsupported_type("print", elem));
         }
-        let ir = self.ir;
-        let staged: Vec<Option<PointerValue<'c>>> = args.iter().map(|arg| self.stage(*arg)).collect();
-        let mutex = self.mutex();
-        let first = self.first_thread();
-        let acquire = Order { semantics: MemoryOrdering::Acquire, scope: Some(MemoryScope::Device) };
-        let release = Order { semantics: MemoryOrdering::Release, ..acquire };
-        let exchange = ("exch.b32".to_string(), "r");
-        let word = Elem::Scalar(Scalar::I32);
-        self.guarded(Some(first), &[], |e| {
-            e.repeat_until(|e| {
-                let old = e.atomic_instruction(&exchange, word, acquire, mutex, &[ir.const32(1).into()]);
-                ir.icmp(IntPredicate::EQ, old.into_int_value(), ir.const32(0))
-            });
-            Vec::new()
-        });
-        // The buffers are the grid's, so they are filled under the lock.
-        self.block_barrier();
-        for (arg, buffer) in args.iter().zip(&staged) {
-            if let Some(buffer) = buffer {
-                self.fill(*arg, *buffer);
+        let staged = std::mem::take(&mut self.staged);
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            if staged.is_empty() {
+                e.wait_for_lock();
             }
-        }
-        self.block_barrier();
-        self.guarded(Some(first), &[], |e| {
             e.print_pieces(format, args, &staged);
-            e.atomic_instruction(&exchange, word, release, mutex, &[ir.const32(0).into()]);
+            e.exchange_lock(MemoryOrdering::Release, 0);
             Vec::new()
         });
         Ok(())
     }
 
-    fn print_pieces(&self, format: &str, args: &[Value], staged: &[Option<PointerValue<'c>>]) {
-        let mut args = args.iter().zip(staged);
+    fn print_pieces(&self, format: &str, args: &[Value], staged: &BTreeMap<Value, PointerValue<'c>>) {
+        let mut args = args.iter().map(|arg| (arg, staged.get(arg)));
         for piece in pieces(format) {
             match piece {
                 Piece::Text(text) => self.print_text(text, &[]),
@@ -324,18 +331,14 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// A buffer in global memory for a tile to be printed; none for a scalar.
-    fn stage(&self, value: Value) -> Option<PointerValue<'c>> {
-        let shape = self.ty(value).shape();
-        if shape.is_empty() {
-            return None;
-        }
-        let elem = self.elem(value);
+    /// A buffer in global memory for a tile to be printed.
+    fn stage(&self, tile: Value) -> PointerValue<'c> {
+        let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
         let ty = self.ir.int(8).array_type(vocabulary::tile::element_count(shape) as u32 * elem.bytes());
         let global = self.ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), "tile_buffer");
         global.set_initializer(&ty.const_zero());
         global.set_alignment(8);
-        Some(global.as_pointer_value())
+        global.as_pointer_value()
     }
 
     fn fill(&self, tile: Value, buffer: PointerValue<'c>) {
@@ -350,11 +353,6 @@ impl<'c> Emitter<'c, '_> {
             }
             Vec::new()
         });
-    }
-
-    /// The lock of all prints of the module.
-    fn mutex(&self) -> PointerValue<'c> {
-        self.word("tile_print_lock")
     }
 
     /// A word of global memory, zero at first, which all kernels of the module share.

@@ -109,7 +109,7 @@ impl<'c> Emitter<'c, '_> {
             (0..pieces).flat_map(read).collect()
         });
         let registers = self.apart(elem, words);
-        if speaks.is_some() { self.agree(layout, elem, registers) } else { registers }
+        if speaks.is_some() { self.told_in_warp(layout, elem, registers) } else { registers }
     }
 
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
