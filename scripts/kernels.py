@@ -407,6 +407,11 @@ def cases():
     k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
     e = np.exp(q.astype(f32) @ k.T * f32(0.125))
     yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
+    # Few rows, and few columns: instructions that have more compute the others for nothing.
+    g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
+    yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)
+    yield Case('matmul_small', matmul, [g, h, empty(4, 8), 2, 4, 32], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
 
 
 def e4m3(codes):

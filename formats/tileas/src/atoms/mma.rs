@@ -62,9 +62,17 @@ impl SyncAtom {
         self.needs.is_none_or(|feature| target.has(feature))
     }
 
-    fn takes(&self, target: Target, operand: Scalar, [m, n, k]: [u32; 3]) -> bool {
-        let fits = m.is_multiple_of(self.m) && n.is_multiple_of(self.n) && k.is_multiple_of(self.k);
-        self.operands.contains(&operand) && self.is_on(target) && fits
+    fn takes(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> bool {
+        self.operands.contains(&operand) && self.is_on(target) && self.divides(extents)
+    }
+
+    /// Whether a product of these extents is made of such atoms. Lanes that have rows or columns of the atom beyond those of the
+    /// product hold copies of others; registers cannot.
+    pub fn divides(&self, [m, n, k]: [u32; 3]) -> bool {
+        // Rows from the eighth on, and neighbouring columns of sums, are in registers.
+        let rows = m.is_multiple_of(self.m) || self.scales == 0 && self.m == 8 && m < 8;
+        let columns = n.is_multiple_of(self.n) || self.scales == 0 && (2..8).contains(&n);
+        rows && columns && k.is_multiple_of(self.k)
     }
 
     fn fragment(&self, operand: Operand) -> (&'static Fragment, u32, u32) {
@@ -88,6 +96,8 @@ impl SyncAtom {
         let row_bits = rows.trailing_zeros();
         let (own_row, own_col) = (operand != Operand::B, operand != Operand::A);
         let element = |bit: Bit| match bit {
+            Row(i) if i >= row_bits => 0,
+            Col(i) if i >= col_bits => 0,
             Row(i) => 1 << (col_bits + spread(i, own_row && cover.interleaved_m)),
             Col(i) => 1 << spread(i, own_col && cover.interleaved_n),
         };
@@ -146,7 +156,7 @@ impl SyncAtom {
     /// How many warps can share the product usefully, split so that each reads least: rows of A and columns of B. With `rows` the
     /// rows are divided first, so that each warp has whole rows of the result.
     pub fn cover(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> Cover {
-        let most = [batch, m / self.m, n / self.n].map(u32::trailing_zeros);
+        let most = [batch, m / self.m, n / self.n].map(|count| count.max(1).trailing_zeros());
         let mut cover = Cover { batch_bits: warp_bits.min(most[0]), ..Cover::default() };
         for _ in cover.batch_bits..warp_bits {
             let more_rows = m >> cover.m_bits >= n >> cover.n_bits;
@@ -175,10 +185,16 @@ mod tests {
     #[test]
     fn every_operand_layout_covers_its_tile() {
         for atom in SYNC_ATOMS {
-            for (batch, m, n, k) in [(1, 128, 128, 64), (1, 16, 8, 32), (4, 32, 16, 32), (1, 64, 256, 32)] {
-                if m % atom.m != 0 || n % atom.n != 0 || k % atom.k != 0 {
-                    continue;
-                }
+            let all = [
+                (1, 128, 128, 64),
+                (1, 16, 8, 32),
+                (4, 32, 16, 32),
+                (1, 64, 256, 32),
+                (1, 8, 64, 32),
+                (2, 4, 4, 64),
+                (1, 1, 2, 32),
+            ];
+            for (batch, m, n, k) in all.into_iter().filter(|(_, m, n, k)| atom.divides([*m, *n, *k])) {
                 let plain = atom.cover(batch, m, n, 2, false);
                 for cover in [plain, atom.interleave(plain, [m, n], true, true)] {
                     if let Some(block) = atom.k.checked_div(atom.scales) {

@@ -130,8 +130,7 @@ impl Check<'_> {
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let batch = if rank == 3 { out[0] } else { 1 };
-        let whole = m.is_multiple_of(atom.m) && n.is_multiple_of(atom.n) && k.is_multiple_of(atom.k);
-        require(whole, || format!("the product does not divide into '{name}'"))?;
+        require(atom.divides([m, n, k]), || format!("the product does not divide into '{name}'"))?;
         let blocks = match scales {
             Some([scale, _]) => uses.tile(scale)?.1[rank - 1],
             None => 0,
@@ -210,7 +209,7 @@ impl Check<'_> {
 
 /// The ways in which atoms and warps can cover a product.
 fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
-    let most = [batch, m / atom.m, n / atom.n].map(|count| count.ilog2().min(warp_bits));
+    let most = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
     let warps = (0..=most[0]).flat_map(move |batch_bits| {
         (0..=most[1]).flat_map(move |m_bits| {
             let fits = move |n_bits: &u32| batch_bits + m_bits + n_bits <= warp_bits;

@@ -198,6 +198,9 @@ impl<O: Step> SpreadProgram<'_, O> {
         let (layout, strides) = (&self.spread(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
         let element = |bit: &Bit| match bit {
+            // Lanes beyond few rows or columns hold copies.
+            Bit::Row(i) if *i >= strides.bits[rank - 2] => 0,
+            Bit::Col(i) if *i >= strides.bits[rank - 1] => 0,
             Bit::Row(i) => 1u32 << (strides.shift[rank - 2] + rows.number(*i)),
             Bit::Col(i) => 1u32 << columns.number(*i),
         };

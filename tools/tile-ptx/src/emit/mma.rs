@@ -70,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
         let name = |value: Value, signed: bool| multiplied_name(self.elem(value).carrier(), signed);
         let acc = name(acc, true);
         let (a, b) = (name(lhs, signed[0]), name(rhs, signed[1]));
-        format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.m, atom.n, atom.k)
+        format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.rows, atom.n, atom.k)
     }
 
     fn scaled_name(&self, atom: &SyncAtom, operands: [Value; 2], scale: Value) -> String {
@@ -127,10 +127,10 @@ impl<'c> Emitter<'c, '_> {
                     let a = of_a.entry(a_start).or_insert_with(|| self.halves(self.elem(lhs), &a));
                     let b = of_b.entry(b_start).or_insert_with(|| self.halves(self.elem(rhs), &b));
                     for (a, b) in a.iter().zip(b) {
-                        sums = self.sync_atom(instruction, a, b, &sums, None);
+                        sums = self.sync_atom(atom, instruction, (a, b), &sums, None);
                     }
                 } else {
-                    sums = self.sync_atom(instruction, &a, &b, &sums, scales);
+                    sums = self.sync_atom(atom, instruction, (&a, &b), &sums, scales);
                 }
                 registers[first..first + own].copy_from_slice(&sums);
             }
@@ -182,14 +182,21 @@ impl<'c> Emitter<'c, '_> {
 
     fn sync_atom(
         &self,
+        atom: &SyncAtom,
         instruction: &str,
-        a: &[Val<'c>],
-        b: &[Val<'c>],
+        (a, b): (&[Val<'c>], &[Val<'c>]),
         c: &[Val<'c>],
         scales: Option<[Val<'c>; 2]>,
     ) -> Vec<Val<'c>> {
         let elem = c[0].get_type();
-        let sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
+        let mut a = a.to_vec();
+        let mut sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
+        let own = sums.len();
+        if atom.rows > atom.m {
+            // Words of the upper and of the lower rows take turns in A; sums of the lower rows come last.
+            a = a.into_iter().flat_map(|word| [word, word.get_type().const_zero()]).collect();
+            sums.extend(sums.clone().into_iter().map(|word| word.get_type().const_zero()));
+        }
         let mut next = 0;
         let mut list = |count: usize| {
             let names: Vec<String> = (next..next + count).map(|i| format!("${i}")).collect();
@@ -208,7 +215,8 @@ impl<'c> Emitter<'c, '_> {
         let constraints: Vec<String> = outputs.chain(inputs).collect();
         let args: Vec<Val<'c>> = a.iter().chain(b).chain(&sums).copied().chain(scales).collect();
         let types: Vec<_> = sums.iter().map(|sum| sum.get_type()).collect();
-        let results = self.ir.asm_many(&types, &text, &constraints.join(","), &args, false);
+        let mut results = self.ir.asm_many(&types, &text, &constraints.join(","), &args, false);
+        results.truncate(own);
         if results.len() == c.len() {
             return results;
         }
