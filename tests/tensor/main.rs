@@ -1,12 +1,12 @@
 //! Products in tensor memory, from `.as` to PTX: the same sums everywhere, in several orders and under both deliveries; and broken
 //! in each way that there is, which the judge refuses and the executors see.
 
+mod mutants;
 mod program;
 
 use numerics::{Scalar, literal};
 use program::{Form, Operand, PLAIN, Product};
 use std::path::Path;
-use std::sync::Mutex;
 use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, without, written};
 use tests::{for_each, run, temporary};
 
@@ -428,122 +428,4 @@ fn sums_that_are_multiplied_at_the_wrong_time_are_refused_and_seen() {
             _ => seen_by_both(folder.path(), &right, &message.unwrap_or_default()),
         }
     });
-}
-
-/// PTX with one thing wrong: each line left out that orders something, each number changed by a bit that says where something lies or
-/// what it is.
-fn mutants(ptx: &str) -> Vec<(String, String)> {
-    const ORDER: [&str; 9] = [
-        "tcgen05.fence",
-        "tcgen05.wait",
-        "tcgen05.commit",
-        "tcgen05.dealloc",
-        "fence.proxy.async",
-        "mbarrier.init",
-        "mbarrier.arrive",
-        "barrier",
-        "bar.sync",
-    ];
-    let lines: Vec<&str> = ptx.lines().collect();
-    let with = |at: usize, line: String| {
-        let mut lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
-        lines[at] = line;
-        lines.join("\n") + "\n"
-    };
-    let mut all = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let text = line.trim();
-        if ORDER.iter().any(|word| text.contains(word)) {
-            all.push((format!("line {}, '{text}', left out", at + 1), with(at, String::new())));
-        }
-        if text.contains("parity") {
-            let (head, phase) = line.rsplit_once(", ").expect("the phase comes last");
-            let phase = phase.trim_end_matches(';');
-            let other = match phase.parse::<u32>() {
-                Ok(phase) => format!("{head}, {};", phase ^ 1),
-                Err(_) => format!("{{ .reg .b32 other; xor.b32 other, {phase}, 1; {head}, other; }}"),
-            };
-            all.push((format!("line {}, '{text}', of the other phase", at + 1), with(at, other)));
-        }
-        if let Some((number, tail)) = last_number(line) {
-            for bit in bits_of(text) {
-                let head = &line[..line.len() - number.len() - tail.len()];
-                let changed = number.parse::<i64>().expect("it is a number") ^ 1 << bit;
-                all.push((format!("line {}, '{text}', bit {bit} changed", at + 1), with(at, format!("{head}{changed}{tail}"))));
-            }
-        }
-    }
-    all
-}
-
-/// The last number of a line, and what follows it.
-fn last_number(line: &str) -> Option<(&str, &str)> {
-    let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
-    let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
-    let whole = line[..start].ends_with(' ');
-    whole.then(|| (&line[start..end], &line[end..]))
-}
-
-/// The bits of a line's number that say what a product multiplies, or where something lies.
-fn bits_of(text: &str) -> Vec<u32> {
-    let starts = |word: &str| text.starts_with(word);
-    match () {
-        // Types, orientation, and extents of a product.
-        () if starts("mov.b32 form,") => vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27],
-        // Steps along the depth, and columns.
-        () if starts("add.s64 a,") || starts("add.s64 b,") || starts("add.s32 a,") => vec![0, 1, 3],
-        () if starts("add.s32 d,") => vec![0, 4],
-        () if starts("tcgen05.alloc") || starts("tcgen05.dealloc") => vec![5, 6, 7],
-        // Distances, version and swizzle of a matrix descriptor.
-        () if starts("or.b64") && text.contains(", -") => vec![16, 21, 32, 37, 38, 46, 61, 62],
-        () => Vec::new(),
-    }
-}
-
-/// Mutants that are none: how many of which lines, and why.
-const HARMLESS: [(&str, usize, &str); 5] = [
-    ("fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
-    ("tcgen05.fence::before_thread_sync", 4, "at the start and at the end it has nothing to order"),
-    ("tcgen05.fence::after_thread_sync", 7, "likewise; and of two waits after each other the second one's is enough"),
-    ("or.b64", 2, "along the depth there is one block, which needs no distance"),
-    ("mov.b32 form", 1, "an operand in tensor memory has one orientation"),
-];
-
-#[test]
-fn each_mutant_of_their_ptx_is_seen() {
-    const STEPS: usize = 4;
-    let wide = Product { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
-    let cases = [wide, Product { left_in_tensor: true, ..wide }];
-    let all: Vec<(Product, String, String)> = cases
-        .into_iter()
-        .flat_map(|product| {
-            let folder = temporary();
-            written(folder.path(), &product.text(Form::Agents));
-            let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
-            mutants(&ptx).into_iter().map(move |(what, ptx)| (product, what, ptx))
-        })
-        .collect();
-    let unseen = Mutex::new(Vec::new());
-    for_each(&all, |(product, what, ptx)| {
-        let folder = temporary();
-        let right = launch(product, folder.path(), STEPS);
-        std::fs::write(folder.path().join("k.ptx"), ptx).expect("the folder takes files");
-        let seen = ["early", "late"].into_iter().any(|delivery| {
-            // Who waits for good needs not be waited for long.
-            let options = ["--races=error", "--delivery", delivery, "--instruction-limit", "300000"];
-            executed(folder.path(), "tile-sim", "k.ptx", &options).map_or(true, |left| left != right)
-        });
-        if !seen {
-            unseen.lock().expect("nobody panics").push(what.clone());
-        }
-        Ok(())
-    });
-    let mut unseen = unseen.into_inner().expect("nobody panics");
-    assert!(all.len() >= 100, "there are {} mutants", all.len());
-    for (line, count, why) in HARMLESS {
-        let (of_it, others): (Vec<String>, _) = unseen.into_iter().partition(|what| what.contains(line));
-        assert_eq!(of_it.len(), count, "{why}: {of_it:?}");
-        unseen = others;
-    }
-    assert!(unseen.is_empty(), "{unseen:?}");
 }
