@@ -22,7 +22,7 @@ const CASES: [&str; 11] = [
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// The cases whose products are made in tensor memory, where there is some, by an agent of their own.
-const MULTIPLIED: [&str; 5] = ["attention", "matmul_turned", "groups_bytes", "groups_e4m3", "weighted"];
+const MULTIPLIED: [&str; 6] = ["attention", "matmul_turned", "groups_bytes", "groups_e4m3", "groups_tf32", "weighted"];
 
 /// Compiles a case in a folder; its `.sched` as text.
 fn divided(folder: &Path, case: &str, target: &str) -> String {

@@ -187,8 +187,10 @@ impl Copies {
     fn take_turns(&mut self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId]) {
         let body = &planner.function.body;
         let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
-        // The first of those that take turns, and where its buffer was read last.
+        // The first of those that take turns, and where its buffer was read last. An agent makes the products in tensor memory, others
+        // are made by those that compute, and a pipe has one of them as its consumer.
         let mut first: Vec<(OpId, usize)> = Vec::new();
+        let by_agent = |load: OpId| planner.reaches_tensor_memory(body.result(load));
         for load in boxes.iter().filter(|load| self.copies[*load].readers == Readers::Products) {
             let readers = planner.uses.ends(body.result(*load));
             let read_at = |user: OpId| place.get(&user).copied().filter(|_| planner.products.get(user).is_some());
@@ -196,8 +198,10 @@ impl Copies {
             else {
                 continue;
             };
-            let alike =
-                |(other, free): &&mut (OpId, usize)| *free < place[load] && self.copies[other].buffer == self.copies[load].buffer;
+            let alike = |(other, free): &&mut (OpId, usize)| {
+                let same = self.copies[other].buffer == self.copies[load].buffer && by_agent(*other) == by_agent(*load);
+                *free < place[load] && same
+            };
             match first.iter_mut().find(alike) {
                 Some((other, free)) => {
                     *free = read;

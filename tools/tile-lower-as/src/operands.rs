@@ -136,6 +136,12 @@ pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
     only
 }
 
+/// The products of a function, but for scaled ones, in its order.
+pub(crate) fn products(function: &Function) -> Vec<OpId> {
+    let is_plain = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Mma { .. });
+    function.body.walk(function.region).into_iter().filter(is_plain).collect()
+}
+
 fn is_product(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
 }

@@ -4,8 +4,10 @@ use crate::access::Accesses;
 use crate::copies::{Boxes, By, Copies, Readers};
 use crate::homes::Homes;
 use crate::kernel_spec;
+use crate::operands;
 use crate::products::{Family, Limits, Place, Product, Products};
 use crate::room::TooMuch;
+use crate::split;
 use crate::stores::Stores;
 use crate::tensor;
 use base::diag::{Diagnostic, Result};
@@ -50,12 +52,20 @@ impl Choices {
 }
 
 impl Plan {
-    /// The products that would be made in tensor memory if the function was so.
+    /// The products that would be made in tensor memory if the function was so, with all the parts into which they are split.
     pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<BTreeSet<Op>> {
-        let mut plan = Plan::new(function, target, &mut envelope.clone())?;
-        plan.choose_products(function, target);
-        plan.choose_copies(function, target, options);
-        Ok(plan.products.in_tensor_memory().collect())
+        let (split, counts) = split::run_and_count(function, target, options.boxes);
+        let mut plan = Plan::new(&split, target, &mut envelope.clone())?;
+        plan.choose_products(&split, target);
+        plan.choose_copies(&split, target, options);
+        let made: BTreeSet<Op> = plan.products.in_tensor_memory().collect();
+        let mut parts = operands::products(&split).into_iter();
+        let whole = operands::products(function).into_iter().zip(counts);
+        let are_made = |(op, count): (Op, u32)| {
+            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & made.contains(&part));
+            all.then_some(op)
+        };
+        Ok(whole.filter_map(are_made).collect())
     }
 
     /// Only warps and accesses are decided.

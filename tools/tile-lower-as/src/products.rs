@@ -305,18 +305,25 @@ impl Planner<'_> {
         /// Until all warps have stored theirs and see that of the others.
         const BARRIER: u64 = 120;
         let rates = &self.target.rates;
-        let cycles = |products: &[(u32, u32)], bits: u32| {
-            let rate = Rates::of(products, bits).unwrap_or(rates.multiply_add);
-            u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate)
-        };
-        let through_memory = |bytes: u64| bytes / u64::from(rates.shared);
-        // Each warp reads the fragments of its own rows and columns.
-        let cover = sync.cover(1, m, n, self.warp_bits, false);
-        let lines = (m >> cover.m_bits) + (n >> cover.n_bits);
-        let fragments = u64::from(lines * k * elem.bytes()) << self.warp_bits;
-        let by_warps = cycles(rates.products, if sync.widened { 16 } else { elem.bits() }) + through_memory(fragments);
-        let by_groups = cycles(rates.group_products, elem.bits()) + through_memory(2 * u64::from(bytes)) + BARRIER;
+        let by_warps = self.by_warps(elem, sync, [m, n, k], [true; 2]);
+        let rate = Rates::of(rates.group_products, elem.bits()).unwrap_or(rates.multiply_add);
+        let work = u64::from(m) * u64::from(n) * u64::from(k);
+        let by_groups = work / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
         by_groups < by_warps
+    }
+
+    /// The cycles of a multiprocessor in which warps make a product: those of its tensor cores, and those of shared memory for the
+    /// fragments of the operands that are read there.
+    pub(crate) fn by_warps(&self, elem: Scalar, atom: &SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
+        let rates = &self.target.rates;
+        let bits = if atom.widened { 16 } else { elem.bits() };
+        let rate = Rates::of(rates.products, bits).unwrap_or(rates.multiply_add);
+        // Each warp reads the fragments of its own rows and columns.
+        let cover = atom.cover(1, m, n, self.warp_bits, false);
+        let lines: u32 =
+            [m >> cover.m_bits, n >> cover.n_bits].into_iter().zip(read).map(|(lines, read)| lines * u32::from(read)).sum();
+        let fragments = (u64::from(lines) * u64::from(k) * u64::from(elem.bytes())) << self.warp_bits;
+        u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate) + fragments / u64::from(rates.shared)
     }
 
     /// Whether an operand's bytes come from memory with neighbours along that of its two last dimensions which is not K, so that

@@ -27,17 +27,25 @@ const SHARES: u32 = 3;
 const SHORTEST: u32 = 256;
 
 pub(crate) fn run(function: &Function, target: Target, boxes: Boxes) -> Function {
-    let in_turn = boxes != Boxes::Never && target.has(Feature::BoxCopies) && target.has(Feature::WarpGroupProducts);
+    run_and_count(function, target, boxes).0
+}
+
+/// The function with its products split, and how many each product became, in their order.
+pub(crate) fn run_and_count(function: &Function, target: Target, boxes: Boxes) -> (Function, Vec<u32>) {
+    let reads_in_place = [Feature::WarpGroupProducts, Feature::TensorMemory].into_iter().any(|feature| target.has(feature));
+    let in_turn = boxes != Boxes::Never && target.has(Feature::BoxCopies) && reads_in_place;
     let splits = Planner::new(function, target, in_turn).plan();
+    let parts: BTreeMap<OpId, u32> = splits.iter().map(|split| (split.product, split.parts)).collect();
+    let counts = operands::products(function).into_iter().map(|op| parts.get(&op).copied().unwrap_or(1)).collect();
     let mut function = function.clone();
     if splits.is_empty() {
-        return function;
+        return (function, counts);
     }
     for split in &splits {
         let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, made: Vec::new() };
         Rewriter { split, parts, in_turn }.run();
     }
-    base::text::compact(&function)
+    (base::text::compact(&function), counts)
 }
 
 struct Split {

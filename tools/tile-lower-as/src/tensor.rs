@@ -13,7 +13,7 @@ use hardware::{Feature, Rates};
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
-use tileas::mma::Operand;
+use tileas::mma::{Operand, sync_atom};
 use tileas::tensor::{self, LaneAtom, Part};
 use tileas::{BufferInfo, Layout};
 use vocabulary::core_ops::Core;
@@ -38,8 +38,8 @@ impl Planner<'_> {
         let (all, reasons) = chains::of(self.function);
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
         let mut possible = Vec::new();
-        for chain in all {
-            match self.planned(&chain, refused) {
+        for chain in all.iter().cloned() {
+            match self.planned(&chain, &all, refused) {
                 Ok(products) => possible.push((self.with_slices(chain), products)),
                 Err(reason) => decided.extend(chain.products.iter().map(|op| (*op, Err(reason)))),
             }
@@ -65,8 +65,8 @@ impl Planner<'_> {
     }
 
     /// How the products of a chain are made in tensor memory, or why they are not.
-    fn planned(&self, chain: &Chain, refused: &BTreeMap<OpId, &'static str>) -> Result<Vec<Product>, &'static str> {
-        let too_short = chain.is_straight() && !self.is_asked(Family::TensorMemory) && !self.pays_at_once(chain);
+    fn planned(&self, chain: &Chain, all: &[Chain], refused: &BTreeMap<OpId, &'static str>) -> Result<Vec<Product>, &'static str> {
+        let too_short = chain.is_straight() && !self.is_asked(Family::TensorMemory) && !self.pays_at_once(chain, all);
         let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
         let products = chain.products.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
@@ -79,24 +79,42 @@ impl Planner<'_> {
         products.collect()
     }
 
-    /// Whether products are faster in tensor memory although threads wait for them and load what they give.
-    fn pays_at_once(&self, chain: &Chain) -> bool {
+    /// Whether products are faster in tensor memory although threads wait for them and load what they give; for products of which none
+    /// needs the other's sums they wait but once.
+    fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
         /// Cycles until a product that was asked for begins, and until what it gave is in registers.
         const THERE_AND_BACK: u64 = 400;
         let rates = &self.target.rates;
+        let blocks = self.function.body.op_blocks();
         let cycles = |op: &OpId| {
-            let Op::Mma { lhs, rhs, .. } = self.function.body.ops[*op].kind else { unreachable!("chains are of products") };
+            let Op::Mma { lhs, rhs, acc, .. } = self.function.body.ops[*op].kind else { unreachable!("chains are of products") };
             let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
-            let ((elem, left), (_, right)) = (tile(lhs), tile(rhs));
-            let extents = extents(left, right);
-            let work = extents.iter().map(|extent| u64::from(*extent)).product::<u64>();
-            let by = |products| work / u64::from(Rates::of(products, elem.bits()).unwrap_or(rates.multiply_add));
+            let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
+            let [batch, m, n, k] = extents(left, right);
+            let rate = Rates::of(rates.tensor_products, elem.bits()).unwrap_or(rates.multiply_add);
             // Half of the lanes have nothing of 64 rows.
-            let idle = if extents[1] < tensor::MOST_ROWS { 2 } else { 1 };
-            (by(rates.tensor_products) * idle, by(rates.products))
+            let idle = if m < tensor::MOST_ROWS { 2 } else { 1 };
+            let there = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
+            let Some(atom) = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
+            // Fragments that were not loaded for this product are in registers.
+            let loaded = |operand: Value| {
+                let load = operands::loaded_by(self.function, operand);
+                load.is_some_and(|load| blocks[load.0 as usize] == blocks[op.0 as usize])
+            };
+            (there, self.by_warps(elem.carrier(), atom, [m, n, k], [loaded(lhs), loaded(rhs)]))
         };
-        let (there, here) = chain.products.iter().map(cycles).fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
-        there + THERE_AND_BACK < here
+        let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
+        let (there, here) = chain.products.iter().map(cycles).fold((0, 0), sum);
+        let block = blocks[chain.products[0].0 as usize];
+        let needs = |chain: &Chain, other: &Chain| {
+            let operands = chain.products.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
+            operands.into_iter().any(|operand| self.depends(operand, other.result, block, &blocks))
+        };
+        let beside = all.iter().filter(|other| {
+            let here = other.is_straight() && blocks[other.products[0].0 as usize] == block;
+            here && (*other == chain || !needs(chain, other) && !needs(other, chain))
+        });
+        there.saturating_add(THERE_AND_BACK / beside.count().max(1) as u64) < here
     }
 
     fn tensor_product(&self, op: OpId) -> Result<Product, &'static str> {
@@ -127,9 +145,6 @@ impl Planner<'_> {
                 Place::Tensor(taken_up(&info, self.warp_bits as usize).ok_or("its warps do not reach all lanes of tensor memory")?)
             }
         };
-        if !self.is_loaded(rhs) {
-            return Err("its right operand is computed");
-        }
         Ok(Product::Tensor { atom, c, lhs, rhs: Place::Memory })
     }
 
@@ -288,7 +303,9 @@ pub(crate) fn without_boxes(function: &Function, products: &Products, copies: &C
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, Place::Tensor(_))));
         let wanting = |operand| not_by_boxes(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
         let shared = |operand: &Value| {
-            others.contains(&operands::rearranged(function, *operand)).then_some("an operand is read by threads, too")
+            let is_copied = operands::loaded_by(function, *operand).is_some();
+            let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
+            is_shared.then_some("an operand is read by threads, too")
         };
         in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
@@ -303,7 +320,7 @@ fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value>
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
-/// An operand that changes from iteration to iteration is copied by boxes; what is loaded once is stored by threads.
+/// An operand that is loaded again in each iteration is copied by boxes; what is loaded once, or computed, is stored by threads.
 fn not_by_boxes(
     function: &Function,
     copies: &Copies,
@@ -314,9 +331,7 @@ fn not_by_boxes(
     let body = &function.body;
     let tile = operands::rearranged(function, operand);
     let Some(op) = body.defining_op(tile) else { return Some("an operand comes from the iteration before") };
-    if operands::loaded_by(function, tile).is_none() {
-        return Some("an operand is computed");
-    }
+    operands::loaded_by(function, tile)?;
     match copies.get(op).map(|copy| &copy.by) {
         Some(By::Boxes(_)) => None,
         None if once || blocks[op.0 as usize] == Some(function.entry()) => None,

@@ -317,6 +317,10 @@ fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>
         let first = if tensor::is_in_rounds(function, buffer) { 0 } else { lives[buffer].first };
         lives[buffer] = Life { first, last: usize::MAX };
     }
+    // Products may still read them when those who stored them are elsewhere.
+    for buffer in tensor::stored_operands(function).into_iter().filter(|buffer| tensor::is_in_rounds(function, *buffer)) {
+        lives[buffer] = Life { first: 0, last: usize::MAX };
+    }
     if common::planted("sched.lives") {
         lives.values_mut().for_each(|life| *life = Life::NEVER);
     }

@@ -13,6 +13,8 @@ use tileas::{Buffer, Space};
 
 /// Columns that can be taken at least.
 const FEWEST: u32 = 32;
+/// Blocks on a multiprocessor of which more hide nothing more.
+const ENOUGH: u32 = 4;
 
 /// The first column of each buffer, and the end of the last; the largest come first, so that each begins at a multiple of its own.
 /// Those that are `doubled` have two slots.
@@ -20,7 +22,7 @@ pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMa
     let apart = place_beside(function, doubled, &BTreeMap::new());
     // Operands in the place of sums may take a barrier more, which is paid for by another block.
     let all = Target::all().map(|target| target.tensor_columns).max().unwrap_or(0);
-    let blocks = function.attrs.program.occupancy.unwrap_or(1).max(2);
+    let blocks = function.attrs.program.occupancy.unwrap_or(1).max(ENOUGH);
     if apart.1.next_power_of_two().saturating_mul(blocks) <= all {
         return apart;
     }

@@ -147,6 +147,12 @@ fn piped(function: &Function) -> BTreeMap<Buffer, Kind> {
     touched.map(|access| (access.buffer, kind(access))).chain(stored).collect()
 }
 
+/// The buffers of shared memory that threads fill with operands of products in tensor memory.
+pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
+    let is_stored = |(_, kind): &(Buffer, Kind)| *kind == Kind::Operand { shared: true };
+    piped(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
+}
+
 /// Whether a function makes products into tensor memory.
 pub(crate) fn multiplies(function: &Function) -> bool {
     function.body.walk(function.region).iter().any(|op| is_product(&function.body.ops[*op].kind))

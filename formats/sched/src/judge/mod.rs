@@ -217,6 +217,7 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
         Def::Result { op, .. } => blocks[op.0 as usize] == Some(entry),
     };
     let mut loops: BTreeMap<Times, Vec<Bounds>> = BTreeMap::new();
+    let in_parts = in_parts(function);
     let mut regions = vec![(function.region, 0)];
     while let Some((region, depth)) = regions.pop() {
         for &op in &body.blocks[body.block_of(region)].ops {
@@ -227,7 +228,7 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
             {
                 inner += 1;
                 let bounds = Bounds::of(function, [*lower, *upper, *step], *unsigned);
-                if !bounds.are_few() {
+                if !bounds.are_few() && !in_parts.contains(&op) {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
                     loops.entry(times).or_default().push(bounds);
                 }
@@ -300,6 +301,19 @@ fn ends_copies(function: &Function, region: Region) -> bool {
     body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
+/// The pipelined loop whose rest a pipelined loop does.
+fn first_part(function: &Function, op: OpId) -> Option<OpId> {
+    let body = &function.body;
+    let Some(Core::For { lower, .. }) = body.ops[op].kind.core() else { return None };
+    body.defining_op(*lower).filter(|before| is_pipelined(function, *before))
+}
+
+/// The pipelined loops of which there are two parts.
+fn in_parts(function: &Function) -> BTreeSet<OpId> {
+    let all = function.body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op));
+    all.filter_map(|op| Some([op, first_part(function, op)?])).flatten().collect()
+}
+
 /// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended
 /// does the rest of the same iterations. None without pipelined loops.
 fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
@@ -309,7 +323,7 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
         Some(Core::For { lower, upper, step, unsigned, .. }) => ([*lower, *upper, *step], *unsigned),
         _ => unreachable!("only `for` loops are pipelined"),
     };
-    let first_part = |op: OpId| body.defining_op(bounds(op).0[0]).filter(|before| pipelined.contains(before));
+    let first_part = |op: OpId| first_part(function, op);
     let has_rest: BTreeSet<OpId> = pipelined.iter().filter_map(|op| first_part(*op)).collect();
     let of = |&op: &OpId| {
         let ([_, upper, step], unsigned) = bounds(op);
