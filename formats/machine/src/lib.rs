@@ -9,8 +9,10 @@ use base::diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
 
 mod numbers;
+mod rates;
 
 pub use numbers::Machine;
+pub use rates::{Rates, rates};
 
 /// A number with where it comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,7 @@ pub(crate) type Numbers = BTreeMap<String, Number>;
 /// Files that come with the project: name, aliases, text.
 const FILES: &[(&str, &[&str], &str)] = &[
     ("sm_80", &[], include_str!("../../../machines/sm_80.toml")),
+    ("sm_86", &[], include_str!("../../../machines/sm_86.toml")),
     ("sm_90", &[], include_str!("../../../machines/sm_90.toml")),
     ("sm_100", &[], include_str!("../../../machines/sm_100.toml")),
     ("sm_120", &[], include_str!("../../../machines/sm_120.toml")),
@@ -36,6 +39,8 @@ const FILES: &[(&str, &[&str], &str)] = &[
     ("h800-pcie", &["h800"], include_str!("../../../machines/h800-pcie.toml")),
     ("b200", &[], include_str!("../../../machines/b200.toml")),
     ("b300", &[], include_str!("../../../machines/b300.toml")),
+    ("rtx3090", &[], include_str!("../../../machines/rtx3090.toml")),
+    ("rtx4090", &[], include_str!("../../../machines/rtx4090.toml")),
     ("rtx5080", &[], include_str!("../../../machines/rtx5080.toml")),
     ("rtx5090", &[], include_str!("../../../machines/rtx5090.toml")),
     ("rtxpro6000", &["rtx-pro-6000"], include_str!("../../../machines/rtxpro6000.toml")),
@@ -50,7 +55,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn of_target(target: &str) -> Option<&'static str> {
     let digits: String = target.trim_start_matches("sm_").chars().take_while(char::is_ascii_digit).collect();
     Some(match digits.parse::<u32>().ok()? {
-        80..=89 => "a100",
+        86 | 88 => "rtx3090",
+        89 => "rtx4090",
+        80..=87 => "a100",
         90 => "h100-sxm",
         103 | 107 => "b300",
         100..=119 => "b200",

@@ -165,13 +165,16 @@ sections! {
         l1_latency,
         l2_latency,
         memory_latency,
+        /// What far lines take longer than the mean and near ones shorter, and bytes of an address that lie on one side.
+        far,
+        piece,
         /// Bytes in a clock from the second-level cache to one multiprocessor, and to all.
         l2_bytes,
         l2_chip_bytes,
         /// Parts of the peak that reading, and reading with writing, reach.
         read,
         mixed,
-        /// How much of its latency an access waits longer when memory is fully used.
+        /// How much of its latency an access of threads waits longer when memory is fully used.
         queue,
     }
     /// Instructions on their way to a multiprocessor.
@@ -185,7 +188,7 @@ sections! {
     copy: Copy {
         /// What a copy by the copy engine takes longer than a load.
         engine_latency,
-        /// Clocks between two copies of one thread, for each row of up to 128 bytes, and bytes in a clock.
+        /// Clocks between two copies of one thread, for each row of up to 128 bytes of a tensor map's box, and bytes in a clock.
         engine_issue,
         engine_row,
         engine_bytes,
@@ -222,5 +225,11 @@ sections! {
         /// Clocks until the first instruction of a block, and from the end of one to the next in its place.
         start,
         next,
+    }    /// What the stages reckon with beyond single instructions: clocks of an op of a tile, and until a tile is there while all
+    /// multiprocessors load, at first and for each KiB.
+    plan: Plan {
+        arithmetic,
+        copy,
+        copy_kib,
     }
 }

@@ -6,7 +6,8 @@ use crate::chains::Chain;
 use crate::operands;
 use base::ir::Op as OpId;
 use base::{Target, Value};
-use hardware::{Feature, Rates};
+use hardware::Feature;
+use machine::Rates;
 use numerics::Scalar;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
@@ -304,9 +305,9 @@ impl Planner<'_> {
     fn transposing_pays(&self, elem: Scalar, sync: &SyncAtom, [m, n, k]: [u32; 3], bytes: u32) -> bool {
         /// Until all warps have stored theirs and see that of the others.
         const BARRIER: u64 = 120;
-        let rates = &self.target.rates;
+        let rates = machine::rates(self.target);
         let by_warps = self.by_warps(elem, sync, [m, n, k], [true; 2]);
-        let rate = Rates::of(rates.group_products, elem.bits()).unwrap_or(rates.multiply_add);
+        let rate = Rates::of(&rates.group_products, elem.bits()).unwrap_or(rates.multiply_add);
         let work = u64::from(m) * u64::from(n) * u64::from(k);
         let by_groups = work / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
         by_groups < by_warps
@@ -315,9 +316,9 @@ impl Planner<'_> {
     /// The cycles of a multiprocessor in which warps make a product: those of its tensor cores, and those of shared memory for the
     /// fragments of the operands that are read there.
     pub(crate) fn by_warps(&self, elem: Scalar, atom: &SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
-        let rates = &self.target.rates;
+        let rates = machine::rates(self.target);
         let bits = if atom.widened { 16 } else { elem.bits() };
-        let rate = Rates::of(rates.products, bits).unwrap_or(rates.multiply_add);
+        let rate = Rates::of(&rates.products, bits).unwrap_or(rates.multiply_add);
         // Each warp reads the fragments of its own rows and columns.
         let cover = atom.cover(1, m, n, self.warp_bits, false);
         let lines: u32 =

@@ -9,7 +9,8 @@ use crate::operands;
 use crate::products::{Family, Place, Planner, Product, Products, extents};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
-use hardware::{Feature, Rates};
+use hardware::Feature;
+use machine::Rates;
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
@@ -84,14 +85,14 @@ impl Planner<'_> {
     fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
         /// Cycles until a product that was asked for begins, and until what it gave is in registers.
         const THERE_AND_BACK: u64 = 400;
-        let rates = &self.target.rates;
+        let rates = machine::rates(self.target);
         let blocks = self.function.body.op_blocks();
         let cycles = |op: &OpId| {
             let Op::Mma { lhs, rhs, acc, .. } = self.function.body.ops[*op].kind else { unreachable!("chains are of products") };
             let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
-            let rate = Rates::of(rates.tensor_products, elem.bits()).unwrap_or(rates.multiply_add);
+            let rate = Rates::of(&rates.tensor_products, elem.bits()).unwrap_or(rates.multiply_add);
             // Half of the lanes have nothing of 64 rows.
             let idle = if m < tensor::MOST_ROWS { 2 } else { 1 };
             let there = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;

@@ -1,11 +1,11 @@
 //! The resource model: what each op occupies on a multiprocessor, for how many cycles, and when its results are there.
 //!
-//! The numbers come from the table of targets (`hardware`). A tile op is taken as one long occupation of each of its resources; ops that pass
+//! The numbers are those of `machines/` (`formats/machine`). A tile op is taken as one long occupation of each of its resources; ops that pass
 //! registers on piece by piece let the next one start after a latency, the others when they are done.
 
 use base::ir::Operation;
 use base::{Target, Value};
-use hardware::Rates;
+use machine::Rates;
 use numerics::arith::{Binary, Unary};
 use sched::{Function, Module, Op};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub(crate) struct Cost {
 
 impl Machine {
     pub(crate) fn of(target: Target) -> Machine {
-        Machine(target.rates())
+        Machine(machine::rates(target))
     }
 
     /// Cycles until so many bytes are there from global memory.
@@ -119,14 +119,14 @@ impl Machine {
                     Place::Memory { buffer, .. } => element_count(&function.attrs.program.buffers[*buffer].shape) as u32,
                 };
                 let work = sums.saturating_mul(k);
-                let tensor = |products, bits| {
+                let tensor = |products: &[(u32, u32)], bits| {
                     let rate = Rates::of(products, bits).unwrap_or(rates.multiply_add);
                     cost(&[(Resource::Tensor, work, rate)], rates.product_latency, false)
                 };
                 match atom {
-                    MmaAtom::Sync(atom) => tensor(rates.products, if atom.widened { 16 } else { bits }),
-                    MmaAtom::Group(_) => tensor(rates.group_products, bits),
-                    MmaAtom::Tensor(_) => tensor(rates.tensor_products, bits),
+                    MmaAtom::Sync(atom) => tensor(&rates.products, if atom.widened { 16 } else { bits }),
+                    MmaAtom::Group(_) => tensor(&rates.group_products, bits),
+                    MmaAtom::Tensor(_) => tensor(&rates.tensor_products, bits),
                     MmaAtom::MultiplyAdd(_) => {
                         cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
                     }
