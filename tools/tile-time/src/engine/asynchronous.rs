@@ -1,5 +1,6 @@
 //! Engines that work by themselves: copies by threads and by the copy engine, products of warp groups, tensor memory.
 
+use super::memory::Asking;
 use super::{Engine, Happening, Run, Why};
 use simulator::Event;
 use simulator::program::{CopyShape, Op, WgmmaA};
@@ -29,8 +30,8 @@ impl Run<'_> {
                             memory.tags = start + f64::from(count);
                             let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
                             let cold = memory.lines_from_memory(lines, salt);
-                            let extra = machine.copy.async_latency;
-                            done = memory.request(start, f64::from(count) * each, cold * each, extra, false);
+                            let extra = machine.copy.async_latency + memory.slowest(lines);
+                            done = memory.request(start, f64::from(count) * each, cold * each, extra, Asking::Load);
                         }
                         _ => {}
                     }
@@ -50,9 +51,9 @@ impl Run<'_> {
                     }
                 }
             }
-            Op::Bulk(_) => {
+            Op::Bulk(bulk) => {
                 for event in events {
-                    self.bulk(index, event, salt);
+                    self.bulk(index, event, salt, bulk.tensor);
                 }
             }
             Op::BulkCommit => self.warps[index].stores.commit(),
@@ -60,15 +61,17 @@ impl Run<'_> {
         }
     }
 
-    /// A copy of the copy engine, which serves them in order.
-    fn bulk(&mut self, index: usize, event: &Event, salt: u64) {
+    /// A copy of the copy engine, which serves them in order; those of tensor maps take it a time for each row.
+    fn bulk(&mut self, index: usize, event: &Event, salt: u64, tensor: bool) {
         let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
         let stream = self.warps[index].stream;
         let number = self.blocks[block].multiprocessor;
         let copy = &machine.copy;
-        let clocks = copy.engine_issue.max(f64::from(rows) * copy.engine_row).max(f64::from(bytes) / copy.engine_bytes);
+        let by_rows = if tensor { f64::from(rows) * copy.engine_row } else { 0.0 };
+        let passage = by_rows.max(f64::from(bytes) / copy.engine_bytes);
+        let clocks = passage.max(copy.engine_issue);
         let start = self.multiprocessors[number].engine.max(now);
         self.multiprocessors[number].engine = start + clocks;
         self.statistics.engine(Engine::Copy, clocks);
@@ -78,15 +81,16 @@ impl Run<'_> {
         let cold = 128.0 * memory.box_from_memory(lines, salt);
         let moved = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
-            memory.request(start, moved, cold.min(moved), 0.0, true);
+            memory.request(start, moved, cold.min(moved), 0.0, Asking::BoxStore);
             let read = start + clocks + copy.store_read;
             self.warps[index].stores.add(start + clocks + copy.store_done, read);
             self.span(Engine::Copy, block, start, read, pc);
             return;
         }
-        // What the waiter takes to wake is in the engine's latency, as it was measured.
-        let done =
-            memory.request(start, moved, cold.min(moved), copy.engine_latency - machine.sync.wake, false).max(start + clocks);
+        // One after the other: the engine asks for its rows, memory answers, the way behind brings all of it. What the waiter takes to
+        // wake is in the engine's latency, as it was measured.
+        let extra = passage + copy.engine_latency - machine.sync.wake + memory.slowest(lines);
+        let done = memory.request(start, moved, cold.min(moved), extra, Asking::Box).max(start + passage);
         self.span(Engine::Copy, block, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {

@@ -22,6 +22,15 @@ pub(crate) struct Traffic {
     pub(crate) l1_hits: f64,
 }
 
+/// Who asks for bytes: threads for themselves, threads that store, the copy engine for a box or for what it stores.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    Load,
+    Store,
+    Box,
+    BoxStore,
+}
+
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) tags: f64,
@@ -35,6 +44,8 @@ pub(super) struct Memory {
     miss: f64,
     l2_latency: f64,
     memory_latency: f64,
+    far: f64,
+    piece: u64,
     queue: f64,
     /// Part of the spilled registers that the first-level cache has no room for.
     spilled_beyond: f64,
@@ -59,6 +70,9 @@ impl Memory {
             miss: setup.miss,
             l2_latency: global.l2_latency,
             memory_latency: global.memory_latency,
+            far: global.far,
+            // In lines.
+            piece: (global.piece / 128.0).max(1.0) as u64,
             queue: global.queue,
             spilled_beyond: (1.0 - cache / stack.max(1.0)).max(0.0),
             sets: vec![[u64::MAX; WAYS]; (lines / WAYS).max(1)],
@@ -97,15 +111,24 @@ impl Memory {
         *way
     }
 
+    /// Lines lie near and far by pieces of an address, and who asks for several waits for the slowest: what that takes longer than the
+    /// mean of near and far.
+    pub(super) fn slowest(&self, lines: &[u64]) -> f64 {
+        let pieces = lines.chunk_by(|one, next| one / self.piece == next / self.piece).count();
+        self.far * (1.0 - 2.0 * 0.5_f64.powi(pieces.clamp(1, 64) as i32))
+    }
+
     /// Moves bytes, some of them from memory, and says when they are there.
-    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, out: bool) -> f64 {
+    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, asking: Asking) -> f64 {
         self.traffic.memory += from_memory;
-        let travelled = self.travel(out, now, bytes);
+        let travelled = self.travel(matches!(asking, Asking::Store | Asking::BoxStore), now, bytes);
         let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
         self.used *= (-(now - self.used_at).max(0.0) / WINDOW).exp();
         self.used_at = self.used_at.max(now);
         self.used += from_memory / self.bank_rate / WINDOW;
-        let waiting = if from_memory > 0.0 { self.queue * latency * self.used.min(1.0) } else { 0.0 };
+        // What a box takes while all load some is what its rows and its far lines take.
+        let waits = from_memory > 0.0 && asking != Asking::Box;
+        let waiting = if waits { self.queue * latency * self.used.min(1.0) } else { 0.0 };
         let mut done = travelled + latency + extra + waiting;
         if from_memory > 0.0 {
             self.bank = self.bank.max(now - self.memory_latency) + from_memory / self.bank_rate;
@@ -201,7 +224,9 @@ impl Run<'_> {
                         } else {
                             0.0
                         };
-                        done = done.max(memory.request(start, misses * each, cold * each, 0.0, matches!(op, Op::Store { .. })));
+                        let asking = if matches!(op, Op::Store { .. }) { Asking::Store } else { Asking::Load };
+                        let extra = memory.slowest(lines);
+                        done = done.max(memory.request(start, misses * each, cold * each, extra, asking));
                     }
                     if !matches!(op, Op::Store { .. }) {
                         ready = ready.max(done);

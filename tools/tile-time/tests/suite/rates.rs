@@ -196,57 +196,6 @@ fn products_in_tensor_memory() {
     near("one product", one, 264.0, 0.1);
 }
 
-/// A ring of s slots of 32 KiB that one thread fills and another one multiplies: the clocks of a tile are those of a round trip over
-/// s, until the copy engine's rows are what is left. The round trip is a fifth short: what the box of many rows takes longer than a
-/// small one, while nothing else is under way, is not known apart.
-#[test]
-fn rings_of_boxes() {
-    let measured = [(2, 1.164, 0.25), (3, 0.786, 0.25), (4, 0.600, 0.25), (5, 0.4915, 0.20), (6, 0.429, 0.10), (7, 0.4225, 0.10)];
-    for (slots, milliseconds, tolerance) in measured {
-        let kernel = |count: usize| {
-            let fill = |tile: usize| {
-                let (slot, round) = (tile % slots, tile / slots);
-                let free = if round > 0 { wait(&format!("FREE{tile}"), 128 + 8 * slot, round - 1) } else { String::new() };
-                let half = |part: usize| {
-                    format!(
-                        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{}], [%rd1+{}], 16384, [%r1+{}];\n",
-                        1024 + slot * 32768 + part * 16384,
-                        (2 * tile + part) * 16384,
-                        8 * slot
-                    )
-                };
-                let expect = format!("mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r1+{}], 32768;\n", 8 * slot);
-                free + &expect + &half(0) + &half(1)
-            };
-            let multiply = |tile: usize| {
-                let (slot, round) = (tile % slots, tile / slots);
-                let product = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(4);
-                wait(&format!("FULL{tile}"), 8 * slot, round) + &product + &commit(128 + 8 * slot)
-            };
-            let body = format!(
-                "@%p4 bra FILL;\n{}{}bra DONE;\nFILL:\n{}DONE:\nbarrier.sync 0;\n",
-                repeat(count, multiply),
-                wait("LAST", 128 + 8 * ((count - 1) % slots), (count - 1) / slots),
-                repeat(count, fill)
-            );
-            let inits: String = (0..2 * slots)
-                .map(|index| format!("mbarrier.init.shared.b64 [%r1+{}], 1;\n", index % slots * 8 + index / slots * 128))
-                .collect();
-            let before = format!(
-                "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
-                 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 128;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{inits}READY:\n\
-                 barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\n\
-                 setp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\nsetp.eq.s32 %p4, %r3, 32;\n",
-                1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
-            );
-            let free = "@%p5 bra END;\nbar.warp.sync -1;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 128;\nEND:\n";
-            Kernel::new("sm_100a", 64).before(&before).body(body + free).shared(1024 + 7 * 32768).bytes(count * 32768)
-        };
-        // 2048 tiles at 1.965 GHz.
-        near(&format!("{slots} slots"), each("b200", kernel, (32, 96)), milliseconds * 1.965e6 / 2048.0, tolerance);
-    }
-}
-
 pub(crate) fn wait(label: &str, bar: usize, round: usize) -> String {
     format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", round % 2)
 }
@@ -305,26 +254,42 @@ fn copies_by_threads() {
     }
 }
 
-/// A box that all multiprocessors load from memory and wait for, one after the other.
+/// Boxes that all multiprocessors load from memory: some at once, all of which they wait for; clocks for each of them.
 #[test]
 fn copies_of_the_copy_engine() {
-    for (bytes, clocks) in [(2048u32, 968.0), (4096, 1038.0), (8192, 1258.0), (16384, 1405.0), (32768, 1757.0)] {
-        let copy = |index: usize| {
+    let alone = [(512usize, 900.0), (1024, 927.0), (2048, 968.0), (4096, 1038.0), (8192, 1258.0), (16384, 1405.0), (32768, 1757.0)];
+    let several = [(4, 512, 257.0), (2, 4096, 546.0), (2, 8192, 663.0), (4, 8192, 406.0), (4, 16384, 659.0), (2, 32768, 1328.0)];
+    for (boxes, bytes, clocks) in alone.map(|(bytes, clocks)| (1, bytes, clocks)).into_iter().chain(several) {
+        let round = |index: usize| {
+            let copies: String = (0..boxes)
+                .map(|part| {
+                    format!(
+                        "add.s32 %r4, %r1, {};\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd7], {bytes}, [%r2];\n\
+                         add.s64 %rd7, %rd7, {bytes};\n",
+                        1024 + part * bytes
+                    )
+                })
+                .collect();
             format!(
-                "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], {bytes};\n\
-                 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd7], {bytes}, [%r2];\n\
-                 WAIT{index}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], {};\n@!%p3 bra WAIT{index};\nadd.s64 %rd7, %rd7, {bytes};",
-                index % 2
+                "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], {};\n{copies}{}",
+                boxes * bytes,
+                wait(&format!("WAIT{index}"), 8, index)
             )
         };
         let kernel = |count| {
             let before = format!(
-                "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r4, %r1, 1024;\nmbarrier.init.shared.b64 [%r2], 1;\n\
+                "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nmbarrier.init.shared.b64 [%r2], 1;\n\
                  mov.u32 %r5, %ctaid.x;\nmul.wide.u32 %rd6, %r5, {};\nadd.s64 %rd7, %rd1, %rd6;\n",
-                bytes as usize * 40
+                boxes * bytes * 40
             );
-            Kernel::new("sm_100a", 1).before(&before).body(repeat(count, copy)).grid(148).bytes(148 * 40 * bytes as usize)
+            let shared = (1024 + boxes * bytes) as u32;
+            Kernel::new("sm_100a", 1)
+                .before(&before)
+                .body(repeat(count, round))
+                .shared(shared)
+                .grid(148)
+                .bytes(148 * 40 * boxes * bytes)
         };
-        near(&format!("{bytes} bytes"), each("b200", kernel, (8, 32)), clocks, 0.10);
+        near(&format!("{boxes} of {bytes} bytes"), each("b200", kernel, (8, 32)) / boxes as f64, clocks, 0.10);
     }
 }

@@ -14,6 +14,11 @@ pub(crate) struct Kernel {
     shared: u32,
     /// Operations that the launch states.
     flops: f64,
+    /// Boxes of tensor maps: bytes of a row, and rows.
+    boxes: Vec<(usize, usize)>,
+    registers: u32,
+    /// Blocks that stand for all.
+    samples: Vec<u32>,
 }
 
 /// The lines of something repeated.
@@ -22,6 +27,9 @@ pub(crate) fn repeat(count: usize, line: impl Fn(usize) -> String) -> String {
 }
 
 impl Kernel {
+    /// Bytes of a row of the matrix that tensor maps are of.
+    pub(crate) const MATRIX: usize = 1 << 18;
+
     pub(crate) fn new(target: &'static str, threads: u32) -> Kernel {
         Kernel {
             target,
@@ -33,6 +41,9 @@ impl Kernel {
             cluster: 1,
             shared: 98304,
             flops: 0.0,
+            boxes: Vec::new(),
+            registers: 64,
+            samples: Vec::new(),
         }
     }
     pub(crate) fn before(self, before: &str) -> Kernel {
@@ -55,15 +66,44 @@ impl Kernel {
     pub(crate) fn flops(self, flops: f64) -> Kernel {
         Kernel { flops, ..self }
     }
+    pub(crate) fn samples(self, blocks: &[u32]) -> Kernel {
+        Kernel { samples: blocks.to_vec(), ..self }
+    }
+    /// Registers that a thread is taken to need.
+    pub(crate) fn registers(self, registers: u32) -> Kernel {
+        Kernel { registers, ..self }
+    }
     pub(crate) fn bytes(self, bytes: usize) -> Kernel {
         Kernel { bytes, ..self }
+    }
+
+    /// Tensor maps `map0`, `map1` and so on, for boxes of rows of so many bytes, out of a matrix with rows of 256 KiB.
+    pub(crate) fn boxes(self, boxes: &[(usize, usize)]) -> Kernel {
+        Kernel { boxes: boxes.to_vec(), ..self }
+    }
+
+    /// The recipe of a tensor map, a line before the text.
+    fn recipe(&self, number: usize) -> String {
+        let (bytes, rows) = self.boxes[number];
+        format!(
+            "//!tile tensor-map (entry:\"k\",param:\"map{number}\",map:(base:param(0),element:f16,dims:[const({}),const({})],strides:[const({})],\
+             extent:[{},{rows}],swizzle:bytes{bytes},tf32:false))\n",
+            Kernel::MATRIX / 2,
+            self.bytes / Kernel::MATRIX,
+            Kernel::MATRIX,
+            bytes / 2
+        )
     }
 
     fn ptx(&self) -> String {
         let cluster =
             if self.cluster > 1 { format!(".explicitcluster\n.reqnctapercluster {}\n", self.cluster) } else { String::new() };
+        let recipes: String = (0..self.boxes.len()).map(|number| self.recipe(number)).collect();
+        let recipes = if recipes.is_empty() { recipes } else { format!("//!tile ptx 1 final\n{recipes}") };
+        let maps: String =
+            (0..self.boxes.len()).map(|number| format!(",\n.hidden .param .align 64 .b8 map{number}[128]")).collect();
         format!(
-            ".version 9.0\n.target {}\n.address_size 64\n.visible .entry k(.param .u64 .ptr .global .align 16 out)\n.reqntid {}\n{cluster}{{\n\
+            "{recipes}.version 9.2\n.target {}\n.address_size 64\n.visible .entry k(.param .u64 .ptr .global .align 16 out{maps})\n.reqntid {}\n{cluster}{{\n\
              .reg .pred %p<10>;\n.reg .b32 %r<40>;\n.reg .b64 %rd<20>;\n.reg .f32 %f<300>;\n.shared .align 1024 .b8 buffer[{}];\n\
              ld.param.u64 %rd1, [out];\n{}\n{}\nret;\n}}\n",
             self.target, self.threads, self.shared, self.before, self.body
@@ -76,8 +116,10 @@ impl Kernel {
             0.0 => String::new(),
             flops => format!(r#", "work": {{"flops": {flops}, "bytes": {}}}"#, self.bytes),
         };
+        let samples: Vec<String> = self.samples.iter().map(|block| format!("[{block}, 0, 0]")).collect();
+        let samples = if samples.is_empty() { String::new() } else { format!(r#", "sample_blocks": [{}]"#, samples.join(", ")) };
         let launch = format!(
-            r#"{{"entry": null, "grid": [{}, 1, 1], "buffers": [{{"name": "out", "bytes": {}, "fill": "zero"}}], "params": [{{"ptr": "out"}}], "outputs": []{work}}}"#,
+            r#"{{"entry": null, "grid": [{}, 1, 1], "buffers": [{{"name": "out", "bytes": {}, "fill": "zero"}}], "params": [{{"ptr": "out"}}], "outputs": []{work}{samples}}}"#,
             self.grid, self.bytes
         );
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file can be written");
@@ -95,7 +137,8 @@ impl Kernel {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         self.write(folder.path());
         let output = Command::new(env!("CARGO_BIN_EXE_tile-time"))
-            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice", "--registers", "64", "--gpu", gpu])
+            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice", "--gpu", gpu])
+            .args(["--registers", &self.registers.to_string()])
             .args(options)
             .current_dir(folder.path())
             .output()

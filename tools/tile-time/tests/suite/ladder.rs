@@ -1,0 +1,188 @@
+//! The public ladder of products on A100 that differ in how tiles lie in shared memory: rows that all begin in the same bank, rows with
+//! padding between, and permuted rows with two slots. 4096 x 4096 x 4096 in bf16, four warps, `cp.async`, `ldmatrix` and `mma.sync`.
+
+use crate::rates::near;
+use crate::support::{Kernel, repeat};
+
+const SIZE: usize = 4096;
+/// Bytes of a row of A or of B (which is transposed), and of a tile's row.
+const ROW: usize = 2 * SIZE;
+const DEPTH: usize = 64;
+
+struct Rung {
+    /// Columns of a block's tile, of 128 rows.
+    columns: usize,
+    /// Bytes from row to row in shared memory.
+    stride: usize,
+    /// Whether units of 16 bytes change places by the number of their row.
+    permuted: bool,
+    slots: usize,
+}
+
+impl Rung {
+    fn slot(&self) -> usize {
+        (128 + self.columns) * self.stride
+    }
+
+    /// Where things are: %rd2, %rd3 and %r10 what a thread copies, %r11 and %r12 what it loads of A and B, for each of four steps of K.
+    fn places(&self) -> String {
+        let half = self.columns / 2;
+        let across = (SIZE / self.columns).trailing_zeros();
+        let unit = |unit: &str, row: &str| {
+            if self.permuted { format!("and.b32 %i9, {row}, 7;\nxor.b32 {unit}, {unit}, %i9;\n") } else { String::new() }
+        };
+        let load = |to: &str, start: usize| {
+            let steps = |step: usize| match self.permuted {
+                true => format!("xor.b32 {to}{step}, %i8, {};", 32 * step),
+                false => format!("add.s32 {to}{step}, %i8, {};", 32 * step),
+            };
+            format!(
+                "{}mad.lo.s32 %i8, %i6, {}, %r1;\nshl.b32 %i7, %i7, 4;\nadd.s32 %i8, %i8, %i7;\nadd.s32 %i8, %i8, {start};\n{}",
+                unit("%i7", "%i6"),
+                self.stride,
+                repeat(4, steps)
+            )
+        };
+        // Of four matrices the third and fourth are the rows after the first eight, for B as permuted kernels load it.
+        let b_row = if self.permuted { "shr.u32 %i9, %i1, 4;\nmad.lo.s32 %i6, %i9, 8, %i6;\n" } else { "" };
+        format!(
+            "mov.u32 %r13, {ROW};\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %ctaid.x;\nshr.u32 %i0, %r3, 5;\nand.b32 %i1, %r3, 31;\n\
+             shr.u32 %i2, %i0, 1;\nand.b32 %i3, %i0, 1;\nshr.u32 %i4, %r6, {across};\nand.b32 %i5, %r6, {};\n\
+             shr.u32 %i6, %r3, 3;\nand.b32 %i7, %r3, 7;\nmad.lo.s32 %i8, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i8, {ROW};\nadd.s64 %rd2, %rd1, %rd4;\n\
+             mad.lo.s32 %i8, %i5, {}, %i6;\nmul.wide.u32 %rd4, %i8, {ROW};\nadd.s64 %rd3, %rd1, %rd4;\nadd.s64 %rd3, %rd3, {};\n\
+             mul.wide.u32 %rd4, %i7, 16;\nadd.s64 %rd2, %rd2, %rd4;\nadd.s64 %rd3, %rd3, %rd4;\n{}shl.b32 %i7, %i7, 4;\n\
+             mad.lo.s32 %r10, %i6, {}, %r1;\nadd.s32 %r10, %r10, %i7;\n\
+             and.b32 %i6, %i1, 15;\nmad.lo.s32 %i6, %i2, 64, %i6;\nshr.u32 %i7, %i1, 4;\n{}\
+             and.b32 %i6, %i1, 7;\n{b_row}mad.lo.s32 %i6, %i3, {half}, %i6;\nshr.u32 %i7, %i1, 3;\nand.b32 %i7, %i7, 1;\n{}\
+             shr.u32 %i6, %i1, 2;\nmad.lo.s32 %i6, %i2, 64, %i6;\nmad.lo.s32 %i6, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i6, {ROW};\nadd.s64 %rd5, %rd1, %rd4;\n\
+             and.b32 %i7, %i1, 3;\nshl.b32 %i7, %i7, 1;\nmad.lo.s32 %i7, %i3, {half}, %i7;\nmad.lo.s32 %i7, %i5, {}, %i7;\nmul.wide.u32 %rd4, %i7, 2;\n\
+             add.s64 %rd5, %rd5, %rd4;\nadd.s64 %rd5, %rd5, {};\n",
+            SIZE / self.columns - 1,
+            self.columns,
+            SIZE * ROW,
+            unit("%i7", "%i6"),
+            self.stride,
+            load("%a", 0),
+            load("%b", 128 * self.stride),
+            self.columns,
+            2 * SIZE * ROW,
+        )
+    }
+
+    /// Copies a tile of A and one of B into a slot, 16 rows by each instruction; the size of the matrix is none that the code knows.
+    fn copies(&self, slot: usize, guard: &str) -> String {
+        let copy = |index: usize| {
+            let to = slot * self.slot() + index * 16 * self.stride;
+            let (from, row) = if index < 8 { ("%rd2", index) } else { ("%rd3", index - 8) };
+            format!(
+                "mul.wide.s32 %rd6, %r13, {};\nadd.s64 %rd6, {from}, %rd6;\n{guard}cp.async.cg.shared.global [%r10+{to}], [%rd6], 16;",
+                row * 16
+            )
+        };
+        repeat(8 + self.columns / 16, copy)
+            + &format!("cp.async.commit_group;\nadd.s64 %rd2, %rd2, {};\nadd.s64 %rd3, %rd3, {};\n", 2 * DEPTH, 2 * DEPTH)
+    }
+
+    /// The products of a slot, of four warps with 64 rows and half of the columns each.
+    fn products(&self, slot: usize) -> String {
+        let at = slot * self.slot();
+        let parts = self.columns / 16;
+        let load_b = |step: usize| match self.permuted {
+            true => repeat(parts / 2, |pair| {
+                let b = |index: usize| format!("%y{}", step % 2 * 32 + 4 * pair + index);
+                format!(
+                    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{}, {}, {}, {}}}, [%b{step}+{}];",
+                    b(0),
+                    b(1),
+                    b(2),
+                    b(3),
+                    at + pair * 16 * self.stride
+                )
+            }),
+            false => repeat(parts, |part| {
+                let b = step % 2 * 32 + 2 * part;
+                format!(
+                    "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{%y{b}, %y{}}}, [%b{step}+{}];",
+                    b + 1,
+                    at + part * 8 * self.stride
+                )
+            }),
+        };
+        let multiply = |step: usize, row: usize| {
+            let a: Vec<String> = (0..4).map(|index| format!("%x{}", step % 2 * 16 + 4 * row + index)).collect();
+            let a = a.join(", ");
+            let load = format!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{a}}}, [%a{step}+{}];\n", at + row * 16 * self.stride);
+            let products = repeat(parts, |part| {
+                let sums: Vec<String> = (0..4).map(|index| format!("%c{}", 4 * (row * parts + part) + index)).collect();
+                let (sums, b) = (sums.join(", "), step % 2 * 32 + 2 * part);
+                format!(
+                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}}, {{{a}}}, {{%y{b}, %y{}}}, {{{sums}}};",
+                    b + 1
+                )
+            });
+            load + &products
+        };
+        repeat(4, |step| load_b(step) + &repeat(4, |row| multiply(step, row)))
+    }
+
+    fn kernel(&self) -> Kernel {
+        let parts = self.columns / 16;
+        let registers =
+            ".reg .b32 %i<10>;\n.reg .b32 %a<4>;\n.reg .b32 %b<4>;\n.reg .b32 %x<32>;\n.reg .b32 %y<64>;\n.reg .f32 %c<128>;\n";
+        let zeros = repeat(16 * parts, |index| format!("mov.f32 %c{index}, 0f00000000;"));
+        let rounds = SIZE / DEPTH;
+        let round = match self.slots {
+            1 => {
+                self.copies(0, "") + "cp.async.wait_all;\nbar.sync 0;\n" + &self.products(0) + "bar.sync 0;\nadd.s32 %i9, %i9, 1;\n"
+            }
+            slots => repeat(slots, |slot| {
+                format!(
+                    "bar.sync 0;\nadd.s32 %i9, %i9, 1;\nsetp.lt.s32 %p1, %i9, {rounds};\n{}cp.async.wait_group {};\nbar.sync 0;\n{}",
+                    self.copies((slot + slots - 1) % slots, "@%p1 "),
+                    slots - 1,
+                    self.products(slot)
+                )
+            }),
+        };
+        let first = if self.slots > 1 { self.copies(0, "") } else { String::new() };
+        let store = |index: usize| {
+            let (row, part, half) = (index / 2 / parts, index / 2 % parts, index % 2);
+            let sum = 4 * (row * parts + part) + 2 * half;
+            format!(
+                "cvt.rn.bf16x2.f32 %i0, %c{}, %c{sum};\nst.global.b32 [%rd5+{}], %i0;",
+                sum + 1,
+                (row * 16 + half * 8) * ROW + part * 16
+            )
+        };
+        let body = format!(
+            "{first}mov.b32 %i9, 0;\nROUND:\n{round}setp.lt.s32 %p2, %i9, {rounds};\n@%p2 bra ROUND;\n{}",
+            repeat(8 * parts, store)
+        );
+        Kernel::new("sm_80", 128)
+            .before(&(registers.to_string() + &self.places() + &zeros))
+            .body(body)
+            .shared((self.slots * self.slot()) as u32)
+            .grid((SIZE * SIZE / 128 / self.columns) as u32)
+            .bytes(3 * SIZE * ROW)
+            .flops(2.0 * (SIZE as f64).powi(3))
+            .registers(200)
+    }
+}
+
+/// TFLOP/s on A100 with 40 GB. The first rung waits for shared memory, at the highest clock; the others multiply most of the time, at the
+/// clock that 244 TFLOP/s of the fastest library on the same box say it keeps then.
+#[test]
+fn ladder_of_bank_conflicts() {
+    let rungs = [
+        ("rows in the same banks", Rung { columns: 128, stride: 128, permuted: false, slots: 1 }, 1410, 64.9),
+        ("rows with padding", Rung { columns: 128, stride: 144, permuted: false, slots: 1 }, 1139, 166.8),
+        ("permuted rows, two slots", Rung { columns: 64, stride: 128, permuted: true, slots: 2 }, 1139, 220.8),
+    ];
+    let predicted = rungs.map(|(name, rung, clock, measured)| {
+        let report = rung.kernel().report_with("a100-40", &["--set", &format!("chip.clock={clock}")]);
+        let predicted = report["tflops"].as_f64().expect("a number");
+        near(name, predicted, measured, 0.15);
+        predicted
+    });
+    assert!(predicted.is_sorted(), "{predicted:?}");
+}

@@ -1,0 +1,44 @@
+//! Grids that do not fit at once: blocks that are alike come in waves, and the last wave takes as long as a whole one.
+
+use crate::rates::near;
+use crate::support::{Kernel, repeat};
+
+/// Blocks of which so many are on a multiprocessor at once, each busy for some 20,000 clocks by itself.
+fn kernel(resident: u32, grid: u32) -> Kernel {
+    let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
+    let body = format!(
+        "mov.b32 %r9, 0;\nmov.b32 %r10, 0;\nNEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n@%p1 bra NEXT;\n"
+    );
+    Kernel::new("sm_100", 128).body(body).shared(220 * 1024 / resident).grid(grid)
+}
+
+#[test]
+fn grids_come_in_waves() {
+    for resident in [1, 2] {
+        let one = kernel(resident, 148).cycles("b200");
+        let places = 148 * resident;
+        for (blocks, waves) in [(places, 1.0), (places + 1, 2.0), (2 * places, 2.0), (3 * places - 20, 3.0), (10 * places, 10.0)] {
+            near(&format!("{blocks} blocks, {resident} at once"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
+        }
+        // Of a long row of waves the last is not waited for.
+        let many = kernel(resident, 100 * places + places / 4).cycles("b200") / one;
+        near("a hundred waves and a quarter", many, 100.25, 0.05);
+    }
+}
+
+/// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the shortest.
+#[test]
+fn tiles_of_persistent_blocks_come_in_waves() {
+    let kernel = |tiles: u32| {
+        let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
+        let body = format!(
+            "mov.u32 %r8, %ctaid.x;\nmov.b32 %r9, 0;\nTILE:\nmov.b32 %r10, 0;\nNEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n\
+             @%p1 bra NEXT;\nadd.s32 %r8, %r8, 148;\nsetp.lt.s32 %p2, %r8, {tiles};\n@%p2 bra TILE;\n"
+        );
+        Kernel::new("sm_100", 128).body(body).shared(220 * 1024).grid(148).samples(&[0, 74, 147])
+    };
+    let one = kernel(148).cycles("b200");
+    for (tiles, waves) in [(149, 2.0), (296, 2.0), (444, 3.0), (600, 5.0)] {
+        near(&format!("{tiles} tiles"), kernel(tiles).cycles("b200") / one, waves, 0.05);
+    }
+}
