@@ -225,7 +225,7 @@ fn and_where_products_stay_in_flight() {
     // And none of what orders them may be missing.
     let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
     let cases = [
-        ("async_fence", "without a fence before the barrier"),
+        ("async_fence", "is read in place without a fence"),
         ("group_wait(pending: 1", "overwritten while a product in flight reads it"),
         ("group_wait(pending: 0", "is used while the product that makes it is in flight"),
     ];
