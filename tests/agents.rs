@@ -142,7 +142,11 @@ fn broken() -> Vec<(Product, String, &'static str)> {
         (moved(&threads, "pipe_acquire", "pipe_commit"), "slot 0 of buffer0 is written by agent 'load' outside acquire"),
         (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of agent 'compute'"),
     ];
-    let all = of_copies.into_iter().map(|(text, why)| (COPIES, text, why));
+    let on_both = |(text, why): (String, &'static str)| {
+        let newer = edited(&text, "//!tile target sm_80", "//!tile target sm_90");
+        [(COPIES, text, why), (COPIES, newer, why)]
+    };
+    let all = of_copies.into_iter().flat_map(on_both);
     all.chain(of_threads.into_iter().map(|(text, why)| (THREADS, text, why))).collect()
 }
 

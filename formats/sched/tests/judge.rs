@@ -63,6 +63,9 @@ fn products_in_flight_are_waited_for_before_their_sums_are_used() {
     let (sum, _) = line.trim_start().split_once(" = ").expect("it has a result");
     let waited = format!("{}\n    group_wait(pending: 0, sums: [{sum}]) @0", line.replace("mma(", "mma(in_flight: true, "));
     judged(&GROUP.replace(line, &waited)).expect("a wait behind the product is enough");
+    // Each warp waits for itself: what one reads another may not overwrite before a barrier.
+    let message = judged(&without(&GROUP.replace(line, &waited), "barrier", 0)).unwrap_err();
+    assert!(message.contains("overwritten before a barrier after its last read"), "{message}");
     let used = waited.replace(
         "\n",
         &format!(
