@@ -210,7 +210,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The first values of what a loop carries, without sums that only a product takes, to which they are fresh in the first round:
-    /// nobody reads what their registers hold then. Products in flight are awaited behind the loop, since ptxas makes them one by one
+    /// nobody reads what their registers hold then. Products in flight are awaited in their round or behind the loop, since ptxas makes them one by one
     /// where something else writes sums before that.
     fn without_unread(&self, mut init: Vec<Vec<Val<'c>>>, region: Region, lower: Value, awaited: &[usize]) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
@@ -223,15 +223,20 @@ impl<'c> Emitter<'c, '_> {
             };
             (*lhs, *rhs) == (*counter, lower)
         };
-        let takes = |op: &Op, number: usize| match op {
+        let is_awaited = |op: OpId| {
+            let result = body.result(op);
+            inside.iter().any(|op| matches!(&body.ops[*op].kind, Op::GroupWait { pending: 0, sums } if sums.contains(&result)))
+        };
+        let takes = |op: OpId, number: usize| match &body.ops[op].kind {
             Op::Core(tileas::Op::Mma { acc: Place::Registers(acc), fresh: Some(fresh), in_flight, .. }) => {
-                *acc == carried[number] && is_first_round(*fresh) && (!in_flight || awaited.contains(&number))
+                let is_over = !in_flight || awaited.contains(&number) || is_awaited(op);
+                *acc == carried[number] && is_first_round(*fresh) && is_over
             }
             _ => false,
         };
         for (number, (value, registers)) in carried.iter().zip(&mut init).enumerate() {
             let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|operand| *operand == value).count();
-            let taken = inside.iter().any(|op| takes(&body.ops[*op].kind, number));
+            let taken = inside.iter().any(|op| takes(*op, number));
             if taken && inside.iter().map(uses).sum::<usize>() == 1 {
                 registers.iter_mut().for_each(|register| *register = self.ir.unset(*register));
             }
