@@ -1,14 +1,14 @@
 //! The GPU targets, as `--gpu-name` spells them, and what each has: [`table`] is the one place that says it.
 //!
-//! A [`Target`] is a row of the table and has no number, so a stage can only ask for what it needs: a [`Feature`], a limit or a
-//! rate. To add a target, add its row.
+//! A [`Target`] is a row of the table and has no number, so a stage can only ask for what it needs: a [`Feature`] or a
+//! limit. To add a target, add its row.
 
 mod table;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::hash::{Hash, Hasher};
 
-pub use table::{Capabilities, Feature, Generation, Rates};
+pub use table::{Capabilities, Feature, Generation};
 
 /// A GPU architecture that code is made for. Its columns are read through it: `target.shared_memory`.
 #[derive(Clone, Copy)]
@@ -31,9 +31,6 @@ impl Target {
     pub fn and_before(self) -> impl Iterator<Item = Target> {
         let before = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
         before.take_while(move |other| other.generation == self.generation)
-    }
-    pub fn rates(self) -> &'static Rates {
-        &self.0.rates
     }
     pub fn has(self, feature: Feature) -> bool {
         self.features.contains(&feature)
@@ -134,11 +131,7 @@ mod tests {
     #[test]
     fn rows_are_whole() {
         for target in Target::all() {
-            let Rates { products, group_products, tensor_products, .. } = &target.rates;
             assert_eq!(Target::all().filter(|other| *other == target).count(), 1, "{target} is there twice");
-            assert!(products.iter().chain(*group_products).chain(*tensor_products).all(|(_, rate)| *rate > 0), "{target}");
-            assert_eq!(target.has(Feature::WarpGroupProducts), !group_products.is_empty(), "{target}");
-            assert_eq!(target.has(Feature::TensorMemory), !tensor_products.is_empty(), "{target}");
             assert_eq!(target.has(Feature::TensorMemory), target.tensor_columns > 0, "{target}");
             assert!(target.ptx_target.starts_with(target.name), "{target}");
         }

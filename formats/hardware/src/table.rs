@@ -1,7 +1,6 @@
-//! One row a target: what it has, its limits, and what its multiprocessors do per cycle.
+//! One row a target: what it has, and its limits. What its multiprocessors do in a clock is in `machines/`.
 //!
-//! Rows that are alike share a generation, and name what differs. The rates are from published measurements; where several
-//! devices of a target differ, they are those of the data-centre or workstation one.
+//! Rows that are alike share a generation, and name what differs.
 
 /// What only some targets have. Each is asked for where a stage chooses between ways to do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,43 +71,6 @@ pub struct Capabilities {
     pub thread_registers: u32,
     /// Where a kernel's parameters start in the constant bank.
     pub parameters_at: u32,
-    pub rates: Rates,
-}
-
-/// What a multiprocessor does per cycle, and after how many cycles results are there.
-pub struct Rates {
-    /// Multiply-adds of `mma.sync`, by the bits of an operand's element.
-    pub products: &'static [(u32, u32)],
-    /// Those of warp groups, and those of `tcgen05` for tiles of 128 rows.
-    pub group_products: &'static [(u32, u32)],
-    pub tensor_products: &'static [(u32, u32)],
-    /// Additions, products and multiply-adds of floats.
-    pub multiply_add: u32,
-    /// Everything else that is plain: integers, logic, comparisons, minima, conversions.
-    pub integer: u32,
-    /// Transcendental operations, and among them exponentials.
-    pub special: u32,
-    pub exponential: u32,
-    /// Bytes to and from shared memory, and from global memory as one of all multiprocessors gets it from L2.
-    pub shared: u32,
-    pub copy: u32,
-    pub product_latency: u32,
-    pub arithmetic_latency: u32,
-    pub shared_latency: u32,
-    /// Of global memory: for the first byte, and per KiB that is on its way.
-    pub copy_latency: u32,
-    pub copy_latency_per_kib: u32,
-}
-
-impl Rates {
-    /// One of the rates of products, if the unit has elements of so many bits.
-    pub fn of(products: &[(u32, u32)], bits: u32) -> Option<u32> {
-        products.iter().find(|(width, _)| *width == bits).map(|(_, rate)| *rate)
-    }
-    /// Cycles until a tile of so many bytes is there from global memory, while all multiprocessors read.
-    pub fn copy_latency(&self, bytes: u32) -> u32 {
-        self.copy_latency + u32::try_from(u64::from(bytes) * u64::from(self.copy_latency_per_kib) / 1024).unwrap_or(u32::MAX / 2)
-    }
 }
 
 use Feature::*;
@@ -128,43 +90,16 @@ const AMPERE: Capabilities = Capabilities {
     registers: 64 * KIB,
     thread_registers: 255,
     parameters_at: 0x160,
-    rates: Rates {
-        products: &[(8, 2048), (16, 1024), (32, 512), (64, 64)],
-        group_products: &[],
-        tensor_products: &[],
-        multiply_add: 64,
-        integer: 64,
-        special: 16,
-        exponential: 16,
-        shared: 128,
-        copy: 64,
-        product_latency: 33,
-        arithmetic_latency: 6,
-        shared_latency: 30,
-        copy_latency: 900,
-        copy_latency_per_kib: 36,
-    },
 };
 
-/// Small multiprocessors of the same generation, with less memory and twice the float arithmetic.
-const SMALL_AMPERE: Capabilities = Capabilities {
-    shared_memory: 99 * KIB,
-    rates: Rates { products: &[(8, 1024), (16, 512), (32, 256), (64, 2)], multiply_add: 128, ..AMPERE.rates },
-    ..AMPERE
-};
+/// Small multiprocessors of the same generation, with less memory.
+const SMALL_AMPERE: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMPERE };
 
 const HOPPER: Capabilities = Capabilities {
     generation: Generation::Hopper,
     features: &[Clusters, BoxCopies, MatrixStores, MovesRegisters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
     shared_memory: 227 * KIB,
     parameters_at: 0x210,
-    rates: Rates {
-        // Of `mma.sync` 0.63 to 0.65 of what warp groups reach.
-        products: &[(8, 2560), (16, 1280), (32, 640), (64, 64)],
-        group_products: &[(8, 4096), (16, 2048), (32, 1024)],
-        multiply_add: 128,
-        ..AMPERE.rates
-    },
     ..AMPERE
 };
 
@@ -188,7 +123,6 @@ const BLACKWELL: Capabilities = Capabilities {
     shared_memory: 227 * KIB,
     tensor_columns: 512,
     parameters_at: 0x380,
-    rates: Rates { tensor_products: &[(4, 16384), (8, 8192), (16, 4096)], multiply_add: 128, ..AMPERE.rates },
     ..AMPERE
 };
 
@@ -208,7 +142,6 @@ const BLACKWELL_FLOATS: &[Feature] = &[
     TensorMemory,
 ];
 
-/// 16-bit products are those of workstations; consumer devices sum them in f32 at half the rate.
 const SMALL_BLACKWELL: Capabilities = Capabilities {
     generation: Generation::SmallBlackwell,
     features: &[
@@ -226,7 +159,6 @@ const SMALL_BLACKWELL: Capabilities = Capabilities {
     ],
     shared_memory: 99 * KIB,
     parameters_at: 0x380,
-    rates: SMALL_AMPERE.rates,
     ..AMPERE
 };
 
@@ -251,7 +183,6 @@ pub(crate) const TARGETS: &[Capabilities] = &[
         ptx_target: "sm_103a",
         llvm_processor: "sm_103a",
         features: BLACKWELL_FLOATS,
-        rates: Rates { products: &[(8, 2048), (16, 1024), (32, 512), (64, 2)], exponential: 32, ..BLACKWELL.rates },
         ..BLACKWELL
     },
     Capabilities {
