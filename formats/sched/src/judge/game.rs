@@ -16,10 +16,10 @@
 
 use super::Fault;
 use super::slots::Slot;
-use super::unroll::{Event, Position, What};
+use super::unroll::{Event, Position, Program, What};
+use crate::FunctionAttrs;
 use crate::module::{Agent, Drain, Fill, Pipe, PipeInfo};
-use crate::{Function, FunctionAttrs};
-use base::ir::Op as OpId;
+use base::ir::{Op as OpId, Operation};
 use std::collections::{BTreeMap, VecDeque};
 use tileas::effects::{BufferAccess, Completes, Does, Way};
 use tileas::{Buffer, Space, tensor};
@@ -56,6 +56,13 @@ struct Content {
     copy: Option<u64>,
 }
 
+/// An access to global memory: the agent's count at it, and whether on the only way with it all its threads know that it is over.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    over: u64,
+    known: bool,
+}
+
 /// What may be otherwise on another way.
 #[derive(Clone)]
 struct Ground {
@@ -65,6 +72,8 @@ struct Ground {
     /// By buffer, how many copies were made to it, and which of them was read last.
     copied: BTreeMap<Buffer, u64>,
     read: BTreeMap<Buffer, u64>,
+    /// By agent and op, when that last reached global memory.
+    reached: BTreeMap<(usize, OpId), Reached>,
     /// What the agent that goes these ways knows, and its first thread.
     knows: Knowledge,
     first: Knowledge,
@@ -135,6 +144,7 @@ pub(super) struct Rules {
 }
 
 pub(super) struct Game<'a> {
+    program: &'a Program<'a>,
     attrs: &'a FunctionAttrs,
     /// How the program is judged.
     rules: Rules,
@@ -145,6 +155,7 @@ pub(super) struct Game<'a> {
     contents: Vec<Content>,
     copied: BTreeMap<Buffer, u64>,
     read: BTreeMap<Buffer, u64>,
+    reached: BTreeMap<(usize, OpId), Reached>,
     /// By agent: for slots that boxes fill, what the thread that asks for them learned when it acquired the slot. The warps of an
     /// agent take turns in that; where there is one, its first thread does it all.
     asking: BTreeMap<(usize, Pipe, u32), Knowledge>,
@@ -155,8 +166,8 @@ const FULL: usize = 0;
 const EMPTY: usize = 1;
 
 impl<'a> Game<'a> {
-    pub(super) fn new(function: &'a Function, rules: Rules) -> Game<'a> {
-        let attrs = &function.attrs;
+    pub(super) fn new(program: &'a Program<'a>, rules: Rules) -> Game<'a> {
+        let attrs = &program.function.attrs;
         let agents = attrs.agents.ids().chain(attrs.agents.is_empty().then_some(Agent(0)));
         let count = 2 * attrs.agents.len().max(1) + attrs.pipes.len();
         let player = |agent: Agent| Player {
@@ -171,6 +182,7 @@ impl<'a> Game<'a> {
             ways: Vec::new(),
         };
         Game {
+            program,
             attrs,
             rules,
             players: agents.map(player).collect(),
@@ -179,6 +191,7 @@ impl<'a> Game<'a> {
             contents: Vec::new(),
             copied: BTreeMap::new(),
             read: BTreeMap::new(),
+            reached: BTreeMap::new(),
             asking: BTreeMap::new(),
         }
     }
@@ -245,6 +258,7 @@ impl<'a> Game<'a> {
             What::Wait(position) => self.pass(at, position, FULL),
             What::Commit(pipe, slot) => self.commit(at, pipe, slot).map_err(broken)?,
             What::Release(pipe, slot) => self.release(at, pipe, slot).map_err(broken)?,
+            What::Reaches => self.reaches(at, op).map_err(broken)?,
             What::Computes => {}
             What::RunsAhead(buffer) => self.run_ahead(buffer),
             What::IsAlone(buffer) => self.is_alone_in_its_memory(buffer).map_err(broken)?,
@@ -276,14 +290,16 @@ impl<'a> Game<'a> {
             contents: self.contents.clone(),
             copied: self.copied.clone(),
             read: self.read.clone(),
+            reached: self.reached.clone(),
             knows: knows.clone(),
             first: first.clone(),
         }
     }
 
     fn stand_on(&mut self, at: usize, ground: Ground) {
-        let Ground { touches, contents, copied, read, knows, first } = ground;
+        let Ground { touches, contents, copied, read, reached, knows, first } = ground;
         (self.touches, self.contents, self.copied, self.read) = (touches, contents, copied, read);
+        self.reached = reached;
         (self.players[at].knows, self.players[at].first) = (knows, first);
     }
 
@@ -291,7 +307,9 @@ impl<'a> Game<'a> {
     fn meet(&mut self, at: usize, mut one: Ground, before: &Ground) {
         let mut other = self.ground(at);
         for way in [&mut one, &mut other] {
-            let Ground { touches, knows, .. } = way;
+            let Ground { touches, reached, knows, .. } = way;
+            let own = reached.iter_mut().filter(|((by, _), _)| *by == at);
+            own.for_each(|(_, reached)| reached.known |= reached.over <= knows[at]);
             for touch in touches {
                 let is_known = |count: Option<u64>| count.is_some_and(|count| count <= knows[touch.by]);
                 touch.known_over |= u64::from(is_known(touch.over)) << at;
@@ -312,6 +330,10 @@ impl<'a> Game<'a> {
                 None => other.contents.push(content),
             }
         }
+        for (op, their) in one.reached {
+            let own = other.reached.entry(op).or_insert(their);
+            *own = Reached { over: own.over.max(their.over), known: own.known && their.known };
+        }
         for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
             for (buffer, count) in their {
                 let own = own.entry(buffer).or_default();
@@ -319,6 +341,22 @@ impl<'a> Game<'a> {
             }
         }
         self.stand_on(at, other);
+    }
+
+    // Global memory.
+
+    /// What tokens order before an access is over, whichever threads did it.
+    fn reaches(&mut self, at: usize, op: OpId) -> Rule {
+        let Player { now, knows, .. } = &self.players[at];
+        for earlier in self.program.before.get(&op).into_iter().flatten() {
+            let Some(Reached { over, known }) = self.reached.get(&(at, *earlier)) else { continue };
+            if *over > knows[at] && !known {
+                let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
+                return Err(format!("a token orders it behind '{earlier}' of other threads, and there is no barrier between"));
+            }
+        }
+        self.reached.insert((at, op), Reached { over: *now, known: false });
+        Ok(())
     }
 
     // Copies that run ahead, before they do.

@@ -9,7 +9,7 @@
 //!
 //! | code | rule |
 //! |---|---|
-//! | SC130 | accesses that meet have a barrier between them, and waits where they are asynchronous; what is read is there |
+//! | SC130 | accesses that meet, in a buffer or because tokens order them, have a barrier between them, and waits where they are asynchronous; what is read is there |
 //! | SC131 | the program can be judged: it does not branch and nest so that playing it takes too long |
 //! | SC132 | a ring has a slot for every iteration that is under way, and to itself while copies run ahead to it |
 //! | SC133 | agents take the slots of pipes in turn, fill and free them, and never wait for each other for good |
@@ -18,6 +18,7 @@
 //! common is played both ways, each for all of them.
 
 mod game;
+mod order;
 mod scalars;
 mod slots;
 mod sums;
@@ -27,13 +28,14 @@ use crate::Op;
 use crate::module::{Function, LoopSchedule, Module, Phase};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{Def, Op as OpId, Operation};
-use base::{Block, Envelope, Region, Value};
+use base::{Arena, Block, Envelope, Region, Value};
 use game::{Game, Rules};
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tileas::Buffer;
 use tileas::effects::Way;
+use tileas::layout::{Layout, LayoutId};
 use unroll::Program;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
@@ -76,7 +78,7 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
         };
         let ahead = if phase == Phase::Alloc { rings(function, &own) } else { Ok(BTreeMap::new()) };
         let ahead = ahead.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
-        judge(function, &own, &ahead, phase == Phase::Materialize).map_err(|(fault, trips)| match fault {
+        judge(function, &module.layouts, &own, &ahead, phase == Phase::Materialize).map_err(|(fault, trips)| match fault {
             Fault::Broken { op, message } => {
                 let kind = function.body.ops[op].kind.mnemonic();
                 let what = trips.map_or(String::new(), |trips| format!(", {trips} iterations"));
@@ -96,15 +98,18 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
 /// The faults of a function, with the number of iterations that showed it.
 fn judge(
     function: &Function,
+    layouts: &Arena<LayoutId, Layout>,
     schedules: &[&LoopSchedule],
     ahead: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let relevant = sums::relevant(function);
+    let before = if synchronised { order::before(function, layouts) } else { BTreeMap::new() };
+    let ordered: BTreeSet<OpId> = before.iter().flat_map(|(op, earlier)| earlier.iter().chain([op])).copied().collect();
+    let relevant = sums::relevant(function, &ordered);
     if relevant.is_empty() {
         return Ok(());
     }
-    let program = Program { function, relevant: &relevant, ahead };
+    let program = Program { function, relevant: &relevant, before: &before, ordered: &ordered, ahead };
     if !function.attrs.agents.is_empty() || !function.attrs.pipes.is_empty() {
         return together(&program);
     }
@@ -144,7 +149,7 @@ fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64
 
 /// Plays a function once, with these values of what is not known of its loops and conditions.
 fn play(program: &Program<'_>, rules: Rules, forced: BTreeMap<Value, u64>) -> std::result::Result<(), Fault> {
-    let mut game = Game::new(program.function, rules);
+    let mut game = Game::new(program, rules);
     unroll::unroll(program, forced, &mut |agent, event| game.add(agent, event))?;
     game.whole()
 }

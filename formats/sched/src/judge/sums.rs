@@ -9,14 +9,14 @@ use tileas::effects::Completes;
 use vocabulary::core_ops::Core;
 
 /// The ops of each block that matter to memory or to what loops count; empty where none matters to memory.
-pub(super) fn relevant(function: &Function) -> BTreeMap<Block, Vec<OpId>> {
+pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
     let sums = sums(function);
     let mut any = false;
     let mut matters = |op: OpId| {
         let node = &body.ops[op];
         let effects = node.kind.effects();
-        let memory = !effects.buffers.is_empty() || effects.synchronises.is_some();
+        let memory = !effects.buffers.is_empty() || effects.synchronises.is_some() || ordered.contains(&op);
         any |= memory;
         let counts = node.results.iter().any(|result| matches!(body.ty(*result), Type::Scalar(_)));
         let regions = !node.kind.regions().is_empty() || node.kind.is_terminator();
@@ -57,7 +57,7 @@ pub(super) fn sums(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
 }
 
 /// Which values an op with regions hands on as which others, unchanged.
-fn handed_on(function: &Function, op: OpId) -> Vec<(Value, Value)> {
+pub(super) fn handed_on(function: &Function, op: OpId) -> Vec<(Value, Value)> {
     let body = &function.body;
     let results = &body.ops[op].results;
     let ends =

@@ -37,6 +37,8 @@ pub(super) enum What {
     /// From here on copies may fill any slot of a ring; nothing else is in its memory when one does.
     RunsAhead(Buffer),
     IsAlone(Buffer),
+    /// Reaches global memory, where others have before it.
+    Reaches,
     /// Only its operands matter.
     Computes,
     /// Two ways begin, of which one is taken: up to the other one, and from there to where they meet.
@@ -67,6 +69,9 @@ pub(super) struct Program<'a> {
     pub(super) function: &'a Function,
     /// The ops of each block that matter.
     pub(super) relevant: &'a BTreeMap<Block, Vec<OpId>>,
+    /// Accesses to global memory, of those that threads have to wait for each other for: what must be over before each.
+    pub(super) before: &'a BTreeMap<OpId, BTreeSet<OpId>>,
+    pub(super) ordered: &'a BTreeSet<OpId>,
     /// For each loop the buffers to which copies will run ahead in it.
     pub(super) ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
@@ -135,6 +140,9 @@ impl Unroll<'_, '_> {
             let used = sums_used(self.sums, &node.kind).into_iter();
             let needs: Vec<_> = used.map(|(value, products)| (value, products.clone())).collect();
             let what = self.event(&node.kind).map_err(|message| Fault::Broken { op, message })?;
+            if self.program.ordered.contains(&op) {
+                self.tell(op, What::Reaches)?;
+            }
             if let Some(what) = what.or_else(|| (!needs.is_empty()).then_some(What::Computes)) {
                 (self.listener)(self.agent, Event { op, what, needs })?;
             }
