@@ -31,6 +31,7 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Arena, Block, Envelope, Region, Value};
 use game::{Game, Rules};
 use numerics::Scalar;
+use numerics::arith::Binary;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tileas::Buffer;
@@ -222,29 +223,26 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
         Def::Result { op, .. } => blocks[op.0 as usize] == Some(entry),
     };
     let mut loops: BTreeMap<Times, Vec<Bounds>> = BTreeMap::new();
-    let in_parts = in_parts(function);
+    let first_parts = first_parts(function);
     let mut regions = vec![(function.region, 0)];
     while let Some((region, depth)) = regions.pop() {
         for &op in &body.blocks[body.block_of(region)].ops {
             let kind = &body.ops[op].kind;
             let mut inner = depth;
-            if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core()
-                && steps_pipes(function, *region)
-            {
-                inner += 1;
-                let bounds = Bounds::of(function, [*lower, *upper, *step], *unsigned);
-                if !bounds.are_few() && !in_parts.contains(&op) {
+            if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core() {
+                let steps = steps_pipes(function, *region);
+                inner += usize::from(steps);
+                let lower = first_parts.get(&op).map_or(*lower, |first| lower_of(function, *first));
+                let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
+                let is_first = first_parts.values().any(|first| *first == op);
+                // Those that count on groups of copies count on their rounds too.
+                if (steps || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
                     loops.entry(times).or_default().push(bounds);
                 }
             }
             regions.extend(kind.regions().into_iter().map(|region| (region, inner)));
         }
-    }
-    // Those that count on groups of copies count on their rounds too.
-    for bounds in pipelined_bounds(function).unwrap_or_default() {
-        let times = if is_of_all(bounds.upper.0) { Times::Of(bounds.upper.0) } else { Times::Nested(0) };
-        loops.entry(times).or_default().push(bounds);
     }
     loops
 }
@@ -306,17 +304,34 @@ fn ends_copies(function: &Function, region: Region) -> bool {
     body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
-/// The pipelined loop whose rest a pipelined loop does.
+/// The loop whose rest a loop does: that starts where the other one ended, and both are pipelined, or the other one ends so many rounds
+/// before this one. Another agent goes through the parts of a pipelined loop in this way, without copies of its own.
 fn first_part(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
-    let Some(Core::For { lower, .. }) = body.ops[op].kind.core() else { return None };
-    body.defining_op(*lower).filter(|before| is_pipelined(function, *before))
+    let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
+    let before = body.defining_op(*lower)?;
+    let Some(Core::For { lower: start, upper: end, .. }) = body.ops[before].kind.core() else { return None };
+    let made_by = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let ends_before = match made_by(*end) {
+        Some(Core::Select { yes, no, .. }) if no == start => {
+            matches!(made_by(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
+        }
+        _ => false,
+    };
+    (ends_before || is_pipelined(function, op) && is_pipelined(function, before)).then_some(before)
 }
 
-/// The pipelined loops of which there are two parts.
-fn in_parts(function: &Function) -> BTreeSet<OpId> {
-    let all = function.body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op));
-    all.filter_map(|op| Some([op, first_part(function, op)?])).flatten().collect()
+/// The loops that do the rest of another one, with that.
+fn first_parts(function: &Function) -> BTreeMap<OpId, OpId> {
+    let all = function.body.walk(function.region).into_iter();
+    all.filter_map(|op| Some((op, first_part(function, op)?))).collect()
+}
+
+fn lower_of(function: &Function, op: OpId) -> Value {
+    match function.body.ops[op].kind.core() {
+        Some(Core::For { lower, .. }) => *lower,
+        _ => unreachable!("only `for` loops have parts"),
+    }
 }
 
 /// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended
@@ -328,11 +343,11 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
         Some(Core::For { lower, upper, step, unsigned, .. }) => ([*lower, *upper, *step], *unsigned),
         _ => unreachable!("only `for` loops are pipelined"),
     };
-    let first_part = |op: OpId| first_part(function, op);
-    let has_rest: BTreeSet<OpId> = pipelined.iter().filter_map(|op| first_part(*op)).collect();
+    let first_parts = first_parts(function);
+    let has_rest: BTreeSet<OpId> = first_parts.values().copied().collect();
     let of = |&op: &OpId| {
         let ([_, upper, step], unsigned) = bounds(op);
-        let lower = bounds(first_part(op).unwrap_or(op)).0[0];
+        let lower = lower_of(function, first_parts.get(&op).copied().unwrap_or(op));
         let bounds = Bounds::of(function, [lower, upper, step], unsigned);
         (!bounds.are_few()).then_some(bounds)
     };
