@@ -6,6 +6,8 @@
 //! that is itself in a loop, and all iterations run to their end.
 
 use crate::copies::{Boxes, By, Copy, Planner, Readers, Reads};
+use crate::turns;
+use crate::turns::{core, is_pure};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Region, Value};
 use hardware::Feature;
@@ -112,8 +114,7 @@ impl Planner<'_> {
     /// The loop is in no condition inside of another, and no iteration of it or of one around it ends early.
     fn runs_in_turn(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = self
-            .outermost(for_op)
+        let outermost = turns::outermost(self.function, &self.blocks, for_op)
             .ok_or("its loop is inside a condition in a loop, or one that not all agents know, or in a loop without bounds")?;
         for op in self.inside(outermost) {
             let ends = |region: &Region| {
@@ -134,58 +135,6 @@ impl Planner<'_> {
         }
     }
 
-    /// The `for` around a `for` that is in no other one, if nothing but such loops is around it, and conditions around all of those: a
-    /// condition in a loop would make the turns of a slot depend on it. All agents know the conditions.
-    fn outermost(&self, for_op: OpId) -> Option<OpId> {
-        let body = &self.function.body;
-        let (mut at, mut outermost, mut in_condition) = (for_op, for_op, false);
-        while self.blocks[at.0 as usize] != Some(self.function.entry()) {
-            let block = self.blocks[at.0 as usize];
-            at = body
-                .ops
-                .ids()
-                .find(|op| body.ops[*op].kind.regions().iter().any(|region| block == Some(body.block_of(*region))))?;
-            match core(&body.ops[at].kind)? {
-                Core::For { .. } if !in_condition => outermost = at,
-                Core::If { cond, .. } if self.is_of_arguments(*cond) => in_condition = true,
-                _ => return None,
-            }
-        }
-        Some(outermost)
-    }
-
-    /// Whether a scalar is computed from arguments and block numbers alone, before everything else: all agents then know the same.
-    fn is_of_arguments(&self, value: Value) -> bool {
-        let body = &self.function.body;
-        let early = |op: OpId, value: Value| {
-            let is_scalar = body.ty(value).tile().is_none_or(|(_, shape)| shape.is_empty());
-            is_scalar && self.blocks[op.0 as usize] == Some(self.function.entry())
-        };
-        self.follow([value], |value, op| match op {
-            None if self.function.params().contains(&value) => Ok(false),
-            Some(op) if early(op, value) && is_pure(&body.ops[op].kind) => Ok(true),
-            _ => Err(()),
-        })
-        .is_ok()
-    }
-
-    /// Goes through what values are computed from, each once; `goes_on` says whether beyond a value and the op that made it, or why not.
-    fn follow<E>(
-        &self,
-        from: impl IntoIterator<Item = Value>,
-        goes_on: impl Fn(Value, Option<OpId>) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        let body = &self.function.body;
-        let (mut seen, mut work) = (BTreeSet::new(), from.into_iter().collect::<Vec<_>>());
-        while let Some(value) = work.pop() {
-            let made_by = body.defining_op(value);
-            if seen.insert(value) && goes_on(value, made_by)? {
-                work.extend(made_by.into_iter().flat_map(|op| body.ops[op].kind.operands()));
-            }
-        }
-        Ok(())
-    }
-
     fn inside(&self, op: OpId) -> Vec<OpId> {
         let body = &self.function.body;
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
@@ -196,7 +145,7 @@ impl Planner<'_> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
-        self.follow(indices.iter().copied(), |value, op| match op {
+        turns::follow(self.function, indices.iter().copied(), |value, op| match op {
             // Of a lookup, which was seen to come after loads only.
             _ if *body.ty(value) == Type::Token => Ok(false),
             None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {
@@ -247,17 +196,6 @@ impl Planner<'_> {
             work.extend(before.filter(|value| matches!(body.ty(*value), Type::Token)));
         }
         true
-    }
-}
-
-fn is_pure(op: &Op) -> bool {
-    op.regions().is_empty() && core(op).is_some_and(Core::is_pure)
-}
-
-fn core(op: &Op) -> Option<&Core> {
-    match op {
-        Op::Core(core) => Some(core),
-        _ => None,
     }
 }
 

@@ -34,6 +34,7 @@ mod slices;
 mod split;
 mod stores;
 mod tensor;
+mod turns;
 mod units;
 mod widths;
 

@@ -7,6 +7,7 @@ use crate::chains::{self, Chain};
 use crate::copies::{By, Copies};
 use crate::operands;
 use crate::products::{Family, Place, Planner, Product, Products, extents};
+use crate::turns;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use hardware::Feature;
@@ -137,6 +138,11 @@ impl Planner<'_> {
         }
         let info = tensor::accumulators(sum, shape).ok_or("its sums do not lie in lanes of tensor memory")?;
         let c = taken_up(&info, self.warp_bits as usize).ok_or("its warps do not reach all lanes of tensor memory")?;
+        // What is loaded is copied by boxes, of which the same is asked.
+        let in_turn = || turns::outermost(self.function, &self.function.body.op_blocks(), op).is_some();
+        if !self.is_loaded(lhs) && !self.is_loaded(rhs) && !in_turn() {
+            return Err("not all agents know how often it is made: it is in a condition, or in a loop without bounds");
+        }
         let lhs = match self.is_loaded(lhs) {
             true => Place::Memory,
             // What is computed goes from the registers of threads to those of tensor memory.
