@@ -225,7 +225,8 @@ sections! {
         /// Clocks until the first instruction of a block, and from the end of one to the next in its place.
         start,
         next,
-    }    /// What the stages reckon with beyond single instructions: clocks of an op of a tile, and until a tile is there while all
+    }
+    /// What the stages reckon with beyond single instructions: clocks of an op of a tile, and until a tile is there while all
     /// multiprocessors load, at first and for each KiB.
     plan: Plan {
         arithmetic,

@@ -25,7 +25,7 @@ pub(crate) fn run(function: &mut Function) {
             }
         }
     }
-    for op in wait.into_iter() {
+    for op in wait {
         if let Op::Core(tileas::Op::StoreBoxes { waits, .. }) = &mut body.ops[op].kind {
             *waits = true;
         }

@@ -148,6 +148,8 @@ pub(super) struct Game<'a> {
     attrs: &'a FunctionAttrs,
     /// How the program is judged.
     rules: Rules,
+    /// Whether boxes or products reach memory, which threads must have fenced before.
+    fences: bool,
     players: Vec<Player>,
     /// Of each slot of each pipe the sides: filled, free.
     sides: BTreeMap<(Pipe, u32), [Side; 2]>,
@@ -181,10 +183,14 @@ impl<'a> Game<'a> {
             ends: BTreeMap::new(),
             ways: Vec::new(),
         };
+        let body = &program.function.body;
+        let goes_another_way = |access: &BufferAccess| matches!(access.way, Way::Boxes | Way::Products);
+        let reaches = |op: &OpId| body.ops[*op].kind.effects().buffers.iter().any(goes_another_way);
         Game {
             program,
             attrs,
             rules,
+            fences: program.relevant.values().flatten().any(reaches),
             players: agents.map(player).collect(),
             sides: BTreeMap::new(),
             touches: Vec::new(),
@@ -243,6 +249,7 @@ impl<'a> Game<'a> {
                 let own = self.asking.iter().filter(|((agent, ..), _)| *agent == at);
                 own.for_each(|(_, asked)| learn(&mut player.first, asked));
                 player.knows.clone_from(&player.first);
+                self.forget(at);
             }
             What::Fence => {
                 let now = self.players[at].now;
@@ -279,6 +286,15 @@ impl<'a> Game<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// What all of an agent that is alone know to be over no later access has to come behind, if none goes another way, for which
+    /// there would be fences.
+    fn forget(&mut self, at: usize) {
+        if self.players.len() == 1 && !self.fences {
+            let knows = &self.players[at].knows;
+            self.touches.retain(|touch| touch.over.is_none_or(|over| over > knows[touch.by]));
+        }
     }
 
     // Ways.

@@ -11,9 +11,9 @@ use tileas::layout::{Layout, LayoutId};
 /// For each access the ones before it that other threads may have made to the same bytes.
 pub(super) fn before(function: &Function, layouts: &base::Arena<LayoutId, Layout>) -> BTreeMap<OpId, BTreeSet<OpId>> {
     let body = &function.body;
-    let behind = behind(function);
     let accesses = body.walk(function.region).into_iter().filter_map(|op| Some((op, body.ops[op].kind.effects().global?)));
     let accesses: BTreeMap<OpId, GlobalAccess<'_>> = accesses.collect();
+    let behind = behind(function, &accesses);
     let mut before = BTreeMap::new();
     for (op, access) in &accesses {
         let earlier = access.token.and_then(|token| behind.get(&token)).into_iter().flatten();
@@ -32,10 +32,19 @@ pub(super) fn before(function: &Function, layouts: &base::Arena<LayoutId, Layout
     before
 }
 
-/// The accesses that each token orders behind itself.
-fn behind(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
+/// The accesses that each token orders behind itself. Of those that are alike in all that is asked of them the last stands for the ones
+/// that it comes after, so that chains of them do not grow.
+fn behind(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let all = body.walk(function.region);
+    let comes_around = all.iter().any(|op| !body.ops[*op].kind.regions().is_empty());
+    let alike = |one: OpId, other: OpId| {
+        let (first, second) = (&accesses[&one], &accesses[&other]);
+        first.does.writes() == second.does.writes()
+            && (first.base, first.index) == (second.base, second.index)
+            && moved(function, one, first) == moved(function, other, second)
+            && is_store_of_boxes(function, one) == is_store_of_boxes(function, other)
+    };
     let is_token = |value: &Value| matches!(body.ty(*value), Type::Token);
     let mut behind: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
     let mut known = usize::MAX;
@@ -53,11 +62,15 @@ fn behind(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
             }
             let own = node.kind.effects().global.map(|_| op);
             let operands = node.kind.operands();
-            let accesses: BTreeSet<OpId> =
-                operands.iter().filter_map(|value| behind.get(value)).flatten().copied().chain(own).collect();
+            let earlier = operands.iter().filter_map(|value| behind.get(value)).flatten().copied();
+            let stands = |earlier: &OpId| own.is_none_or(|own| !alike(*earlier, own));
+            let ordered: BTreeSet<OpId> = earlier.filter(stands).chain(own).collect();
             for result in node.results.iter().filter(|result| is_token(result)) {
-                behind.entry(*result).or_default().extend(&accesses);
+                behind.entry(*result).or_default().extend(&ordered);
             }
+        }
+        if !comes_around {
+            break;
         }
     }
     behind
@@ -79,16 +92,23 @@ fn one_thread_does_both(
     (first_op, first): (OpId, &GlobalAccess<'_>),
     (second_op, second): (OpId, &GlobalAccess<'_>),
 ) -> bool {
-    let body = &function.body;
-    let stores = |op: OpId| matches!(body.ops[op].kind, Op::Core(tileas::Op::StoreBoxes { .. }));
-    let tile = |op: OpId, access: &GlobalAccess<'_>| match access.moved {
-        Moved::Result => body.ops[op].results.first().map(|value| body.ty(*value)),
-        Moved::Operand(value) => Some(body.ty(value)),
-        Moved::Buffer => None,
-    };
-    let (tile, other) = (tile(first_op, first), tile(second_op, second));
+    let (tile, other) = (moved(function, first_op, first), moved(function, second_op, second));
     let is_alone = |layout: &Layout| !layout.lane.contains(&0) && !layout.warp.contains(&0);
     let alone = tile.and_then(Type::layout).is_some_and(|id| is_alone(&layouts[id]));
     let same = alone && tile == other && first.base == second.base && first.index == second.index;
-    same || stores(first_op) && stores(second_op)
+    same || is_store_of_boxes(function, first_op) && is_store_of_boxes(function, second_op)
+}
+
+fn is_store_of_boxes(function: &Function, op: OpId) -> bool {
+    matches!(function.body.ops[op].kind, Op::Core(tileas::Op::StoreBoxes { .. }))
+}
+
+/// The type of the tile that an access moves, if that is in registers.
+fn moved<'a>(function: &'a Function, op: OpId, access: &GlobalAccess<'_>) -> Option<&'a Type> {
+    let body = &function.body;
+    match access.moved {
+        Moved::Result => body.ops[op].results.first().map(|value| body.ty(*value)),
+        Moved::Operand(value) => Some(body.ty(value)),
+        Moved::Buffer => None,
+    }
 }
