@@ -2,6 +2,7 @@
 
 use crate::cost::{Cost, cost};
 use crate::order;
+use crate::skips;
 use machine::Machine;
 use simulator::program::{Op, Program, Slot, Space};
 
@@ -25,7 +26,11 @@ pub(crate) struct Code {
     pub(crate) spills: Vec<f32>,
     /// Where basic blocks begin, and the end of the program.
     pub(crate) blocks: Vec<u32>,
-    /// For each place of a block, the instruction that is issued there.
+    /// Which branches the assembler turns into predicates of what they skip.
+    pub(crate) skips: Vec<bool>,
+    /// Where the pieces begin that are ordered as one, and the end of the program: basic blocks, with those joined that a skip divides.
+    pub(crate) pieces: Vec<u32>,
+    /// For each place of a piece, the instruction that is issued there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
     /// The line of the caches of instructions that each one is in, and how many there are.
@@ -45,17 +50,29 @@ pub(crate) struct Loop {
 
 impl Code {
     pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
-        let costs: Vec<Cost> = program.code.iter().map(|instr| cost(program, instr, machine)).collect();
+        let mut costs: Vec<Cost> = program.code.iter().map(|instr| cost(program, instr, machine)).collect();
+        let skips = skips::skips(program, &costs);
         let mut constants = vec![false; program.slots as usize];
         program.constants.iter().for_each(|&(slot, _)| constants[slot as usize] = true);
         constants[0] = true;
-        let operands = program.code.iter().map(|instr| {
-            let (mut reads, mut writes) = (Vec::new(), Vec::new());
-            instr.operands(|slot| reads.push(slot), |slot| writes.push(slot));
-            reads.retain(|&slot| !constants[slot as usize]);
-            (reads.into_boxed_slice(), writes.into_boxed_slice())
-        });
-        let operands = operands.collect();
+        let mut operands: Vec<(Vec<Slot>, Vec<Slot>)> = program
+            .code
+            .iter()
+            .map(|instr| {
+                let (mut reads, mut writes) = (Vec::new(), Vec::new());
+                instr.operands(|slot| reads.push(slot), |slot| writes.push(slot));
+                reads.retain(|&slot| !constants[slot as usize]);
+                (reads, writes)
+            })
+            .collect();
+        // What is skipped waits for the predicate instead of the branch.
+        for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| skips[pc]) {
+            costs[pc] = Cost::default();
+            if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
+                operands[pc + 1..*target as usize].iter_mut().for_each(|(reads, _)| reads.push(predicate));
+            }
+        }
+        let operands = operands.into_iter().map(|(reads, writes)| (reads.into_boxed_slice(), writes.into_boxed_slice())).collect();
         let estimate = program.code.iter().zip(&costs).map(|(instr, cost)| guess(&instr.op, cost, machine)).collect();
         let folds = |op: &Op| {
             let param = matches!(op, Op::Load { space: Space::Param, .. });
@@ -70,7 +87,9 @@ impl Code {
             operands,
             estimate,
             spills: vec![0.0; program.code.len()],
-            blocks: blocks(program),
+            blocks: blocks(program, |_| false),
+            pieces: blocks(program, |pc| skips[pc]),
+            skips,
             order: Vec::new(),
             loops,
             lines: vec![0; program.code.len()],
@@ -104,11 +123,13 @@ fn guess(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
     }
 }
 
-fn blocks(program: &Program) -> Vec<u32> {
+/// Where code begins that has one way in, its beginning, and one way out, if some branches are none.
+fn blocks(program: &Program, none: impl Fn(usize) -> bool) -> Vec<u32> {
     let mut starts = vec![true];
     starts.resize(program.code.len() + 1, false);
     for (pc, instr) in program.code.iter().enumerate() {
         match &instr.op {
+            Op::Branch { .. } if none(pc) => {}
             Op::Branch { target } => {
                 starts[*target as usize] = true;
                 starts[pc + 1] = true;

@@ -15,6 +15,7 @@ mod order;
 mod registers;
 mod report;
 mod sample;
+mod skips;
 mod spilled;
 mod timeline;
 

@@ -1,7 +1,7 @@
 //! The order of instructions as an assembler would have it: within a basic block, what is on the longest path first.
 //!
 //! PTX is written without regard to latency; the assembler moves loads up and puts products between other work. Each block is list
-//! scheduled for one warp with the latencies of the machine. Barriers, waits, fences and copies keep their order and nothing that
+//! scheduled for one warp with the latencies of the machine; a short skip (`skips.rs`) ends none. Barriers, waits, fences and copies keep their order and nothing that
 //! touches memory passes them; loads pass each other, stores pass nothing that touches the same kind of memory.
 
 use crate::code::Code;
@@ -14,7 +14,7 @@ const WINDOW: usize = 128;
 
 /// What an instruction must not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Plain,
     Load,
     Store,
@@ -24,7 +24,7 @@ enum Kind {
     End,
 }
 
-fn kind(op: &Op) -> Kind {
+pub(crate) fn kind(op: &Op) -> Kind {
     match op {
         Op::Load { space: Space::Param, .. } => Kind::Plain,
         Op::Load { .. } | Op::LoadMatrix { .. } => Kind::Load,
@@ -51,7 +51,7 @@ fn kind(op: &Op) -> Kind {
 /// For each instruction, its place in the order of its block: `order[pc]` is the pc that is issued at that place.
 pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
-    for window in code.blocks.windows(2) {
+    for window in code.pieces.windows(2) {
         let block = window[0] as usize..window[1] as usize;
         if block.len() > 2 {
             schedule(program, code, block.clone(), &mut order[block]);
@@ -162,6 +162,7 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         }
         match kind(&program.code[pc].op) {
             Kind::Plain => {}
+            Kind::End if code.skips[pc] => {}
             Kind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
             Kind::Load => {
                 fence.into_iter().chain(last_store).for_each(|from| add(nodes, from, index, 0.0));

@@ -19,7 +19,7 @@ use machine::Machine;
 use memory::Memory;
 pub(crate) use memory::Traffic;
 use simulator::program::{Op, Program, Space};
-use simulator::{Recording, Stream};
+use simulator::{Record, Recording, Stream};
 pub(crate) use statistics::{ENGINES, Engine, Span, Spent, Statistics, WHYS, Why};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -138,9 +138,11 @@ struct Warp<'a> {
     block: usize,
     index: usize,
     stream: &'a Stream,
-    /// The next record, in the order of execution, and the piece of the stream that is reordered now: from, to, first pc.
+    /// The next record, in the order of execution; the piece of the stream that is reordered now, from and to; and its records as
+    /// they are issued, none if they are issued as they were executed.
     next: usize,
-    piece: (usize, usize, u32),
+    piece: (usize, usize),
+    issued: Vec<usize>,
     ready: Vec<f64>,
     producer: Vec<Why>,
     /// When its last instruction was issued, slots included, why it has not gone on, and until when that is accounted for.
@@ -271,7 +273,8 @@ impl<'a> Run<'a> {
                     index,
                     stream,
                     next: 0,
-                    piece: (0, 0, 0),
+                    piece: (0, 0),
+                    issued: Vec::new(),
                     ready: vec![0.0; slots],
                     producer: vec![Why::Arithmetic; slots],
                     free: start,
@@ -334,26 +337,27 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The record to be issued next: blocks are reordered as the assembler would.
+    /// The record to be issued next: pieces are reordered as the assembler would.
     fn record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
-        let next = warp.next;
-        if next >= warp.piece.1 {
-            let records = &warp.stream.records;
-            let first = records[next].pc;
-            let at = setup.code.blocks.binary_search(&first);
-            let end = at.ok().and_then(|at| setup.code.blocks.get(at + 1)).copied().unwrap_or(first + 1);
-            let length = (end - first) as usize;
-            let whole =
-                at.is_ok() && (0..length).all(|offset| records.get(next + offset).is_some_and(|r| r.pc == first + offset as u32));
-            warp.piece = if whole { (next, next + length, first) } else { (next, next + 1, u32::MAX) };
+        if warp.next >= warp.piece.1 {
+            let code = &setup.code;
+            let records = &warp.stream.records[warp.next..];
+            let first = records[0].pc;
+            warp.issued.clear();
+            warp.piece = (warp.next, warp.next + 1);
+            if let Ok(at) = code.pieces.binary_search(&first)
+                && let Some(length) = executed(records, code.pieces[at + 1], setup.program, code)
+            {
+                warp.piece.1 = warp.next + length;
+                let piece = &records[..length];
+                let issued = code.order[first as usize..code.pieces[at + 1] as usize].iter();
+                let places = issued.filter_map(|pc| piece.binary_search_by_key(pc, |record| record.pc).ok());
+                warp.issued.extend(places.map(|place| warp.next + place));
+            }
         }
-        let (start, _, first) = warp.piece;
-        match first {
-            u32::MAX => next,
-            first => start + (setup.code.order[first as usize + next - start] - first) as usize,
-        }
+        warp.issued.get(warp.next - warp.piece.0).copied().unwrap_or(warp.next)
     }
 
     /// What the assembler folds away only gives its operands another name.
@@ -481,7 +485,11 @@ impl<'a> Run<'a> {
         let (ready, producer) = self.effect(index, record, op, now + cost.latency);
         let warp = &mut self.warps[index];
         let following = warp.stream.records.get(record + 1).map(|next| next.pc);
-        if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && following.is_some_and(|next| next != pc + 1) {
+        if setup.code.skips[pc as usize] {
+            // What is skipped is issued without effect.
+            let skipped = pc as usize + 1..following.unwrap_or(0) as usize;
+            warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.slots).sum());
+        } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && following.is_some_and(|next| next != pc + 1) {
             warp.free += setup.machine.latency.branch;
             warp.why = Why::Branch;
         }
@@ -616,4 +624,20 @@ impl<'a> Run<'a> {
     fn block_of(&self, block: usize, rank: u8) -> usize {
         self.clusters[self.blocks[block].cluster].first_block + usize::from(rank)
     }
+}
+
+/// How many records execute a piece of code that ends before `end` from its beginning, nothing left out but what its skips leave out;
+/// `None` if they leave it on the way.
+fn executed(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
+    for (index, record) in records.iter().enumerate() {
+        if record.pc + 1 == end {
+            return Some(index + 1);
+        }
+        let next = records.get(index + 1)?.pc;
+        let skipped = matches!(program.code[record.pc as usize].op, Op::Branch { target } if code.skips[record.pc as usize] && target == next);
+        if next != record.pc + 1 && !skipped {
+            return None;
+        }
+    }
+    None
 }
