@@ -6,6 +6,7 @@ use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::IntPredicate;
+use inkwell::values::IntValue;
 use numerics::Scalar;
 use std::collections::BTreeMap;
 use tileas::layout::{Strides, apply, solve};
@@ -30,6 +31,59 @@ pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
         Scalar::I1 | Scalar::I4 | Scalar::I16 | Scalar::I64 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => {
             unreachable!("no atom multiplies {scalar}")
         }
+    }
+}
+
+/// What a thread reads of an operand that it multiplies by itself: in vectors of those elements that lie side by side.
+struct Reads<'c> {
+    buffer: Buffer,
+    /// Where the thread's part begins, in elements, and what each bit of the loop's counter adds to that.
+    place: IntValue<'c>,
+    steps: Vec<u32>,
+    /// Elements of a vector.
+    width: u32,
+    /// Those that were read, by the offset of the first.
+    known: BTreeMap<u32, Vec<Val<'c>>>,
+}
+
+impl<'c> Reads<'c> {
+    /// Bytes of a vector at most.
+    const WIDEST: u32 = 16;
+
+    /// `own` says which element a thread reads for each register, lane and warp where the loop begins; of the bits of the depth the
+    /// loop counts those from `together` on.
+    fn new(e: &Emitter<'c, '_>, buffer: Buffer, own: &Layout, depth: &[u32], together: u32) -> Self {
+        let offset = |element: &u32| e.offset_in(buffer, *element);
+        let steps: Vec<u32> = depth.iter().map(offset).collect();
+        let (inside, counted) = steps.split_at((together.ilog2() as usize).min(steps.len()));
+        let read: Vec<u32> = own.register.iter().map(offset).chain(inside.iter().copied()).collect();
+        let threads: Vec<u32> = own.lane.iter().chain(&own.warp).map(offset).chain(counted.iter().copied()).collect();
+        let most = (Self::WIDEST / e.function.attrs.program.buffers[buffer].elem.bytes().max(1)).max(1);
+        let fits = |width: &u32| {
+            let side_by_side = (0..width.ilog2()).all(|bit| read.contains(&(1 << bit)));
+            let starts = |offset: &u32| offset.is_multiple_of(*width);
+            side_by_side && threads.iter().all(starts) && read.iter().all(|offset| starts(offset) || offset.is_power_of_two())
+        };
+        let width = std::iter::successors(Some(most), |width| Some(width / 2)).find(fits).expect("every element is a vector");
+        let place = e.thread_part(own, |element| e.offset_in(buffer, element));
+        Reads { buffer, place, steps, width, known: BTreeMap::new() }
+    }
+
+    /// From where elements are read in a round of the loop.
+    fn step_to(&mut self, e: &Emitter<'c, '_>, counter: IntValue<'c>) {
+        self.place = e.ir.xor(self.place, e.linear(counter, &self.steps));
+    }
+
+    fn read(&mut self, e: &Emitter<'c, '_>, element: u32) -> Val<'c> {
+        let (ir, elem) = (e.ir, e.function.attrs.program.buffers[self.buffer].elem);
+        let (offset, width) = (e.offset_in(self.buffer, element), self.width);
+        let first = offset & !(width - 1);
+        let load = || {
+            let ptr = e.buffer_ptr(self.buffer, ir.xor(self.place, ir.const32(first)));
+            let vector = ir.load(ir.vector_type(ir.stored(elem), width), ptr, elem.bytes() * width);
+            ir.unpack(vector, width as usize).into_iter().map(|value| e.register_form(elem, value)).collect()
+        };
+        self.known.entry(first).or_insert_with(load)[(offset - first) as usize]
     }
 }
 
@@ -272,11 +326,11 @@ impl<'c> Emitter<'c, '_> {
         // From an accumulator to the element of each operand at K = 0.
         let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];
         let b_of = |element: u32| batch(element, &b_shape) | c_shape.coordinate(element, dims - 1) << b_shape.shift[dims - 1];
-        let a_place = self.thread_part(&layout, |basis| self.offset_in(lhs, a_of(basis)));
-        let b_place = self.thread_part(&layout, |basis| self.offset_in(rhs, b_of(basis)));
         let (a_elem, b_elem, acc_elem) = (a_info.elem, b_info.elem, self.elem(acc));
-        let a_steps: Vec<u32> = a_shape.dim_bits(dims - 1).map(|bit| self.offset_in(lhs, 1 << bit)).collect();
-        let b_steps: Vec<u32> = b_shape.dim_bits(dims - 2).map(|bit| self.offset_in(rhs, 1 << bit)).collect();
+        let a_steps: Vec<u32> = a_shape.dim_bits(dims - 1).map(|bit| 1 << bit).collect();
+        let b_steps: Vec<u32> = b_shape.dim_bits(dims - 2).map(|bit| 1 << bit).collect();
+        let mut a = Reads::new(self, lhs, &layout.map(a_of), &a_steps, together);
+        let mut b = Reads::new(self, rhs, &layout.map(b_of), &b_steps, together);
 
         let before = ir.here();
         let (body, after) = (ir.block(self.kernel, "products"), ir.block(self.kernel, ""));
@@ -293,27 +347,14 @@ impl<'c> Emitter<'c, '_> {
             phi.add_incoming(&[(value, before)]);
         }
         let k = counter.as_basic_value().into_int_value();
-        let a_place = ir.xor(a_place, self.linear(k, &a_steps));
-        let b_place = ir.xor(b_place, self.linear(k, &b_steps));
-        let read = |buffer: Buffer, place, element: u32, elem: Elem, cache: &mut Vec<(u32, Val<'c>)>| {
-            if let Some((_, value)) = cache.iter().find(|(known, _)| *known == element) {
-                return *value;
-            }
-            let at = ir.xor(place, ir.const32(self.offset_in(buffer, element)));
-            let value = self.register_form(elem, ir.load(ir.stored(elem), self.buffer_ptr(buffer, at), elem.bytes()));
-            cache.push((element, value));
-            value
-        };
+        [&mut a, &mut b].into_iter().for_each(|operand| operand.step_to(self, k));
         let mut next: Vec<Val<'c>> = sums.iter().map(|sum| sum.as_basic_value()).collect();
         for step in 0..together {
-            let (mut a_read, mut b_read) = (Vec::new(), Vec::new());
             let [a_step, b_step] = [step << a_shape.shift[dims - 1], step << b_shape.shift[dims - 2]];
             let mut operands = Vec::with_capacity(next.len());
             for register in 0..next.len() {
                 let element = apply(&layout.register, register as u32);
-                let a = read(lhs, a_place, a_of(element) | a_step, a_elem, &mut a_read);
-                let b = read(rhs, b_place, b_of(element) | b_step, b_elem, &mut b_read);
-                operands.push((a, b));
+                operands.push((a.read(self, a_of(element) | a_step), b.read(self, b_of(element) | b_step)));
             }
             for (sum, (a, b)) in next.iter_mut().zip(operands) {
                 let a = self.promote(a, a_elem, acc_elem, signed[0])?;
