@@ -23,6 +23,7 @@ mod detach;
 mod drains;
 mod homes;
 mod kernel_spec;
+mod lanes;
 mod legalize;
 mod operands;
 mod parts;
@@ -169,6 +170,7 @@ impl Lowering {
                 (new, made_for) = convert::convert(function, plan, payload, envelope)?;
             }
             plan.keeps_what_was_asked(function, envelope)?;
+            remarks::log_occupancy(function, plan.wished, plan.attrs.occupancy, envelope);
             remarks::log(function, &plan.accesses, &plan.products, envelope);
             remarks::log_copies(function, &plan.copies, &plan.stores, envelope);
             payload.functions.push(new);

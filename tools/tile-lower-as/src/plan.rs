@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) warp_bits: usize,
     /// What the user wants all products made by.
     asked: Option<Family>,
+    /// The blocks for which the author wishes room, where the user says nothing about them.
+    pub(crate) wished: Option<u32>,
     pub(crate) accesses: Accesses,
     pub(crate) products: Products,
     /// Products that are made neither in tensor memory nor by warp groups, and why.
@@ -71,6 +73,7 @@ impl Plan {
     /// Only warps and accesses are decided.
     pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Plan> {
         let attrs = kernel_spec::resolve(function, target, envelope)?;
+        let wished = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
         let homes = Homes::none(function, warp_bits);
@@ -78,6 +81,7 @@ impl Plan {
             attrs,
             warp_bits,
             asked: envelope.options.get("products").and_then(Family::named),
+            wished,
             accesses,
             products: Products::default(),
             refused: BTreeMap::new(),
@@ -89,16 +93,39 @@ impl Plan {
         })
     }
 
-    /// How products are made.
+    /// How products are made. The author's wish for room for other blocks gives way where it leaves sums without tensor memory: by
+    /// warps their products take longer than the other blocks could hide.
     pub(crate) fn choose_products(&mut self, function: &Function, target: Target) {
-        let occupancy = self.attrs.occupancy.unwrap_or(1);
+        let Some(wished) = self.wished else {
+            self.products = self.products_beside(function, target, self.attrs.occupancy.unwrap_or(1));
+            return;
+        };
+        let fewer = std::iter::successors(Some(wished), |blocks| (*blocks > 1).then_some(blocks / 2));
+        let (mut most, mut all) = (0, None);
+        for blocks in fewer {
+            let products = self.products_beside(function, target, blocks);
+            let (made, lack) = (products.in_tensor_memory().count(), products.lack_tensor_memory());
+            if all.is_none() || made > most {
+                (most, all) = (made, Some((blocks, products)));
+            }
+            if !lack {
+                break;
+            }
+        }
+        let (blocks, products) = all.expect("the wish is tried first");
+        self.attrs.occupancy = Some(blocks);
+        self.products = products;
+    }
+
+    /// How products are made where so many blocks run on a multiprocessor.
+    fn products_beside(&self, function: &Function, target: Target, blocks: u32) -> Products {
         let limits = Limits {
             warp_bits: self.warp_bits as u32,
-            registers: budget::registers(target, self.attrs.warps, occupancy),
-            columns: budget::tensor_columns(target, occupancy),
+            registers: budget::registers(target, self.attrs.warps, blocks),
+            columns: budget::tensor_columns(target, blocks),
             asked: self.asked,
         };
-        self.products = Products::of(function, &self.accesses, target, limits, &self.refused);
+        Products::of(function, &self.accesses, target, limits, &self.refused)
     }
 
     /// Which loads are copied, and how. Products of which the operands then are not where they must be are made in another way.

@@ -114,6 +114,9 @@ pub(crate) struct Limits {
 /// Registers that the assembler wants beside the sums of one `wgmma`, for its operands and whatever else is alive.
 const BESIDE_GROUP_SUMS: u32 = 26;
 
+/// Why a product is made otherwise that has all else.
+pub(crate) const NO_COLUMNS: &str = "tensor memory has no room for its sums";
+
 /// The products of a function, by op, and those that add up in tensor memory.
 #[derive(Default)]
 pub(crate) struct Products {
@@ -178,6 +181,10 @@ impl Products {
     /// Whether a value is sums in tensor memory, on their way.
     pub(crate) fn is_sums(&self, value: Value) -> bool {
         self.chains.iter().any(|chain| chain.values.contains(&value))
+    }
+    /// Whether a product is made otherwise for want of columns.
+    pub(crate) fn lack_tensor_memory(&self) -> bool {
+        self.products.values().any(|product| matches!(product, Product::Sync { why: Some(NO_COLUMNS), .. }))
     }
     pub(crate) fn in_tensor_memory(&self) -> impl Iterator<Item = OpId> {
         self.chains.iter().flat_map(|chain| chain.products.iter().copied())

@@ -29,6 +29,24 @@ pub(crate) fn log(function: &Function, accesses: &Accesses, products: &Products,
     }
 }
 
+/// That room for so many blocks as the author wishes would leave sums without tensor memory.
+pub(crate) fn log_occupancy(function: &Function, wished: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
+    let (Some(wished), Some(chosen)) = (wished, chosen) else { return };
+    if chosen < wished {
+        envelope.log.push(LogEntry {
+            pass: "products".into(),
+            outcome: Outcome::Missed,
+            name: "Occupancy".into(),
+            category: Category::Other,
+            message: format!(
+                "occupancy = {wished} is taken for {chosen}: tensor memory has no room for the sums of so many blocks"
+            ),
+            function: function.name.clone(),
+            loc: function.loc,
+        });
+    }
+}
+
 /// What was decided about the operands of products in loops, and about stores of what is elsewhere than threads would store it.
 pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {

@@ -5,8 +5,9 @@
 
 use crate::chains::{self, Chain};
 use crate::copies::{By, Copies};
+use crate::lanes::{ALL, BY_ROWS, Lanes};
 use crate::operands;
-use crate::products::{Family, Place, Planner, Product, Products, extents};
+use crate::products::{Family, NO_COLUMNS, Place, Planner, Product, Products, extents};
 use crate::turns;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
@@ -24,9 +25,6 @@ use vocabulary::tile::Dense;
 /// For each product either how it is made in tensor memory, or why it is not.
 pub(crate) type Decided = BTreeMap<OpId, Result<Product, &'static str>>;
 
-/// By which of the atoms that fit threads take sums up: rows to threads first.
-const LOADS: [&str; 3] = ["32x32b", "16x32bx2", "16x256b"];
-
 impl Planner<'_> {
     fn is_loaded(&self, value: Value) -> bool {
         operands::loaded_by(self.function, value).is_some()
@@ -39,9 +37,9 @@ impl Planner<'_> {
         }
         let (all, reasons) = chains::of(self.function);
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
-        let mut possible = Vec::new();
+        let (lanes, mut possible) = (Lanes::of(self.function), Vec::new());
         for chain in all.iter().cloned() {
-            match self.planned(&chain, &all, refused) {
+            match self.planned(&chain, &all, &lanes, refused) {
                 Ok(products) => possible.push((self.with_slices(chain), products)),
                 Err(reason) => decided.extend(chain.products.iter().map(|op| (*op, Err(reason)))),
             }
@@ -60,19 +58,25 @@ impl Planner<'_> {
         }
         for (chain, products) in possible {
             let kept = chains.contains(&chain);
-            let product = |product| if kept { Ok(product) } else { Err("tensor memory has no room for its sums") };
+            let product = |product| if kept { Ok(product) } else { Err(NO_COLUMNS) };
             decided.extend(chain.products.iter().copied().zip(products.into_iter().map(product)));
         }
         (chains, decided)
     }
 
     /// How the products of a chain are made in tensor memory, or why they are not.
-    fn planned(&self, chain: &Chain, all: &[Chain], refused: &BTreeMap<OpId, &'static str>) -> Result<Vec<Product>, &'static str> {
+    fn planned(
+        &self,
+        chain: &Chain,
+        all: &[Chain],
+        lanes: &Lanes,
+        refused: &BTreeMap<OpId, &'static str>,
+    ) -> Result<Vec<Product>, &'static str> {
         let too_short = chain.is_straight() && !self.is_asked(Family::TensorMemory) && !self.pays_at_once(chain, all);
         let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
         let products = chain.products.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
-            None => self.tensor_product(*op).and_then(|product| match too_short {
+            None => self.tensor_product(*op, chain.result, all, lanes).and_then(|product| match too_short {
                 true => Err("its sums are taken up at once, and waiting for tensor memory takes longer than it saves"),
                 false if !chain.scales.is_empty() && elem != Some(Scalar::F32) => Err("threads scale sums of 32 bits only"),
                 false => Ok(product),
@@ -119,7 +123,7 @@ impl Planner<'_> {
         there.saturating_add(THERE_AND_BACK / beside.count().max(1) as u64) < here
     }
 
-    fn tensor_product(&self, op: OpId) -> Result<Product, &'static str> {
+    fn tensor_product(&self, op: OpId, sums: Value, all: &[Chain], lanes: &Lanes) -> Result<Product, &'static str> {
         let Op::Mma { lhs, rhs, acc, .. } = self.function.body.ops[op].kind else { unreachable!("chains are of products") };
         let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
@@ -137,7 +141,8 @@ impl Planner<'_> {
             return Err("tcgen05 takes such elements along K, and memory has them the other way round");
         }
         let info = tensor::accumulators(sum, shape).ok_or("its sums do not lie in lanes of tensor memory")?;
-        let c = taken_up(&info, self.warp_bits as usize).ok_or("its warps do not reach all lanes of tensor memory")?;
+        let c = taken_up(lanes.atoms(sums), &info, self.warp_bits as usize)
+            .ok_or("its warps do not reach all lanes of tensor memory")?;
         // What is loaded is copied by boxes, of which the same is asked.
         let in_turn = || turns::outermost(self.function, &self.function.body.op_blocks(), op).is_some();
         if !self.is_loaded(lhs) && !self.is_loaded(rhs) && !in_turn() {
@@ -149,7 +154,11 @@ impl Planner<'_> {
             false => {
                 let info =
                     tensor::left(elem, left).filter(|_| elem.bits() >= 8).ok_or("its left operand does not fit tensor memory")?;
-                Place::Tensor(taken_up(&info, self.warp_bits as usize).ok_or("its warps do not reach all lanes of tensor memory")?)
+                Place::Tensor(
+                    lanes
+                        .stored(self.function, lhs, &info, all, self.warp_bits as usize)
+                        .ok_or("its warps do not reach all lanes of tensor memory")?,
+                )
             }
         };
         Ok(Product::Tensor { atom, c, lhs, rhs: Place::Memory })
@@ -260,16 +269,15 @@ pub(crate) fn sums(function: &Function, chain: &Chain) -> Option<BufferInfo> {
 }
 
 /// The layout in which threads take up all of a buffer, or store it.
-fn taken_up(info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
-    let whole = Part::of(&info.shape, &info.shape, 0)?;
-    part_taken_up(info, &whole, warp_bits)
+pub(crate) fn taken_up(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
+    part_taken_up(atoms, info, &Part::of(&info.shape, &info.shape, 0)?, warp_bits)
 }
 
 /// The layout in which threads take up a slice of a chain's sums.
 pub(crate) fn slice_home(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
     let shape = function.body.ty(function.body.result(slice)).tile()?.1;
     let part = Part::of(&sums(function, chain)?.shape, shape, slice_start(function, slice))?;
-    part_taken_up(&sums(function, chain)?, &part, warp_bits)
+    part_taken_up(BY_ROWS, &sums(function, chain)?, &part, warp_bits)
 }
 
 /// The column of sums at which a slice at a constant place begins.
@@ -284,19 +292,19 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     *number as u32 * columns
 }
 
-fn part_taken_up(info: &BufferInfo, whole: &Part, warp_bits: usize) -> Option<Layout> {
-    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
+fn part_taken_up(atoms: &[&str], info: &BufferInfo, whole: &Part, warp_bits: usize) -> Option<Layout> {
+    atoms.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }
 
 /// The atom by which threads reach all of a buffer, and the layout in which they then have a tile of one element for each row.
 pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
     let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
-    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(rows)
+    BY_ROWS.iter().filter_map(|name| tensor::lane_atom_named(name)).find_map(rows)
 }
 
 /// The atom by which threads take up part of a buffer in a layout, or store it.
 pub(crate) fn lane_atom(info: &BufferInfo, part: &Part, layout: &Layout) -> Option<&'static LaneAtom> {
-    LOADS.iter().filter_map(|name| tensor::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
+    ALL.iter().filter_map(|name| tensor::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
 /// The products in tensor memory whose operands are not where they must be, and why not.
