@@ -57,7 +57,7 @@ impl Rates {
         Rates {
             products: vec![warps(8, mma.i8), warps(16, mma.f16), warps(32, mma.tf32), doubles],
             group_products: apart(64.0, machine.wgmma.column, &[8, 16, 32]),
-            tensor_products: apart(128.0, machine.tcgen05.column, &[4, 8, 16]),
+            tensor_products: apart(128.0, machine.tcgen05.column, &[4, 8, 16, 32]),
             multiply_add: whole(machine.rate.f32),
             integer: whole(machine.rate.logic),
             special: whole(machine.rate.special),
@@ -115,7 +115,7 @@ mod tests {
     fn rates_are_those_of_data_sheets() {
         assert_eq!(of("sm_80").products, [(8, 2048), (16, 1024), (32, 512), (64, 64)]);
         assert_eq!(of("sm_90").group_products, [(8, 4096), (16, 2048), (32, 1024)]);
-        assert_eq!(of("sm_100").tensor_products, [(4, 16384), (8, 8192), (16, 4096)]);
+        assert_eq!(of("sm_100").tensor_products, [(4, 16384), (8, 8192), (16, 4096), (32, 2048)]);
         assert_eq!(Rates::of(&of("sm_120").products, 16), Some(512));
         assert_eq!((of("sm_80").multiply_add, of("sm_89").multiply_add, of("sm_103").exponential), (64, 128, 32));
         assert_eq!(of("sm_90").copy_latency(16384), 900 + 16 * 36);

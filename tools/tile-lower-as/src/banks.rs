@@ -3,6 +3,7 @@
 //! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
 //! the row's number (a swizzle); which bits is tried out, and the wavefronts of all accesses are counted.
 
+use crate::convert::neighbours_first;
 use numerics::Scalar;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
 use tileas::{BufferInfo, CopyAtom, Layout, Space, group};
@@ -25,6 +26,24 @@ pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &
         .flat_map(|piece| swizzles(elem, piece))
         .flat_map(|swizzle| inner.into_iter().map(move |inner| (inner, swizzle)));
     cheapest(elem, shape, each, accesses)
+}
+
+/// What it takes a warp to move its part of a tile through shared memory.
+#[derive(Default)]
+pub(crate) struct Passes {
+    pub(crate) wavefronts: u32,
+    pub(crate) accesses: u32,
+}
+
+/// From one layout to another one; nothing where all stays in its thread.
+pub(crate) fn passes(elem: Elem, shape: &[u32], inner: [usize; 2], [from, to]: [&Layout; 2]) -> Passes {
+    if to.renaming(from, |element| element).is_some() {
+        return Passes::default();
+    }
+    let from = &neighbours_first(from, shape, inner[0]);
+    let buffer = exchange(elem, shape, inner, &[from, to]);
+    let accesses = |layout: &Layout| 1u32 << (layout.register.len() - neighbours(&buffer, layout) as usize);
+    Passes { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
 }
 
 /// The first of the candidates that cost least; none is tried after one that costs no more than any could.

@@ -371,7 +371,13 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
 /// The layout through which an operand goes that lies along its rows or columns and is wanted along K. Bytes are read by the
 /// transposing `ldmatrix`, as the fragments of an atom, whose words lie along K. Words are read by vectors and stored one by one:
 /// lanes along K, so that they meet different banks.
-fn transposing_layout(side: Operand, elem: Scalar, sync: Option<&SyncAtom>, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<Layout> {
+pub(crate) fn transposing_layout(
+    side: Operand,
+    elem: Scalar,
+    sync: Option<&SyncAtom>,
+    [m, n, k]: [u32; 3],
+    warp_bits: u32,
+) -> Option<Layout> {
     let (rows, cols, lines) = if side == Operand::A { (m, k, m) } else { (k, n, n) };
     if elem.bytes() == 1 {
         let atom = sync?;

@@ -7,7 +7,7 @@ use crate::chains::{self, Chain};
 use crate::copies::{By, Copies};
 use crate::lanes::{ALL, BY_ROWS, Lanes};
 use crate::operands;
-use crate::products::{Family, NO_COLUMNS, Place, Planner, Product, Products, extents};
+use crate::products::{Family, NO_COLUMNS, Place, Planner, Product, Products, extents, transposing_layout};
 use crate::turns;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
@@ -90,11 +90,11 @@ impl Planner<'_> {
     fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
         /// Cycles until a product that was asked for begins, and until what it gave is in registers.
         const THERE_AND_BACK: u64 = 400;
-        let rates = machine::rates(self.target);
-        let blocks = self.function.body.op_blocks();
+        let (rates, body) = (machine::rates(self.target), &self.function.body);
+        let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
-            let Op::Mma { lhs, rhs, acc, .. } = self.function.body.ops[*op].kind else { unreachable!("chains are of products") };
-            let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
+            let Op::Mma { lhs, rhs, acc, .. } = body.ops[*op].kind else { unreachable!("chains are of products") };
+            let tile = |value: Value| body.ty(value).tile().expect("products are of tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
             let rate = Rates::of(&rates.tensor_products, elem.bits()).unwrap_or(rates.multiply_add);
@@ -102,12 +102,13 @@ impl Planner<'_> {
             let idle = if m < tensor::MOST_ROWS { 2 } else { 1 };
             let there = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
             let Some(atom) = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
-            // Fragments that were not loaded for this product are in registers.
-            let loaded = |operand: Value| {
-                let load = operands::loaded_by(self.function, operand);
-                load.is_some_and(|load| blocks[load.0 as usize] == blocks[op.0 as usize])
+            // Fragments are in registers where another product left them, and where they were read for another round.
+            let read = |operand: Value| {
+                let made = body.defining_op(operands::rearranged(self.function, operand));
+                let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
+                here && !operands::comes_from_product(self.function, operand)
             };
-            (there, self.by_warps(elem.carrier(), atom, [m, n, k], [loaded(lhs), loaded(rhs)]))
+            (there, self.by_warps(elem.carrier(), atom, [m, n, k], [read(lhs), read(rhs)]))
         };
         let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
         let (there, here) = chain.products.iter().map(cycles).fold((0, 0), sum);
@@ -136,10 +137,19 @@ impl Planner<'_> {
         }
         let atom = tensor::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
         let atom = atom.ok_or("tcgen05 has 64 rows or more, 16 columns, and not all types of elements and sums")?;
-        let across = |operand, side| self.lies_across(operand, side);
-        if !atom.transposes && (across(lhs, Operand::A) || across(rhs, Operand::B)) {
+        let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
+        let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
+        if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
             return Err("tcgen05 takes such elements along K, and memory has them the other way round");
         }
+        let right = match across(rhs, Operand::B) {
+            false => Some(Place::Memory),
+            true => {
+                let sync = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+                transposing_layout(Operand::B, elem.carrier(), sync, [m, n, k], self.warp_bits).map(Place::Transposed)
+            }
+        };
+        let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
         let info = tensor::accumulators(sum, shape).ok_or("its sums do not lie in lanes of tensor memory")?;
         let c = taken_up(lanes.atoms(sums), &info, self.warp_bits as usize)
             .ok_or("its warps do not reach all lanes of tensor memory")?;
@@ -161,7 +171,7 @@ impl Planner<'_> {
                 )
             }
         };
-        Ok(Product::Tensor { atom, c, lhs, rhs: Place::Memory })
+        Ok(Product::Tensor { atom, c, lhs, rhs: rhs_place })
     }
 
     /// Takes up slices of the sums by themselves only if each can be.

@@ -227,6 +227,7 @@ impl Rewriter<'_> {
             return Ok(new);
         }
         let new = match self.homes.get(value) {
+            Some(home) if reads == Reads::Any && self.is_made_again(value, home, layout) => self.make(value, layout)?,
             Some(home) => {
                 let at_home = self.module.layout_id(home.clone());
                 return Ok(self.moved(value, at_home, (layout, id), reads));

@@ -3,6 +3,7 @@
 
 use super::Rewriter;
 use crate::homes::cat_result;
+use crate::operands::{self, How, Step};
 use crate::{banks, slices};
 use base::{Loc, Value};
 use hardware::Feature;
@@ -53,6 +54,40 @@ impl Rewriter<'_> {
             return self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, loc);
         }
         self.shared_load(buffer, ty, to, loc)
+    }
+
+    /// Whether a tile is rather converted in the layout that is wanted of it, since what it is converted from passes through shared
+    /// memory with fewer wavefronts. It is no more work where nothing else uses it and
+    /// threads have no copies; of what loops do not change it would be done in each round.
+    pub(super) fn is_made_again(&self, value: Value, home: &Layout, layout: &Layout) -> bool {
+        let scope = self.scopes.last().expect("a function is open");
+        let only_here = |value: Value| self.uses[value.0 as usize] == 1;
+        let is_here = |value: Value| scope.made.range((value, None)..).next().is_some_and(|((made, _), _)| *made == value);
+        let (elem, shape) = self.elem_shape(value);
+        let has_copies = layout.registers() > home.registers();
+        if has_copies || layout.renaming(home, |element| element).is_some() || !is_here(value) || !only_here(value) {
+            return false;
+        }
+        let (mut source, mut wanted) = (value, layout.clone());
+        while let Some(Step { from, how }) = operands::step(self.from, source) {
+            if let How::Permuted(order) = how {
+                wanted = wanted.unpermute(&self.elem_shape(source).1, order);
+            }
+            source = from;
+            if self.elem_shape(source).0.bytes() >= elem.bytes() && !only_here(source) {
+                return false;
+            }
+            let (narrow, of_source) = self.elem_shape(source);
+            let Some(before) = self.homes.get(source).filter(|_| narrow.bytes() < elem.bytes() && is_here(source)) else {
+                continue;
+            };
+            let passes = |elem, shape: &Shape, from: &Layout, to: &Layout| {
+                banks::passes(elem, shape, [from, to].map(|layout| innermost(layout, shape)), [from, to])
+            };
+            let [once_more, moved] = [passes(narrow, &of_source, before, &wanted), passes(elem, &shape, home, layout)];
+            return once_more.wavefronts < moved.wavefronts && once_more.accesses <= moved.accesses;
+        }
+        false
     }
 
     /// For a tile too large to pass through shared memory at once: the bit of the element number whose halves each thread has in
