@@ -99,30 +99,27 @@ impl Rewriter<'_> {
         (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
-    /// With the bit as a dimension of its own, the halves are slices along it.
+    /// With the bit as a dimension of its own, the halves are slices along it. The others stay, so that the halves have rows.
     fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
-        let bits = vocabulary::tile::element_count(&shape).trailing_zeros();
-        let [outer, inner] = [1u32 << (bits - bit - 1), 1 << bit];
-        let [folded, half] = [2, 1].map(|middle| Shape::from_slice(&[outer, middle, inner]));
+        let (folded, half, dim) = halves(&shape, bit);
         let ty = self.tile_type(elem, &folded, from.clone());
         let value = self.emit_one(Core::Reshape { x: value }, ty, loc);
         let of_half = |layout| slices::of_whole(layout, &folded, &half).expect("the bit was chosen so");
         let (from, half_to) = (of_half(&from), of_half(to));
-        let halves = [0, 1].map(|number| {
-            let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
-            let index = |number| Core::Constant { value: Dense::Splat(number) };
-            let indices = [0, if common::planted("as.halves") { 0 } else { number }, 0]
-                .map(|number| self.emit_one(index(number), i32.clone(), loc))
-                .into();
+        let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
+        let parts = [0, 1].map(|number| {
+            let at = |along: usize| if along == dim && !common::planted("as.halves") { number } else { 0 };
+            let index = |along| self.emit_one(Core::Constant { value: Dense::Splat(at(along)) }, i32.clone(), loc);
+            let indices = (0..folded.len()).map(index).collect();
             let ty = self.tile_type(elem, &half, from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
             self.relayout(part, &half_to, reads, loc)
         });
-        let whole = cat_result(&half_to, &half, 1);
+        let whole = cat_result(&half_to, &half, dim);
         let ty = self.tile_type(elem, &folded, whole.clone());
-        let cat = self.emit_one(Core::Cat { lhs: halves[0], rhs: halves[1], dim: 1 }, ty, loc);
+        let cat = self.emit_one(Core::Cat { lhs: parts[0], rhs: parts[1], dim: dim as u32 }, ty, loc);
         let ty = self.tile_type(elem, &shape, whole);
         let done = self.emit_one(Core::Reshape { x: cat }, ty, loc);
         self.relayout(done, to, reads, loc)
@@ -145,6 +142,18 @@ impl Rewriter<'_> {
         let atom = banks::read_atom(&self.attrs.buffers[buffer], layout);
         self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, loc)
     }
+}
+
+/// The shape with a bit of the element number as a dimension of its own, that of either half, and which dimension it is.
+fn halves(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
+    let strides = Strides::of(shape);
+    let cut = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
+    let inner = 1 << (bit - strides.shift[cut]);
+    let with = |middle: u32| {
+        let parts = [shape[cut] / (2 * inner), middle, inner];
+        shape[..cut].iter().copied().chain(parts).chain(shape[cut + 1..].iter().copied()).collect()
+    };
+    (with(2), with(1), cut + 1)
 }
 
 /// Whether a register bit of both layouts is the only one that moves this bit of the element number.
