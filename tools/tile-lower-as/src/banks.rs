@@ -149,12 +149,17 @@ pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout)
     std::iter::once(layout).chain(others).min_by_key(|layout| wavefronts(&info, layout)).expect("there is one")
 }
 
-/// How many times a warp's reads of a whole tile occupy the banks. Accesses of other registers and warps differ from the first
-/// by an exclusive or, which permutes banks.
+/// How many times a warp's reads of a whole tile occupy the banks.
 pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
+    wavefronts_of(info, layout, read_atom(info, layout))
+}
+
+/// How many times a warp's accesses to a whole tile occupy the banks. Those of other registers and warps differ from the first
+/// by an exclusive or, which permutes banks.
+pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> u32 {
     let bytes = info.elem.bytes();
     let address = |element: u32| solve(&info.offsets, element).map_or(0, |offset| offset as u32 * bytes);
-    match read_atom(info, layout) {
+    match atom {
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
             let rows: Vec<u32> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();

@@ -116,17 +116,22 @@ impl Rewriter<'_> {
     }
 
     /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
-    /// tile is stored, before the loops that do not change it. Unless the atom `transposes` operands it is contiguous along the depth.
+    /// tile is stored, before the loops that do not change it. Where the atom `transposes` operands it is contiguous along whichever
+    /// extent threads store it with fewer passes over the banks, else along the depth.
     fn matrix(&mut self, value: Value, operand: Operand, place: &Planned, transposes: bool) -> Result<(Buffer, bool)> {
         if let Some(found) = self.copied_matrix(value, operand, transposes) {
             return Ok(found);
         }
         let (elem, shape) = self.elem_shape(value);
         let home = self.homes.or_default(self.from, value);
+        let layout = place.layout().unwrap_or(&home);
         let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let own = super::relayout::innermost(&home, &shape).max(shape.len() - 2);
+        let other = 2 * shape.len() - 3 - own;
         // Rows of eight columns are too short for a descriptor.
-        let inner = if transposes && group::operand_buffer(elem, &shape, own).is_some() { own } else { along_depth };
+        let passes = |inner: usize| Some(self.store_passes(&group::operand_buffer(elem, &shape, inner)?, layout));
+        let either = [own, other].into_iter().filter_map(|inner| Some((passes(inner)?, inner)));
+        let inner = either.min_by_key(|(passes, _)| *passes).filter(|_| transposes).map_or(along_depth, |(_, inner)| inner);
         let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
         if let Some(buffer) = known {
             return Ok((buffer, false));
@@ -134,7 +139,6 @@ impl Rewriter<'_> {
         let made_at = self.made_at(value);
         let at = self.before_loops(made_at);
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
-        let layout = place.layout().unwrap_or(&home);
         let x = self.tile(value, layout)?;
         let info = group::operand_buffer(elem, &shape, inner).expect("the product was planned for such operands");
         let buffer = self.attrs.buffers.push(info);

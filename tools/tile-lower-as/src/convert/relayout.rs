@@ -133,9 +133,18 @@ impl Rewriter<'_> {
     }
 
     pub(super) fn shared_store(&mut self, value: Value, layout: &Layout, buffer: Buffer, loc: Loc) {
-        let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::MatrixStores));
-        let atom = banks::write_atom(&self.attrs.buffers[buffer], layout, by_matrices);
+        let atom = self.store_atom(&self.attrs.buffers[buffer], layout);
         self.emit(Op::SharedStore { x: value, buffer, slot: None, atom }, [], loc);
+    }
+
+    fn store_atom(&self, info: &BufferInfo, layout: &Layout) -> CopyAtom {
+        let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::MatrixStores));
+        banks::write_atom(info, layout, by_matrices)
+    }
+
+    /// How many times a warp occupies the banks when it stores a tile.
+    pub(super) fn store_passes(&self, info: &BufferInfo, layout: &Layout) -> u32 {
+        banks::wavefronts_of(info, layout, self.store_atom(info, layout))
     }
 
     pub(super) fn shared_load(&mut self, buffer: Buffer, ty: Type, layout: &Layout, loc: Loc) -> Value {
