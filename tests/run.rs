@@ -228,6 +228,43 @@ fn every_stage_and_the_ptx_compute_the_same() {
     assert!(missing.is_empty(), "no case of tests/run comes to these ops: {missing:?}");
 }
 
+/// What a case leaves when two blocks of a cluster share out each of its tile blocks; nothing where they cannot.
+fn shared_out(case: &Path, target: &str) -> Result<bool, String> {
+    let folder = temporary();
+    let ptx = folder.path().join("k.ptx").display().to_string();
+    let kept = format!("--save-temps={}", folder.path().display());
+    let code = bytecode(case, folder.path());
+    let ran = run("tileiras", &[&code, "--gpu-name", target, "--cluster=2", "--emit=ptx", &kept, "-o", &ptx], b"");
+    let what = format!("{} {target}", label(case));
+    if ran.code != Some(0) {
+        let refused = ran.stderr.contains("is not shared out");
+        return if refused { Ok(false) } else { Err(format!("{what}: {}", ran.stderr.trim())) };
+    }
+    let text = std::fs::read_to_string(&ptx).map_err(|error| error.to_string())?;
+    if !text.contains(".reqnctapercluster 2\n") || !text.contains(".blocksareclusters") {
+        return Err(format!("{what}: it is launched without a cluster"));
+    }
+    let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
+    for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
+        execute(tool, &file, case).map_err(|complaint| format!("{what} {file}: {complaint}"))?;
+    }
+    Ok(true)
+}
+
+#[test]
+fn the_blocks_of_a_cluster_compute_the_same_together() {
+    let of_each =
+        |case: PathBuf| targets(&case).into_iter().filter(|target| target != "sm_80").map(move |target| (case.clone(), target));
+    let runs: Vec<(PathBuf, String)> = cases().into_iter().flat_map(of_each).collect();
+    let shared = Mutex::new(0);
+    for_each(&runs, |(case, target)| {
+        *shared.lock().expect("no worker panics") += usize::from(shared_out(case, target)?);
+        Ok(())
+    });
+    let shared = shared.into_inner().expect("no worker panics");
+    assert!(shared > runs.len() / 2, "{shared} of {} are shared out", runs.len());
+}
+
 #[test]
 fn every_target_of_the_table_is_compiled_for() {
     let targets: Vec<_> = base::Target::all().collect();

@@ -17,6 +17,10 @@ pub struct FunctionAttrs {
     /// Hints of the author per target name or `default`, in source order; resolved by `tile-lower-as`.
     pub hints: Vec<Hint>,
     pub private: bool,
+    /// Blocks of a cluster that share each tile block out among them, two of them; none: each block has one of its own. Decided by
+    /// `tile-lower-as`.
+    #[serde(default)]
+    pub cluster: Option<u32>,
     /// The kinds of shared memory that the program has pointers to, in order; a target may lack them.
     #[serde(default)]
     pub shares: Vec<Sharing>,

@@ -60,6 +60,9 @@ pub struct FunctionAttrs {
     /// Of a block: a power of two.
     pub warps: u32,
     pub occupancy: Option<u32>,
+    /// Blocks of a cluster that share each tile block out among them, two of them; none: each block has one of its own.
+    #[serde(default)]
+    pub cluster: Option<u32>,
     pub buffers: Arena<Buffer, BufferInfo>,
     /// Over the function's parameters.
     pub maps: Arena<MapId, Map>,

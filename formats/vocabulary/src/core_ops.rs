@@ -10,6 +10,9 @@ use numerics::arith;
 base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
+/// Blocks of a cluster that share a tile block out among them, at most.
+pub const MOST_RANKS: u32 = 2;
+
 /// What an `assume` op promises of its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,6 +81,8 @@ base::ops! {
 
         BlockId "block_id" { axis: u32 } = Effect::Nothing,
         BlockCount "block_count" { axis: u32 } = Effect::Nothing,
+        /// Which of the blocks this is that share a tile block out among them: the rank in the cluster.
+        ClusterRank "cluster_rank" {} = Effect::Nothing,
         /// A strided object; `sizes` and `strides` are those that its type leaves open.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
         MakeView "make_view" { memref: Value } = Effect::Nothing,
@@ -158,6 +163,7 @@ impl Core {
             | Core::Reinterpret { .. }
             | Core::BlockId { .. }
             | Core::BlockCount { .. }
+            | Core::ClusterRank {}
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

@@ -38,6 +38,9 @@ pub struct Lowering {
     /// Blocks of a multiprocessor that registers and memory must do for, 1 to 32 [default: occupancy of the program]
     #[arg(long, value_name = "N", value_parser = parse_occupancy)]
     pub occupancy: Option<u32>,
+    /// Blocks of a cluster that share each tile block out among them, 1 or 2 [default: num_cta_in_cga of the program, where that pays]
+    #[arg(long, value_name = "N", value_parser = parse_cluster)]
+    pub cluster: Option<u32>,
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
     #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
     pub products: Option<String>,
@@ -107,6 +110,10 @@ fn parse_warps(text: &str) -> Result<u32, String> {
     warps.ok_or_else(|| "a block has 1, 2, 4, 8, 16 or 32 warps".into())
 }
 
+fn parse_cluster(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|blocks| (1..=2).contains(blocks)).ok_or_else(|| "a cluster has 1 or 2 blocks".into())
+}
+
 fn parse_occupancy(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|blocks| (1..=32).contains(blocks)).ok_or_else(|| "a multiprocessor has 1 to 32 blocks".into())
 }
@@ -160,8 +167,8 @@ impl GpuName {
 
 impl Lowering {
     fn given(&self) -> Vec<(&'static str, String)> {
-        let numbers =
-            [("warps", self.warps), ("occupancy", self.occupancy)].map(|(name, value)| (name, value.map(|n| n.to_string())));
+        let numbers = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
+            .map(|(name, value)| (name, value.map(|n| n.to_string())));
         let words = [("products", self.products.clone()), ("tma", self.tma.clone())];
         numbers.into_iter().chain(words).filter_map(|(name, value)| Some((name, value?))).collect()
     }
@@ -179,6 +186,10 @@ impl Lowering {
     /// `--occupancy` of a file.
     pub fn occupancy(envelope: &Envelope) -> Result<Option<u32>> {
         read(envelope, "occupancy", parse_occupancy)
+    }
+    /// `--cluster` of a file.
+    pub fn cluster(envelope: &Envelope) -> Result<Option<u32>> {
+        read(envelope, "cluster", parse_cluster)
     }
 }
 

@@ -126,6 +126,9 @@ impl Program for AaProgram<'_> {
     fn debug(&self) -> &DebugInfo {
         self.debug
     }
+    fn ranks(&self) -> u32 {
+        self.function.attrs.cluster.unwrap_or(1)
+    }
     fn control<'a>(&self, op: &'a Op) -> Control<'a> {
         if let Op::Core(core) = op { exec_core::control(core) } else { Control::None }
     }

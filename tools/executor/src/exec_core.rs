@@ -97,6 +97,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         Core::Assume { value, fact } => effects::assume(*value, || Some(fact.clone()), context.loc, env),
         Core::BlockId { axis } => tile(Tile::i32(env.state.place.index[*axis as usize].into())),
         Core::BlockCount { axis } => tile(Tile::i32(env.state.place.grid[*axis as usize].into())),
+        Core::ClusterRank {} => tile(Tile::i32(env.state.place.rank.into())),
         Core::GlobalAddress { name } => match context.globals.get(name) {
             Some(address) => tile(Tile::scalar(context.tile_type().0, *address)),
             None => Err(Diagnostic::invalid("RUN030", format!("no global is called '{name}'"))),

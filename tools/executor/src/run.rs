@@ -47,7 +47,7 @@ pub(crate) fn run<P: Program>(
     let bits = |(value, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *value as u64 & ty.carrier().mask()));
     let values = call.values.iter().zip(types).map(bits).collect();
     let turns = in_turns || observer.attends();
-    let blocks = Blocks::new(call.grid, call.blocks.clone());
+    let blocks = Blocks::new(call.grid, call.blocks.clone(), program.ranks());
     let job = Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed };
     if !watch.checks.is_empty() {
         let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();

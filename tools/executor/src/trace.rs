@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn filters_by_op_block_and_place() {
-        let place = Place::new(1, [4, 1, 1]);
+        let place = Place::new(1, [4, 1, 1], 1);
         let shows = |text: &str| Trace::parse(text).unwrap().shows(place, Some(("dir/k.py", 12, 3)), "addf");
         assert!(shows("") && shows("op=addf") && shows("block=1") && shows("block=1:0:0"));
         assert!(shows("loc=12") && shows("loc=k.py:12") && shows("loc=k.py") && shows("op=addf,loc=12"));

@@ -119,15 +119,15 @@ impl Generator {
         self.add(value, kind);
     }
 
-    /// Wishes about warps and occupancy, for every target.
+    /// Wishes about warps, occupancy and clusters, for every target.
     pub(crate) fn hints(&mut self) {
         let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
         let mut targets = Vec::new();
         for target in base::Target::all() {
             let (occupancy, warps) = (self.random.pick(&[1, 2, 4]), self.random.pick(&[4, 8]));
-            let wishes = [("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
+            let wishes = [("num_cta_in_cga", 2), ("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
             let wish = wishes.map(|(name, bits)| (self.build.string(name), Attribute::Integer { ty: number, bits }));
-            let kept = if self.random.one_in(2) { &wish[..1] } else { &wish[..] };
+            let kept = &wish[self.random.below(2)..wish.len() - self.random.below(2)];
             targets.push((self.build.string(target.name), Attribute::Dictionary(kept.into())));
         }
         self.build.hints = Some(targets.into());

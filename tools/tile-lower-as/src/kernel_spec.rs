@@ -39,7 +39,8 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
             warps
         }
     };
-    Ok(FunctionAttrs { private: function.attrs.private, warps, occupancy, buffers: Arena::new(), maps: Arena::new() })
+    let tileaa::FunctionAttrs { private, cluster, .. } = function.attrs;
+    Ok(FunctionAttrs { private, warps, occupancy, cluster, buffers: Arena::new(), maps: Arena::new() })
 }
 
 /// What becomes of the author's wish, and what is said of it.

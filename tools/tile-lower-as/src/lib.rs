@@ -1,8 +1,9 @@
-//! From `.aa` to `.as`, pass by pass: two rewrite the program for the target, four decide and change nothing, and the last one
+//! From `.aa` to `.as`, pass by pass: three rewrite the program for the target, four decide and change nothing, and the last one
 //! rewrites the program as it was decided.
 //!
 //! | pass | establishes |
 //! |---|---|
+//! | `cluster` | where the author asks for clusters, and the program can be shared out, the function is that of one block of a cluster |
 //! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
 //! | `split` | operands of products are tiles that pass through shared memory |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
@@ -17,6 +18,7 @@ mod access;
 mod banks;
 mod boxes;
 mod chains;
+mod cluster;
 mod convert;
 mod copies;
 mod detach;
@@ -49,6 +51,7 @@ use std::collections::BTreeSet;
 use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
+    Pass { name: "cluster", run: Lowering::cluster },
     Pass { name: "legalise", run: Lowering::legalise },
     Pass {
         name: "split",
@@ -82,6 +85,15 @@ impl Lowering {
     /// Whether the last pass has run.
     pub fn is_done(&self) -> bool {
         self.done
+    }
+
+    fn cluster(&mut self) -> Result<()> {
+        let target = self.lowered.envelope.target()?;
+        for function in &mut self.program.payload.functions {
+            *function = cluster::run(function, target, &mut self.lowered.envelope)?;
+            function.attrs.facts.clear();
+        }
+        Ok(())
     }
 
     fn legalise(&mut self) -> Result<()> {

@@ -103,6 +103,11 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
         |name: &str, value: &str| kernel.add_attribute(AttributeLoc::Function, ir.context.create_string_attribute(name, value));
     attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
+    if let Some(ranks) = program.cluster {
+        // The grid counts clusters, of which each is a tile block.
+        attribute("nvvm.cluster_dim", &ranks.to_string());
+        attribute("nvvm.blocksareclusters", "");
+    }
     // Registers can be moved only where it is said how many there are.
     if program.occupancy.is_some() || function.attrs.agents.values().any(|agent| agent.registers.is_some()) {
         attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());

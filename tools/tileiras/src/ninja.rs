@@ -16,12 +16,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 22] = [
+const FORWARDED: [&str; 23] = [
     "max-memory",
     "max-time",
     "check-bounds",
     "warps",
     "occupancy",
+    "cluster",
     "products",
     "tma",
     "stages",

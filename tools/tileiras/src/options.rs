@@ -163,6 +163,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Assert before each access that it stays within its argument array, where that is known",
     ),
     option("warps", Extension, Integer, "N", "Warps of a block, a power of two up to 32 [default: chosen]"),
+    option(
+        "cluster",
+        Extension,
+        Integer,
+        "N",
+        "Blocks of a cluster that share each tile block out among them, 1 or 2 [default: chosen]",
+    ),
     option("occupancy", Extension, Integer, "N", "Blocks of a multiprocessor that a kernel must leave room for [default: chosen]"),
     option(
         "products",

@@ -8,7 +8,7 @@
 //! | AA004 | names of functions and globals are unique; a global's data has its type |
 //! | AA005 | types are well formed: extents powers of two, at most 2^24 elements, views that fit their memref |
 //! | AA006 | every region is one block that ends in a terminator its op allows, with the values the op expects; bodies of reductions are pure; nesting has a limit |
-//! | AA007 | operands and results of every op have types that fit it |
+//! | AA007 | operands and results of every op have types that fit it; a rank is asked for where there is a cluster |
 //! | AA008 | the table of facts claims nothing that cannot be derived |
 //!
 //! There is nothing in `.aa` that names a layout, thread, stage or target.
@@ -55,6 +55,9 @@ fn function(module: &Module, function: &Function, envelope: &Envelope) -> Result
             .map_err(|message| format!("{value} is {}: {message}", base::text::TypeText::print(&node.ty)))
     }) {
         return refuse("AA005", function.loc, message);
+    }
+    if let Err(message) = rules::cluster(body, function.attrs.cluster) {
+        return refuse("AA007", function.loc, message);
     }
     if let Err((loc, message)) = rules::regions(body, function.region, function.loc) {
         return refuse("AA006", loc, message);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | AS001 | structure: ids exist, each op in one place, definitions before uses, terminators last |
 //! | AS002 | every location is in the table |
-//! | AS003 | a block has a power of two of warps, as many as there can be, and an occupancy that exists |
+//! | AS003 | a block has a power of two of warps, as many as there can be, an occupancy that exists, and a rank where there is a cluster |
 //! | AS004 | layouts are in the table, which has each once, for five lane bits and all warps |
 //! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
 //! | AS006 | buffers give every element one offset, and are in memory that the target has |
@@ -31,6 +31,7 @@ use base::diag::{Diagnostic, Result};
 use base::ir::{Def, Operation};
 use base::text::Function;
 use base::{Arena, Block, Body, Envelope, Loc, Region, Target, Value};
+use hardware::Feature;
 use vocabulary::core_ops::Core;
 use vocabulary::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
 use vocabulary::tile::Global;
@@ -157,6 +158,10 @@ impl Check<'_> {
         body.verify_structure(function.region).map_err(breach("AS001", here))?;
         require(base::text::is_compact(function), || "ids are not in program order".into()).map_err(breach("AS008", here))?;
         tables::block(self.attrs, !parts.is_empty()).map_err(breach("AS003", here))?;
+        let cluster = self.attrs.cluster;
+        let has_clusters = cluster.is_none() || self.target.has(Feature::Clusters);
+        require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
+        rules::cluster(body, cluster).map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);
         let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
         let op_blocks: Vec<Block> = body.op_blocks().into_iter().map(|block| block.expect("each op is in one place")).collect();

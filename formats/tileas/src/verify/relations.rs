@@ -42,6 +42,7 @@ impl Check<'_> {
             // Without tiles, or with tiles that only pass.
             Core::BlockId { .. }
             | Core::BlockCount { .. }
+            | Core::ClusterRank {}
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

@@ -41,6 +41,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             | Core::Reinterpret { .. } => self.rearranged(core),
             Core::BlockId { .. }
             | Core::BlockCount { .. }
+            | Core::ClusterRank {}
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }
@@ -243,6 +244,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 require(*axis < 3, || "the grid has three axes".into())?;
                 self.results(&[Seen::scalar(Scalar::I32)])
             }
+            Core::ClusterRank {} => self.results(&[Seen::scalar(Scalar::I32)]),
             Core::MakeMemRef { base, sizes, strides } => {
                 let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
                 let wanted = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };

@@ -60,6 +60,10 @@ pub(crate) trait Program: Sync {
 
     fn body(&self) -> &Body<Self::Op, Self::Ty>;
     fn debug(&self) -> &DebugInfo;
+    /// How many blocks share a tile block out among them.
+    fn ranks(&self) -> u32 {
+        1
+    }
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
     /// Computes the results of an op that is not control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
@@ -82,14 +86,18 @@ pub(crate) trait Program: Sync {
 pub struct Place {
     pub index: [u32; 3],
     pub grid: [u32; 3],
+    /// Which of the blocks that share the tile block out among them.
+    pub rank: u32,
+    /// The number of the block.
     pub linear: u64,
 }
 
 impl Place {
-    pub(crate) fn new(linear: u64, grid: [u32; 3]) -> Place {
+    pub(crate) fn new(linear: u64, grid: [u32; 3], ranks: u32) -> Place {
         let [x, y, _] = grid.map(u64::from);
-        let index = [linear % x, linear / x % y, linear / x / y].map(|i| i as u32);
-        Place { index, grid, linear }
+        let (tile, rank) = (linear / u64::from(ranks), (linear % u64::from(ranks)) as u32);
+        let index = [tile % x, tile / x % y, tile / x / y].map(|i| i as u32);
+        Place { index, grid, rank, linear }
     }
 }
 

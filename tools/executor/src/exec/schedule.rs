@@ -34,34 +34,38 @@ pub(crate) struct Job<'a, P> {
 /// The blocks to run: all of a grid, or some.
 pub(crate) struct Blocks {
     grid: [u32; 3],
-    /// Their numbers.
+    /// How many blocks share a tile block out among them.
+    ranks: u32,
+    /// The numbers of the tile blocks.
     some: Option<Vec<u64>>,
 }
 
 impl Blocks {
-    pub(crate) fn new(grid: [u32; 3], some: Option<Vec<[u32; 3]>>) -> Blocks {
+    pub(crate) fn new(grid: [u32; 3], some: Option<Vec<[u32; 3]>>, ranks: u32) -> Blocks {
         let [x, y, _] = grid.map(u64::from);
         let number = |block: [u32; 3]| {
             let [at_x, at_y, at_z] = block.map(u64::from);
             (at_z * y + at_y) * x + at_x
         };
-        Blocks { grid, some: some.map(|blocks| blocks.into_iter().map(number).collect()) }
+        Blocks { grid, ranks, some: some.map(|blocks| blocks.into_iter().map(number).collect()) }
     }
     fn count(&self) -> u64 {
-        match &self.some {
+        let tiles = match &self.some {
             Some(blocks) => blocks.len() as u64,
             None => self.grid.iter().map(|extent| u64::from(*extent)).product(),
-        }
+        };
+        tiles * u64::from(self.ranks)
     }
     /// The number within the grid of the n-th block that is run.
     fn number(&self, at: u64) -> u64 {
-        self.some.as_ref().map_or(at, |blocks| blocks[at as usize])
+        let ranks = u64::from(self.ranks);
+        self.some.as_ref().map_or(at, |blocks| blocks[(at / ranks) as usize] * ranks + at % ranks)
     }
 }
 
 impl<P: Program> Job<'_, P> {
     fn state(&self, block: u64) -> State {
-        State::new(Place::new(block, self.blocks.grid), self.program.body().values.len(), self.limit, self.seed)
+        State::new(Place::new(block, self.blocks.grid, self.blocks.ranks), self.program.body().values.len(), self.limit, self.seed)
     }
 
     /// Runs blocks at the same time. `print` gets what they print, in block order.

@@ -63,6 +63,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             | Core::Reinterpret { .. }
             | Core::BlockId { .. }
             | Core::BlockCount { .. }
+            | Core::ClusterRank {}
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

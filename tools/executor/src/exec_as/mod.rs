@@ -413,6 +413,9 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
     fn debug(&self) -> &DebugInfo {
         self.source.debug
     }
+    fn ranks(&self) -> u32 {
+        self.source.attrs.cluster.unwrap_or(1)
+    }
     fn control<'b>(&self, op: &'b O) -> Control<'b> {
         match op.step() {
             StepKind::Program(Op::Core(core)) => exec_core::control(core),

@@ -89,6 +89,7 @@ impl<'a> Converter<'a> {
         let attrs = FunctionAttrs {
             hints: source.hints.iter().flat_map(|hints| kernel_hints(module, hints)).collect(),
             private: source.visibility == Visibility::Private,
+            cluster: None,
             shares: shares(module, source),
             facts: Vec::new(),
         };

@@ -5,6 +5,7 @@
 
 use super::Emitter;
 use super::mma::multiplied_name;
+use super::tensor::ADDRESS_BITS;
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
@@ -145,6 +146,11 @@ impl<'c> Emitter<'c, '_> {
         let bases: Vec<u32> = [0; 7].into_iter().chain(groups(&matrix)).collect();
         let start = ir.add(ir.add(self.buffer_start(buffer), fixed), self.linear(self.thread, &bases));
         let units = ir.shr(start, ir.const32(UNIT.ilog2()), false);
+        // In a cluster addresses say which block they are of, for which a descriptor has no bits.
+        let units = match self.function.attrs.program.cluster {
+            Some(_) => ir.and(units, ir.const32(ADDRESS_BITS)),
+            None => units,
+        };
         let descriptor = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.descriptor()));
         InPlace { matrix, descriptor }
     }

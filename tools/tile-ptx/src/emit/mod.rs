@@ -266,6 +266,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Insert { x, into, indices } => self.insert(op, [*x, *into], indices, results[0])?,
             Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
             Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
+            Core::ClusterRank {} => {
+                let rank = self.ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]);
+                self.set(results[0], vec![rank]);
+            }
             Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
                 self.view_value(core, results);
             }
@@ -405,10 +409,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
     /// The number of this block, or the count of blocks.
     pub(crate) fn grid_register(&self, axis: u32, id: bool) -> Val<'c> {
         let axis = ["x", "y", "z"][axis as usize];
-        // Blocks are numbered by cluster where there are clusters; their count is that of the grid on every target.
+        // Blocks are numbered by cluster where there are clusters; where these are of one block, their count is that of the grid.
         let register = match (id, self.target.has(Feature::Clusters)) {
             (true, true) => "clusterid",
             (true, false) => "ctaid",
+            (false, _) if self.function.attrs.program.cluster.is_some() => "nclusterid",
             (false, _) => "nctaid",
         };
         self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[])

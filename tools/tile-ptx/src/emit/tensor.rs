@@ -25,7 +25,7 @@ use tileas::{Buffer, BufferInfo, Layout, Place, Space};
 const LANE: u32 = 1 << 16;
 /// Descriptors count in units of so many bytes, and have so many bits for them.
 const UNIT_BITS: u32 = 4;
-const ADDRESS_BITS: u32 = 0x3fff;
+pub(super) const ADDRESS_BITS: u32 = 0x3fff;
 /// Registers that one instruction moves at most.
 const MOST_REGISTERS: u32 = 128;
 /// Sums that a thread multiplies by their factors at once.

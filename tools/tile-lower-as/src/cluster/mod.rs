@@ -1,0 +1,258 @@
+//! Shares a tile block out to the two blocks of a cluster, where the author asks for one (`num_cta_in_cga`).
+//!
+//! Requires: `.aa`. Establishes: `.aa` of one block, which has half of what is stored and of what that is computed from, by its rank;
+//! every later stage sees an ordinary function. A value that is no tile, or of which all is needed, both blocks have. The function
+//! stays as it is where something must happen once, where tokens order what one block does with what the other does, or where two
+//! blocks would clearly be slower than one: the log says why.
+//!
+//! Which dimension of a store is halved follows from the work that is left to a block: of products first, then of loads, then of
+//! all else.
+
+mod forms;
+mod order;
+mod rewrite;
+
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Envelope, Target, Value};
+use common::options;
+use forms::{Flow, Form, Forms};
+use hardware::Feature;
+use machine::Rates;
+use std::collections::BTreeMap;
+use tileaa::{Function, Op};
+use vocabulary::core_ops::{Core, Effect, MOST_RANKS};
+use vocabulary::rules::MiddleOp;
+use vocabulary::tile::element_count;
+
+/// Stores and loads of a function that are looked at, at most: each pair is.
+const MOST_ACCESSES: usize = 256;
+/// A block of a cluster is worth having that has at most so many quarters of the work.
+const QUARTERS: u128 = 3;
+
+/// The function for a block of a cluster, or as it was.
+pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
+    let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
+    let hinted = named(target.name).or_else(|| named("default")).and_then(|hint| hint.spec.ctas_per_cluster);
+    let asked = options::Lowering::cluster(envelope)?;
+    let Some(wish) = asked.or(hinted).filter(|wish| *wish > 1) else { return Ok(function.clone()) };
+    if function.attrs.cluster.is_some() {
+        return Ok(function.clone());
+    }
+    let shared = match (wish == MOST_RANKS, target.has(Feature::Clusters)) {
+        (_, false) => Err("the target has no clusters".into()),
+        (false, _) => Err(format!("clusters have {MOST_RANKS} blocks")),
+        _ => share_out(function, target, asked.is_some()),
+    };
+    let mut log = |outcome, message| {
+        let (name, category, loc) = ("Cluster".into(), Category::Other, function.loc);
+        envelope.log.push(LogEntry {
+            pass: "cluster".into(),
+            outcome,
+            name,
+            category,
+            message,
+            function: function.name.clone(),
+            loc,
+        });
+    };
+    match shared {
+        Ok(shared) => {
+            log(Outcome::Passed, format!("{wish} blocks of a cluster share each tile block out, as num_cta_in_cga says"));
+            Ok(shared)
+        }
+        Err(why) if asked.is_some() => {
+            let message = format!("--cluster={wish}: this function is not shared out: {why}");
+            Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc))
+        }
+        Err(why) => {
+            log(Outcome::Missed, format!("num_cta_in_cga = {wish} is not used: {why}"));
+            Ok(function.clone())
+        }
+    }
+}
+
+/// The function for one of the blocks, or why there is none. What merely would not pay does not stand against what a user says.
+fn share_out(function: &Function, target: Target, asked: bool) -> std::result::Result<Function, String> {
+    let body = &function.body;
+    if let Some(op) = body.walk(function.region).into_iter().find(|op| happens_once(&body.ops[*op].kind)) {
+        return Err(format!("'{}' must happen once", body.ops[op].kind.mnemonic()));
+    }
+    if order::accesses(function).len() > MOST_ACCESSES {
+        return Err(format!("it has more than {MOST_ACCESSES} accesses"));
+    }
+    let flow = Flow::of(function);
+    let weights = Weights::of(function, target);
+    let forms = choose(function, &flow, &weights)?;
+    if let Some((first, second)) = order::broken(&forms, &flow) {
+        let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
+        return Err(format!("tokens order a '{second}' after a '{first}' of which the other block may have a part"));
+    }
+    if let Some(loss) = weights.loss(&forms).filter(|_| !asked) {
+        return Err(loss.into());
+    }
+    Ok(rewrite::run(&forms, &flow))
+}
+
+/// What two blocks may not both do, nor each for a half.
+fn happens_once(op: &Op) -> bool {
+    match op {
+        Op::Core(core) => match core.effects() {
+            Effect::Nothing | Effect::Branches | Effect::Leaves => false,
+            Effect::Orders => !matches!(core, Core::GridWait { .. } | Core::GridLaunch { .. }),
+            Effect::Stops | Effect::Prints | Effect::Allocates => true,
+        },
+        Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
+            order.semantics != vocabulary::memory::MemoryOrdering::Weak
+        }
+        Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => false,
+        _ => true,
+    }
+}
+
+/// Halves every store along the dimension that leaves a block the least work.
+fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights) -> std::result::Result<Forms<'a>, String> {
+    let mut forms = Forms::new(function, flow);
+    let accesses = order::accesses(function).into_iter().map(|(op, _)| op);
+    let stores: Vec<OpId> = accesses.filter(|op| order::writes(function, *op)).collect();
+    for &store in &stores {
+        let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
+        let extents = function.body.ty(*tile).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
+        let halved = (0..extents.len()).filter(|dim| extents[*dim] > 1).filter_map(|dim| {
+            let mut forms = forms.clone();
+            forms.store(store, dim).map(|()| forms)
+        });
+        forms = halved.min_by_key(|forms| weights.work(forms)).ok_or("a store has nothing to halve")?;
+    }
+    if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
+}
+
+/// Multiply-adds of products, bytes loaded, and elements of other tiles.
+type Work = [u128; 3];
+
+/// How much work each op is in a round, and how often it is done.
+struct Weights {
+    target: Target,
+    rounds: BTreeMap<OpId, u32>,
+    /// Rows that the target's products have at least.
+    rows: u128,
+}
+
+impl Weights {
+    /// Powers of two of rounds that a loop counts for, and nested loops at most.
+    const LOOP: u32 = 4;
+    const LOOPS: u32 = 40;
+
+    fn of(function: &Function, target: Target) -> Weights {
+        let body = &function.body;
+        let mut rounds = BTreeMap::new();
+        let mut blocks: Vec<(Block, u32)> = vec![(function.entry(), 0)];
+        while let Some((block, depth)) = blocks.pop() {
+            for &op in &body.blocks[block].ops {
+                rounds.insert(op, depth.min(Self::LOOPS));
+                let kind = &body.ops[op].kind;
+                let inner = match kind {
+                    Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP,
+                    _ => depth,
+                };
+                // Bodies of reductions are part of them.
+                if kind.core().is_some() {
+                    blocks.extend(kind.regions().into_iter().map(|region| (body.block_of(region), inner)));
+                }
+            }
+        }
+        let rows = [(Feature::TensorMemory, 128), (Feature::WarpGroupProducts, 64)];
+        let rows = rows.into_iter().find(|(feature, _)| target.has(*feature)).map_or(16, |(_, rows)| rows);
+        Weights { target, rounds, rows }
+    }
+
+    /// What one block of two does.
+    fn work(&self, forms: &Forms<'_>) -> Work {
+        self.sum(forms.function, |value| forms.passed(value).collect())
+    }
+
+    /// What one block does that has each value in some forms.
+    fn sum(&self, function: &Function, forms: impl Fn(Value) -> Vec<Form>) -> Work {
+        let mut work = Work::default();
+        for (&op, rounds) in &self.rounds {
+            let Some(&result) = function.body.ops[op].results.first() else { continue };
+            for form in forms(result) {
+                let of_op = self.of_op(function, op, result, form);
+                work.iter_mut().zip(of_op).for_each(|(sum, part)| *sum += part << rounds);
+            }
+        }
+        work
+    }
+
+    fn of_op(&self, function: &Function, op: OpId, result: Value, form: Form) -> Work {
+        let shape = |value: Value| function.body.ty(value).tile().map(|(_, shape)| shape.to_vec());
+        let Some((elem, extents)) = function.body.ty(result).tile() else { return Work::default() };
+        let mut extents = extents.to_vec();
+        if let Form::Half(dim) = form {
+            extents[dim] /= MOST_RANKS;
+        }
+        let elements = element_count(&extents) as u128;
+        match &function.body.ops[op].kind {
+            Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => {
+                let rank = extents.len();
+                let (rows, depth) = (u128::from(extents[rank - 2]), shape(*lhs).map_or(1, |lhs| u128::from(lhs[rank - 1])));
+                [elements / rows * rows.max(self.rows) * depth, 0, 0]
+            }
+            Op::LoadView { .. } | Op::Load { .. } => [0, elements * u128::from(elem.bytes()), 0],
+            // Made where they are used.
+            Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. } | Core::Reshape { .. }) => Work::default(),
+            _ => [0, 0, elements],
+        }
+    }
+
+    /// Why two blocks would be slower than one: each does most of the work again, or both together load more than one did, and neither
+    /// are the products so slow that this does not matter, nor are their sums too large for one block.
+    fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
+        let function = forms.function;
+        let whole = self.sum(function, |_| vec![Form::Whole]);
+        let half = self.work(forms);
+        let main = |work: &Work| if whole[0] > 0 { work[0] } else { work[1] + work[2] };
+        if 4 * main(&half) > QUARTERS * main(&whole) {
+            return Some("each block would do most of the work again");
+        }
+        let Some(multiply_adds) = self.rate(function) else { return None };
+        let copy = u128::from(machine::rates(self.target).copy);
+        let in_time = 3 * half[1] * multiply_adds <= 2 * half[0] * copy;
+        let as_much = 8 * u128::from(MOST_RANKS) * half[1] <= 9 * whole[1];
+        let fits = self.sums(function) <= self.room();
+        (fits && !in_time && !as_much).then_some("both blocks together would load more than one")
+    }
+
+    /// Multiply-adds in a clock, of the first product.
+    fn rate(&self, function: &Function) -> Option<u128> {
+        let bits = function.body.ops.values().find_map(|node| match node.kind {
+            Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => Some(function.body.ty(lhs).tile()?.0.bits()),
+            _ => None,
+        })?;
+        let rates = machine::rates(self.target);
+        let units = [&rates.tensor_products, &rates.group_products, &rates.products];
+        let rate = units.into_iter().find_map(|unit| Rates::of(unit, bits)).unwrap_or(rates.multiply_add);
+        Some(u128::from(rate))
+    }
+
+    /// Bytes of the largest sums of a product, and those that a block has room for: all of tensor memory, or half of the registers.
+    fn sums(&self, function: &Function) -> u64 {
+        let bytes = |node: &base::ir::OpNode<Op>| match node.kind {
+            Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => {
+                let (elem, shape) = function.body.ty(acc).tile()?;
+                Some(element_count(shape) as u64 * u64::from(elem.bytes()))
+            }
+            _ => None,
+        };
+        function.body.ops.values().filter_map(bytes).max().unwrap_or(0)
+    }
+    fn room(&self) -> u64 {
+        const WORD: u32 = 4;
+        let limits = self.target;
+        u64::from(match self.target.has(Feature::TensorMemory) {
+            true => limits.tensor_columns * tileas::tensor::LANES * WORD,
+            false => limits.registers * WORD / 2,
+        })
+    }
+}

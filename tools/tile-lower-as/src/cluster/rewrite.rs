@@ -1,0 +1,322 @@
+//! Writes a function for one block of a cluster of two: every value in the forms in which it is needed.
+
+use super::forms::{Flow, Form, Forms, taken};
+use crate::parts::{Parts, index_limit};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Loc, Region, Value};
+use numerics::Scalar;
+use numerics::arith::{Binary, Convert, Overflow, Signedness};
+use smallvec::smallvec;
+use std::collections::BTreeMap;
+use tileaa::facts::Facts;
+use tileaa::{Function, Op, Type};
+use vocabulary::core_ops::{Core, Fact, MOST_RANKS};
+use vocabulary::tile::Shape;
+
+pub(super) fn run(forms: &Forms<'_>, flow: &Flow) -> Function {
+    let from = forms.function;
+    let to = Function::new(&from.name, from.attrs.clone(), from.loc);
+    let entry = to.entry();
+    let facts = Facts::of(from);
+    let mut rewriter = Rewriter { from, forms, flow, facts, to, made: BTreeMap::new(), rank: Value(0) };
+    for &param in from.params() {
+        let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
+        rewriter.made.insert((param, Form::Whole), value);
+    }
+    let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
+    rewriter.rank = rank;
+    from.params().iter().for_each(|param| rewriter.number(*param, entry, from.loc));
+    rewriter.block(from.entry(), entry);
+    rewriter.to.attrs.cluster = Some(MOST_RANKS);
+    base::text::compact(&rewriter.to)
+}
+
+struct Rewriter<'a> {
+    from: &'a Function,
+    forms: &'a Forms<'a>,
+    flow: &'a Flow,
+    facts: Facts<'a>,
+    to: Function,
+    made: BTreeMap<(Value, Form), Value>,
+    rank: Value,
+}
+
+impl Rewriter<'_> {
+    fn block(&mut self, from: Block, to: Block) {
+        for &op in &self.from.body.blocks[from].ops {
+            self.op(op, to);
+            let node = &self.from.body.ops[op];
+            node.results.iter().for_each(|result| self.number(*result, to, node.loc));
+        }
+    }
+
+    fn op(&mut self, op: OpId, to: Block) {
+        let (from, forms) = (self.from, self.forms);
+        let node = &from.body.ops[op];
+        match &node.kind {
+            Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. }) => self.nested(op, to),
+            Op::Core(Core::Return {}) => {
+                self.to.body.append(to, node.kind.clone(), [], node.loc);
+            }
+            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => self.gives(op, values, to),
+            Op::StoreView { .. } | Op::Store { .. } => self.make(op, forms.stores[&op], to),
+            Op::Core(Core::GridWait { .. } | Core::GridLaunch { .. }) => self.make(op, Form::Whole, to),
+            Op::LoadView { token, .. } | Op::Load { token, .. } => self.load(op, *token, to),
+            _ => {
+                let needed: std::collections::BTreeSet<Form> =
+                    node.results.iter().flat_map(|result| forms.passed(*result)).collect();
+                needed.into_iter().for_each(|form| self.make(op, form, to));
+            }
+        }
+    }
+
+    /// A load in every form that is needed; its token is there when all of them are over.
+    fn load(&mut self, op: OpId, token: Option<Value>, to: Block) {
+        let node = &self.from.body.ops[op];
+        let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
+        let mut tokens = Vec::new();
+        for form in self.forms.passed(tile).collect::<Vec<_>>() {
+            self.make(op, form, to);
+            tokens.extend(self.made.remove(&(over, Form::Whole)));
+        }
+        let needed = self.forms.passed(over).next().is_some();
+        let token = match (tokens.len(), token) {
+            _ if !needed => return,
+            (0, Some(token)) => self.made[&(token, Form::Whole)],
+            (0, None) => self.append(to, Core::MakeToken {}, Type::Token, node.loc),
+            (1, _) => tokens[0],
+            _ => self.append(to, Core::JoinTokens { tokens }, Type::Token, node.loc),
+        };
+        self.made.insert((over, Form::Whole), token);
+    }
+
+    /// An op in one form, as `taken` has it; otherwise, and the whole is there already, the slice of that.
+    fn make(&mut self, op: OpId, form: Form, to: Block) {
+        let node = &self.from.body.ops[op];
+        let Some(given) = taken(self.from, op, form) else {
+            let Form::Half(dim) = form else { unreachable!("a whole is always made") };
+            let tiles = node.results.iter().filter(|result| *self.from.body.ty(**result) != Type::Token);
+            return tiles.for_each(|result| self.slice(*result, dim, to, node.loc));
+        };
+        let mut kind = node.kind.clone();
+        let mut given = given.into_iter();
+        kind.for_each_operand_mut(&mut |value| {
+            let form = given.next().expect("each operand has a form");
+            *value = self.made[&(*value, form)];
+        });
+        let mut regions = Vec::new();
+        kind.for_each_region_mut(&mut |region| {
+            let new = self.to.body.new_region();
+            regions.push((*region, new));
+            *region = new;
+        });
+        if let (Op::Core(Core::Assume { fact, .. }), Form::Half(dim)) = (&mut kind, form) {
+            let whole = self.shape(node.results[0]);
+            match halved_fact(fact, dim, &whole) {
+                Some(halved) => *fact = halved,
+                None => {
+                    let value = kind.operands()[0];
+                    self.made.insert((node.results[0], form), value);
+                    return;
+                }
+            }
+        }
+        let counts = matches!(kind, Op::Core(Core::Iota {}));
+        let types: Vec<Type> = node.results.iter().map(|result| halved(self.from.body.ty(*result), form)).collect();
+        let new = self.to.body.append(to, kind, types, node.loc);
+        regions.into_iter().for_each(|(from, to)| self.combination(from, to));
+        for (old, new) in node.results.iter().zip(self.to.body.ops[new].results.clone()) {
+            let is_token = *self.from.body.ty(*old) == Type::Token;
+            self.made.insert((*old, if is_token { Form::Whole } else { form }), new);
+        }
+        if counts && form != Form::Whole {
+            self.count_from_half(node.results[0], form, to, node.loc);
+        }
+    }
+
+    /// The body of a reduction, as it is.
+    fn combination(&mut self, from: Region, to: Region) {
+        let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
+        for &arg in &self.from.body.blocks[source].args {
+            let new = self.to.body.add_argument(block, self.from.body.ty(arg).clone());
+            self.made.insert((arg, Form::Whole), new);
+        }
+        for &op in &self.from.body.blocks[source].ops {
+            self.make(op, Form::Whole, block);
+        }
+    }
+
+    /// The upper half of an iota begins with its extent.
+    fn count_from_half(&mut self, iota: Value, form: Form, to: Block, loc: Loc) {
+        let ty = halved(self.from.body.ty(iota), form);
+        let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
+        let scalar = Type::Tile { elem: *elem, shape: Shape::new() };
+        let rank = self.rank_as(&scalar, to, loc);
+        let extent = self.constant(shape[0].into(), &scalar, to, loc);
+        let times = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
+        let first = self.append(to, times, scalar, loc);
+        let first = self.append(to, Core::Broadcast { x: first }, ty.clone(), loc);
+        let lower = self.made[&(iota, form)];
+        let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: lower, rhs: first };
+        let sum = self.append(to, plus, ty, loc);
+        self.made.insert((iota, form), sum);
+    }
+
+    /// The half of a whole that is there.
+    fn slice(&mut self, value: Value, dim: usize, to: Block, loc: Loc) {
+        let whole = self.made[&(value, Form::Whole)];
+        let zero = self.constant(0, &Type::scalar(Scalar::I32), to, loc);
+        let rank = self.rank;
+        let indices = (0..self.shape(value).len()).map(|d| if d == dim { rank } else { zero }).collect();
+        let ty = halved(self.from.body.ty(value), Form::Half(dim));
+        let half = self.append(to, Core::Extract { x: whole, indices }, ty, loc);
+        self.made.insert((value, Form::Half(dim)), half);
+    }
+
+    /// Beside the number of a tile, where it is needed, that of its half.
+    fn number(&mut self, value: Value, to: Block, loc: Loc) {
+        if !self.forms.of(value).contains(&Form::Number) {
+            return;
+        }
+        let (whole, ty) = (self.made[&(value, Form::Whole)], self.from.body.ty(value).clone());
+        let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
+        let limit = index_limit(&self.facts, value, bits, MOST_RANKS);
+        let mut parts = Parts { function: &mut self.to, count: MOST_RANKS, loc, made: Vec::new() };
+        let first = parts.index(whole, limit, 0);
+        let made = std::mem::take(&mut parts.made);
+        self.to.body.blocks[to].ops.extend(made);
+        let rank = self.rank_as(&ty, to, loc);
+        let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
+        let number = self.append(to, plus, ty, loc);
+        self.made.insert((value, Form::Number), number);
+    }
+
+    /// A condition or a loop, which passes each value on in every form that is needed.
+    fn nested(&mut self, op: OpId, to: Block) {
+        let node = &self.from.body.ops[op];
+        let mut kind = node.kind.clone();
+        let mut regions = Vec::new();
+        kind.for_each_region_mut(&mut |region| {
+            let new = self.to.body.new_region();
+            regions.push((*region, new));
+            *region = new;
+        });
+        let whole = |this: &Self, value: Value| this.made[&(value, Form::Whole)];
+        match &mut kind {
+            Op::Core(Core::If { cond, .. }) => *cond = whole(self, *cond),
+            Op::Core(Core::For { lower, upper, step, init, body: _, .. }) => {
+                [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = whole(self, *bound));
+                *init = self.passed(&node.results.to_vec(), init);
+            }
+            Op::Core(Core::Loop { init, body }) => {
+                let _ = body;
+                let Op::Core(Core::Loop { body, .. }) = &node.kind else { unreachable!("a copy of it") };
+                let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
+                *init = self.passed(&args, init);
+            }
+            _ => unreachable!("only conditions and loops are nested"),
+        }
+        let results = self.slots(&node.results);
+        let types: Vec<Type> = results.iter().map(|(value, form)| halved(self.from.body.ty(*value), *form)).collect();
+        let new = self.to.body.append(to, kind, types, node.loc);
+        for (from, to) in regions {
+            let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
+            self.arguments(op, source, block, node.loc);
+            self.block(source, block);
+        }
+        for (slot, new) in results.into_iter().zip(self.to.body.ops[new].results.clone()) {
+            self.made.insert(slot, new);
+        }
+    }
+
+    /// The arguments of a loop's body, in every form that is needed; the counter of a `for` is whole.
+    fn arguments(&mut self, op: OpId, from: Block, to: Block, loc: Loc) {
+        let args = &self.from.body.blocks[from].args;
+        let counts = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
+        let counter = args.iter().take(counts).map(|counter| (*counter, Form::Whole));
+        for (value, form) in counter.chain(self.slots(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
+            let ty = halved(self.from.body.ty(value), form);
+            let new = self.to.body.add_argument(to, ty);
+            self.made.insert((value, form), new);
+        }
+        args.iter().for_each(|arg| self.number(*arg, to, loc));
+    }
+
+    /// What a terminator gives, in the forms in which it is taken.
+    fn gives(&mut self, op: OpId, values: &[Value], to: Block) {
+        let body = &self.from.body;
+        let node = &body.ops[op];
+        let target = self.flow.target[&op];
+        let takers = match (&node.kind, &body.ops[target].kind) {
+            (Op::Core(Core::Continue { .. }), Op::Core(Core::Loop { body: region, .. })) => {
+                body.blocks[body.block_of(*region)].args.clone()
+            }
+            _ => body.ops[target].results.to_vec(),
+        };
+        let values = self.passed(&takers, values);
+        let kind = match &node.kind {
+            Op::Core(Core::Yield { .. }) => Core::Yield { values },
+            Op::Core(Core::Continue { .. }) => Core::Continue { values },
+            _ => Core::Break { values },
+        };
+        self.to.body.append(to, Op::Core(kind), [], node.loc);
+    }
+
+    /// Each of the values in the forms in which some are needed that take them.
+    fn slots(&self, takers: &[Value]) -> Vec<(Value, Form)> {
+        takers.iter().flat_map(|taker| self.forms.passed(*taker).map(|form| (*taker, form))).collect()
+    }
+    fn passed(&self, takers: &[Value], values: &[Value]) -> Vec<Value> {
+        let each = takers.iter().zip(values);
+        each.flat_map(|(taker, value)| self.forms.passed(*taker).map(|form| self.made[&(*value, form)])).collect()
+    }
+
+    /// The rank as an integer of a type.
+    fn rank_as(&mut self, ty: &Type, to: Block, loc: Loc) -> Value {
+        let kind = match ty.tile().map_or(64, |(elem, _)| elem.bits()) {
+            32 => return self.rank,
+            bits if bits < 32 => Convert::TruncI { overflow: Overflow::None },
+            _ => Convert::ExtI { signedness: Signedness::Unsigned },
+        };
+        let x = self.rank;
+        self.append(to, Core::Convert { kind, x }, ty.clone(), loc)
+    }
+    fn constant(&mut self, number: u64, ty: &Type, to: Block, loc: Loc) -> Value {
+        let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
+        let value = vocabulary::tile::Dense::Splat(number & (u64::MAX >> (64 - bits)));
+        self.append(to, Core::Constant { value }, ty.clone(), loc)
+    }
+    fn append(&mut self, to: Block, core: Core, ty: Type, loc: Loc) -> Value {
+        let op = self.to.body.append(to, Op::Core(core), [ty], loc);
+        self.to.body.result(op)
+    }
+    fn shape(&self, value: Value) -> Shape {
+        self.from.body.ty(value).tile().map_or_else(|| smallvec![], |(_, shape)| shape.clone())
+    }
+}
+
+/// The type of a value in a form.
+fn halved(ty: &Type, form: Form) -> Type {
+    let Form::Half(dim) = form else { return ty.clone() };
+    let mut ty = ty.clone();
+    match &mut ty {
+        Type::Tile { shape, .. } => shape[dim] /= MOST_RANKS,
+        Type::View(view) => view.tile[dim] /= MOST_RANKS,
+        Type::MemRef(_) | Type::Token => {}
+    }
+    ty
+}
+
+/// What a fact about a tile says of either half along a dimension; nothing where it may be of runs that the halves cut.
+fn halved_fact(fact: &Fact, dim: usize, whole: &Shape) -> Option<Fact> {
+    let half = i64::from(whole[dim] / MOST_RANKS);
+    match fact {
+        Fact::DivBy { every: Some(every), along: Some(along), .. }
+            if *along == dim as i64 && (*every == 0 || half % every != 0) =>
+        {
+            None
+        }
+        Fact::SameElements { groups } if groups[dim] == 0 || half % groups[dim] != 0 => None,
+        _ => Some(fact.clone()),
+    }
+}
