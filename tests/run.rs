@@ -251,18 +251,30 @@ fn shared_out(case: &Path, target: &str) -> Result<bool, String> {
     Ok(true)
 }
 
+/// Programs that are shared out in every way: along rows and columns, through views and pointers, with and without products, with
+/// values that both blocks need whole.
+const SHARED_OUT: [&str; 8] = [
+    "attention",
+    "cluster_matmul",
+    "cluster_rows",
+    "linear_attention",
+    "matmul_dequantised",
+    "matmul_f16",
+    "outer_product",
+    "softmax",
+];
+
 #[test]
 fn the_blocks_of_a_cluster_compute_the_same_together() {
-    let of_each =
-        |case: PathBuf| targets(&case).into_iter().filter(|target| target != "sm_80").map(move |target| (case.clone(), target));
-    let runs: Vec<(PathBuf, String)> = cases().into_iter().flat_map(of_each).collect();
-    let shared = Mutex::new(0);
-    for_each(&runs, |(case, target)| {
-        *shared.lock().expect("no worker panics") += usize::from(shared_out(case, target)?);
-        Ok(())
+    let cases = cases().into_iter().filter(|case| SHARED_OUT.contains(&label(case).as_str()));
+    let runs: Vec<(PathBuf, String)> = cases
+        .flat_map(|case| targets(&case).into_iter().filter(|target| target != "sm_80").map(move |target| (case.clone(), target)))
+        .collect();
+    assert_eq!(runs.len(), 3 * SHARED_OUT.len());
+    for_each(&runs, |(case, target)| match shared_out(case, target)? {
+        true => Ok(()),
+        false => Err(format!("{} {target} is not shared out", label(case))),
     });
-    let shared = shared.into_inner().expect("no worker panics");
-    assert!(shared > runs.len() / 2, "{shared} of {} are shared out", runs.len());
 }
 
 #[test]

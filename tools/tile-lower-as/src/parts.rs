@@ -43,14 +43,18 @@ impl Parts<'_> {
     }
 
     /// The number of a part among the smaller tiles.
-    pub(crate) fn index(&mut self, mut index: Value, limit: Option<i64>, part: u32) -> Value {
+    pub(crate) fn index(&mut self, index: Value, limit: Option<i64>, part: u32) -> Value {
+        let first = self.first_index(index, limit);
+        self.with_number(Binary::AddI { overflow: Overflow::NoSignedWrap }, first, part.into())
+    }
+
+    /// That of the first part.
+    pub(crate) fn first_index(&mut self, mut index: Value, limit: Option<i64>) -> Value {
         if let Some(limit) = limit {
             index = self.with_number(Binary::MinI { signedness: Signedness::Signed }, index, limit as u64);
             index = self.with_number(Binary::MaxI { signedness: Signedness::Signed }, index, u64::MAX);
         }
-        let overflow = Overflow::NoSignedWrap;
-        let first = self.with_number(Binary::MulI { overflow }, index, self.count.into());
-        self.with_number(Binary::AddI { overflow }, first, part.into())
+        self.with_number(Binary::MulI { overflow: Overflow::NoSignedWrap }, index, self.count.into())
     }
 
     fn with_number(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {

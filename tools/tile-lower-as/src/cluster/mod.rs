@@ -216,7 +216,7 @@ impl Weights {
         if 4 * main(&half) > QUARTERS * main(&whole) {
             return Some("each block would do most of the work again");
         }
-        let Some(multiply_adds) = self.rate(function) else { return None };
+        let multiply_adds = self.rate(function)?;
         let copy = u128::from(machine::rates(self.target).copy);
         let in_time = 3 * half[1] * multiply_adds <= 2 * half[0] * copy;
         let as_much = 8 * u128::from(MOST_RANKS) * half[1] <= 9 * whole[1];

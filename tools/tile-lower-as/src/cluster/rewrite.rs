@@ -182,7 +182,7 @@ impl Rewriter<'_> {
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let limit = index_limit(&self.facts, value, bits, MOST_RANKS);
         let mut parts = Parts { function: &mut self.to, count: MOST_RANKS, loc, made: Vec::new() };
-        let first = parts.index(whole, limit, 0);
+        let first = parts.first_index(whole, limit);
         let made = std::mem::take(&mut parts.made);
         self.to.body.blocks[to].ops.extend(made);
         let rank = self.rank_as(&ty, to, loc);
@@ -206,7 +206,7 @@ impl Rewriter<'_> {
             Op::Core(Core::If { cond, .. }) => *cond = whole(self, *cond),
             Op::Core(Core::For { lower, upper, step, init, body: _, .. }) => {
                 [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = whole(self, *bound));
-                *init = self.passed(&node.results.to_vec(), init);
+                *init = self.passed(&node.results, init);
             }
             Op::Core(Core::Loop { init, body }) => {
                 let _ = body;
