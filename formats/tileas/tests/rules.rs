@@ -61,7 +61,7 @@ fn an_edited_product_is_refused() {
         ),
         // What nothing implements has no name.
         ("mma.m16n8k16.f32", "tcgen05", "no atom 'tcgen05'"),
-        ("warps: 4", "warps: 4, cluster: 4", "a cluster has 2 blocks"),
+        ("warps: 4", "warps: 4, cluster: 4", "the target has no clusters"),
         ("warps: 4", "warps: 4, grid: 4", "grid"),
         ("tile<32x32xf32, #0> @7", "tile<32x32xf32, #4> @7", "AS010"),
         ("continue(values: [%57])", "continue", "AS010"),
