@@ -277,6 +277,38 @@ fn the_blocks_of_a_cluster_compute_the_same_together() {
     });
 }
 
+/// What a case leaves when each block makes its rows in two halves.
+fn by_halves(case: &Path, target: &str) -> Result<(), String> {
+    let folder = temporary();
+    let ptx = folder.path().join("k.ptx").display().to_string();
+    let kept = format!("--save-temps={}", folder.path().display());
+    let code = bytecode(case, folder.path());
+    let ran = run("tileiras", &[&code, "--gpu-name", target, "--halves=on", "--emit=ptx", &kept, "-o", &ptx], b"");
+    let what = format!("{} {target}", label(case));
+    if ran.code != Some(0) {
+        return Err(format!("{what}: {}", ran.stderr.trim()));
+    }
+    let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
+    let text = run("tile-dump", &[&file("as")], b"").text();
+    if !text.contains("rows are made in two halves") {
+        return Err(format!("{what} is made as a whole"));
+    }
+    for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
+        execute(tool, &file, case).map_err(|complaint| format!("{what} {file}: {complaint}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn halves_of_rows_one_after_the_other_are_the_same() {
+    let made = ["attention", "cluster_matmul", "cluster_rows", "softmax"];
+    let cases = cases().into_iter().filter(|case| made.contains(&label(case).as_str()));
+    let runs: Vec<(PathBuf, &str)> =
+        cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
+    assert_eq!(runs.len(), 3 * made.len());
+    for_each(&runs, |(case, target)| by_halves(case, target));
+}
+
 #[test]
 fn every_target_of_the_table_is_compiled_for() {
     let targets: Vec<_> = base::Target::all().collect();

@@ -41,6 +41,10 @@ pub struct Lowering {
     /// Blocks of a cluster that share each tile block out among them, 1 or 2 [default: num_cta_in_cga of the program, where that pays]
     #[arg(long, value_name = "N", value_parser = parse_cluster)]
     pub cluster: Option<u32>,
+    /// Whether rows of products are made in two halves, one after the other: auto (in attention whose sums have no room in registers), on
+    /// (where that can be) or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub halves: Option<String>,
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
     #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
     pub products: Option<String>,
@@ -169,7 +173,7 @@ impl Lowering {
     fn given(&self) -> Vec<(&'static str, String)> {
         let numbers = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
             .map(|(name, value)| (name, value.map(|n| n.to_string())));
-        let words = [("products", self.products.clone()), ("tma", self.tma.clone())];
+        let words = [("halves", self.halves.clone()), ("products", self.products.clone()), ("tma", self.tma.clone())];
         numbers.into_iter().chain(words).filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {

@@ -1,9 +1,10 @@
-//! From `.aa` to `.as`, pass by pass: three rewrite the program for the target, four decide and change nothing, and the last one
+//! From `.aa` to `.as`, pass by pass: four rewrite the program for the target, four decide and change nothing, and the last one
 //! rewrites the program as it was decided.
 //!
 //! | pass | establishes |
 //! |---|---|
 //! | `cluster` | where the author asks for clusters, and the program can be shared out, the function is that of one block of a cluster |
+//! | `halves` | attention whose sums have no room in registers is made by halves of its rows, one after the other |
 //! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
 //! | `split` | operands of products are tiles that pass through shared memory |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
@@ -23,6 +24,7 @@ mod convert;
 mod copies;
 mod detach;
 mod drains;
+mod halves;
 mod homes;
 mod kernel_spec;
 mod lanes;
@@ -52,6 +54,7 @@ use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "cluster", run: Lowering::cluster },
+    Pass { name: "halves", run: Lowering::halves },
     Pass { name: "legalise", run: Lowering::legalise },
     Pass {
         name: "split",
@@ -92,6 +95,19 @@ impl Lowering {
         for function in &mut self.program.payload.functions {
             *function = cluster::run(function, target, &mut self.lowered.envelope)?;
             function.attrs.facts.clear();
+        }
+        Ok(())
+    }
+
+    fn halves(&mut self) -> Result<()> {
+        let target = self.lowered.envelope.target()?;
+        let when = self.lowered.envelope.options.get("halves").map(str::to_owned);
+        for function in &mut self.program.payload.functions {
+            if let Some(halves) = halves::run(function, target, when.as_deref()) {
+                remarks::log_halves(function, &mut self.lowered.envelope);
+                *function = halves;
+                function.attrs.facts.clear();
+            }
         }
         Ok(())
     }

@@ -413,12 +413,7 @@ pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32]
 pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let (of_sums, with_operands) = (budget::registers_of_sums(target, fewest), budget::registers_of_products(target, fewest));
     let body = &function.body;
-    let registers = |value: Value, narrowest: u32| {
-        let words = |(elem, shape): (vocabulary::tile::Elem, &Shape)| {
-            (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
-        };
-        body.ty(value).tile().map_or(0, words)
-    };
+    let registers = |value: Value, narrowest: u32| registers(function, value, narrowest);
     let computed = |value: Value| match body.defining_op(value).map(|op| &body.ops[op].kind) {
         Some(Op::Core(core)) if core.is_elementwise() => registers(value, 8),
         _ => 0,
@@ -446,9 +441,17 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     fewest * 2
 }
 
+/// Registers of 32 bits that a tile takes of a block if an element has so many bits of them at least.
+pub(crate) fn registers(function: &Function, value: Value, narrowest: u32) -> u32 {
+    let words = |(elem, shape): (vocabulary::tile::Elem, &Shape)| {
+        (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
+    };
+    function.body.ty(value).tile().map_or(0, words)
+}
+
 /// The registers of the sums of chained products that are alive at a time, where they are most: those of one loop. Products that add to
 /// what another one gave have their sums in its registers.
-fn alive_together(function: &Function, sums: impl Fn(OpId) -> u32) -> u32 {
+pub(crate) fn alive_together(function: &Function, sums: impl Fn(OpId) -> u32) -> u32 {
     let body = &function.body;
     let blocks = body.op_blocks();
     let (mut together, chained): (BTreeMap<_, u32>, _) = (BTreeMap::new(), operands::chained(function));

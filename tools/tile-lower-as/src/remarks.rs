@@ -47,6 +47,19 @@ pub(crate) fn log_occupancy(function: &Function, wished: Option<u32>, chosen: Op
     }
 }
 
+/// That rows are made in halves.
+pub(crate) fn log_halves(function: &Function, envelope: &mut Envelope) {
+    envelope.log.push(LogEntry {
+        pass: "halves".into(),
+        outcome: Outcome::Passed,
+        name: "Halves".into(),
+        category: Category::Other,
+        message: "rows are made in two halves, one after the other, so that what goes from product to product takes half of the registers".into(),
+        function: function.name.clone(),
+        loc: function.loc,
+    });
+}
+
 /// What was decided about the operands of products in loops, and about stores of what is elsewhere than threads would store it.
 pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {

@@ -16,13 +16,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 23] = [
+const FORWARDED: [&str; 24] = [
     "max-memory",
     "max-time",
     "check-bounds",
     "warps",
     "occupancy",
     "cluster",
+    "halves",
     "products",
     "tma",
     "stages",

@@ -172,6 +172,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
     ),
     option("occupancy", Extension, Integer, "N", "Blocks of a multiprocessor that a kernel must leave room for [default: chosen]"),
     option(
+        "halves",
+        Extension,
+        Choice(&[("auto", "in attention whose sums have no room in registers"), ("on", "where that can be"), ("off", "never")]),
+        "when",
+        "Whether rows of products are made in two halves, one after the other [default: auto]",
+    ),
+    option(
         "products",
         Extension,
         Choice(&[("mma", "warps"), ("wgmma", "warp groups"), ("tcgen05", "into tensor memory")]),

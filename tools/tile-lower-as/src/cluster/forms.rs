@@ -14,7 +14,7 @@ use vocabulary::memory::MemoryOrdering;
 use vocabulary::tile::{Dense, Shape, ViewKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Whole,
     /// The lower half along this dimension for the first rank, the upper one for the second.
     Half(usize),
@@ -28,18 +28,18 @@ type Given = SmallVec<[Form; 4]>;
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Clone)]
-pub(super) struct Forms<'a> {
-    pub(super) function: &'a Function,
+pub(crate) struct Forms<'a> {
+    pub(crate) function: &'a Function,
     flow: &'a Flow,
     of: Vec<BTreeSet<Form>>,
     /// The form in which each store writes its tile.
-    pub(super) stores: BTreeMap<OpId, Form>,
+    pub(crate) stores: BTreeMap<OpId, Form>,
     work: Vec<(Value, Form)>,
 }
 
 impl<'a> Forms<'a> {
     /// Those that hold whatever is stored: of control flow.
-    pub(super) fn new(function: &'a Function, flow: &'a Flow) -> Self {
+    pub(crate) fn new(function: &'a Function, flow: &'a Flow) -> Self {
         let mut forms = Forms {
             function,
             flow,
@@ -63,17 +63,17 @@ impl<'a> Forms<'a> {
         forms
     }
 
-    pub(super) fn of(&self, value: Value) -> &BTreeSet<Form> {
+    pub(crate) fn of(&self, value: Value) -> &BTreeSet<Form> {
         &self.of[value.0 as usize]
     }
 
     /// The forms in which a value goes from block to block; the number of a half is made from the whole where it is needed.
-    pub(super) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
+    pub(crate) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
         self.of(value).iter().copied().filter(|form| *form != Form::Number)
     }
 
     /// A store writes half of its tile along a dimension. Nothing if that cannot be.
-    pub(super) fn store(&mut self, op: OpId, dim: usize) -> Option<()> {
+    pub(crate) fn store(&mut self, op: OpId, dim: usize) -> Option<()> {
         let kind = &self.function.body.ops[op].kind;
         let given = taken(self.function, op, Form::Half(dim))?;
         kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form));
@@ -126,14 +126,14 @@ impl<'a> Forms<'a> {
 }
 
 /// Where values of regions come from: for what a loop carries and what a loop or condition results in, the values that it is given.
-pub(super) struct Flow {
-    pub(super) sources: BTreeMap<Value, Vec<Value>>,
+pub(crate) struct Flow {
+    pub(crate) sources: BTreeMap<Value, Vec<Value>>,
     /// The op that each `yield`, `continue` and `break` gives its values to.
-    pub(super) target: BTreeMap<OpId, OpId>,
+    pub(crate) target: BTreeMap<OpId, OpId>,
 }
 
 impl Flow {
-    pub(super) fn of(function: &Function) -> Flow {
+    pub(crate) fn of(function: &Function) -> Flow {
         let mut flow = Flow { sources: BTreeMap::new(), target: BTreeMap::new() };
         // Blocks with the condition and the loop around them.
         let mut blocks: Vec<(Block, Option<OpId>, Option<OpId>)> = vec![(function.entry(), None, None)];
@@ -188,7 +188,7 @@ impl Flow {
 
 /// The forms in which an op takes its operands, in their order, to give its results in a form; for a store, the form in which it has
 /// what it writes. Nothing where the op has no such form.
-pub(super) fn taken(function: &Function, op: OpId, form: Form) -> Option<Given> {
+pub(crate) fn taken(function: &Function, op: OpId, form: Form) -> Option<Given> {
     let body = &function.body;
     let node = &body.ops[op];
     let all = |form: Form| -> Given { node.kind.operands().into_iter().map(|_| form).collect() };

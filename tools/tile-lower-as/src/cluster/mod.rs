@@ -8,7 +8,7 @@
 //! Which dimension of a store is halved follows from the work that is left to a block: of products first, then of loads, then of
 //! all else.
 
-mod forms;
+pub(crate) mod forms;
 mod order;
 mod rewrite;
 
@@ -20,6 +20,7 @@ use common::options;
 use forms::{Flow, Form, Forms};
 use hardware::Feature;
 use machine::Rates;
+pub(crate) use rewrite::{Halves, run as rewrite};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 use vocabulary::core_ops::{Core, Effect, MOST_RANKS};
@@ -75,6 +76,16 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
 
 /// The function for one of the blocks, or why there is none. What merely would not pay does not stand against what a user says.
 fn share_out(function: &Function, target: Target, asked: bool) -> std::result::Result<Function, String> {
+    let flow = Flow::of(function);
+    let forms = halved(function, target, &flow)?;
+    if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !asked) {
+        return Err(loss.into());
+    }
+    Ok(rewrite::run(&forms, &flow, Halves::ByRank))
+}
+
+/// The forms in which a function needs its values that stores halves, which may be made in any order; or why it cannot be.
+pub(crate) fn halved<'a>(function: &'a Function, target: Target, flow: &'a Flow) -> std::result::Result<Forms<'a>, String> {
     let body = &function.body;
     if let Some(op) = body.walk(function.region).into_iter().find(|op| happens_once(&body.ops[*op].kind)) {
         return Err(format!("'{}' must happen once", body.ops[op].kind.mnemonic()));
@@ -82,17 +93,14 @@ fn share_out(function: &Function, target: Target, asked: bool) -> std::result::R
     if order::accesses(function).len() > MOST_ACCESSES {
         return Err(format!("it has more than {MOST_ACCESSES} accesses"));
     }
-    let flow = Flow::of(function);
-    let weights = Weights::of(function, target);
-    let forms = choose(function, &flow, &weights)?;
-    if let Some((first, second)) = order::broken(&forms, &flow) {
-        let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
-        return Err(format!("tokens order a '{second}' after a '{first}' of which the other block may have a part"));
+    let forms = choose(function, flow, &Weights::of(function, target))?;
+    match order::broken(&forms, flow) {
+        Some((first, second)) => {
+            let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
+            Err(format!("tokens order a '{second}' after a '{first}' of which the other block may have a part"))
+        }
+        None => Ok(forms),
     }
-    if let Some(loss) = weights.loss(&forms).filter(|_| !asked) {
-        return Err(loss.into());
-    }
-    Ok(rewrite::run(&forms, &flow))
 }
 
 /// What two blocks may not both do, nor each for a half.

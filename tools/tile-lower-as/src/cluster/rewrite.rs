@@ -1,4 +1,5 @@
-//! Writes a function for one block of a cluster of two: every value in the forms in which it is needed.
+//! Writes a function that stores halves: every value in the forms in which it is needed. A block of a cluster makes the half that its rank
+//! says; a block of its own makes both, the lower before the upper one between any two loops and conditions.
 
 use super::forms::{Flow, Form, Forms, taken};
 use crate::parts::{Parts, index_limit};
@@ -13,21 +14,42 @@ use tileaa::{Function, Op, Type};
 use vocabulary::core_ops::{Core, Fact, MOST_RANKS};
 use vocabulary::tile::Shape;
 
-pub(super) fn run(forms: &Forms<'_>, flow: &Flow) -> Function {
+/// Who makes the halves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halves {
+    /// Each block of a cluster one.
+    ByRank,
+    /// One block first the lower, then the upper ones.
+    InTurn,
+}
+
+/// Which half is made: of a rank that is known when the kernel runs, or a certain one.
+#[derive(Clone, Copy)]
+enum Rank {
+    Of(Value),
+    Is(u32),
+}
+
+pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, halves: Halves) -> Function {
     let from = forms.function;
     let to = Function::new(&from.name, from.attrs.clone(), from.loc);
     let entry = to.entry();
     let facts = Facts::of(from);
-    let mut rewriter = Rewriter { from, forms, flow, facts, to, made: BTreeMap::new(), rank: Value(0) };
+    let ranks = (0..MOST_RANKS).map(Rank::Is).collect();
+    let mut rewriter = Rewriter { from, forms, flow, facts, to, made: BTreeMap::new(), ranks };
     for &param in from.params() {
         let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
-        rewriter.made.insert((param, Form::Whole), value);
+        rewriter.made.insert((param, Form::Whole, 0), value);
     }
-    let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
-    rewriter.rank = rank;
-    from.params().iter().for_each(|param| rewriter.number(*param, entry, from.loc));
+    if halves == Halves::ByRank {
+        let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
+        rewriter.ranks = vec![Rank::Of(rank)];
+        rewriter.to.attrs.cluster = Some(MOST_RANKS);
+    }
+    for half in 0..rewriter.ranks.len() {
+        from.params().iter().for_each(|param| rewriter.number(*param, half, entry, from.loc));
+    }
     rewriter.block(from.entry(), entry);
-    rewriter.to.attrs.cluster = Some(MOST_RANKS);
     base::text::compact(&rewriter.to)
 }
 
@@ -37,72 +59,94 @@ struct Rewriter<'a> {
     flow: &'a Flow,
     facts: Facts<'a>,
     to: Function,
-    made: BTreeMap<(Value, Form), Value>,
-    rank: Value,
+    /// What stands for a value in a form; of halves for the first and the second that are made here.
+    made: BTreeMap<(Value, Form, usize), Value>,
+    ranks: Vec<Rank>,
 }
 
 impl Rewriter<'_> {
+    /// The ops of a block: of what lies between loops and conditions all of the first half, then all of the second.
     fn block(&mut self, from: Block, to: Block) {
-        for &op in &self.from.body.blocks[from].ops {
-            self.op(op, to);
-            let node = &self.from.body.ops[op];
-            node.results.iter().for_each(|result| self.number(*result, to, node.loc));
+        let mut rest = &self.from.body.blocks[from].ops[..];
+        while !rest.is_empty() {
+            let straight = rest.iter().take_while(|op| !passes_on(&self.from.body.ops[**op].kind)).count();
+            for half in 0..self.ranks.len() {
+                rest[..straight].iter().for_each(|&op| self.op(op, half, to));
+            }
+            if let Some(&op) = rest.get(straight) {
+                self.passes_on(op, to);
+            }
+            rest = &rest[rest.len().min(straight + 1)..];
         }
     }
 
-    fn op(&mut self, op: OpId, to: Block) {
-        let (from, forms) = (self.from, self.forms);
-        let node = &from.body.ops[op];
+    /// A loop, a condition, an end of one, or a place between grids.
+    fn passes_on(&mut self, op: OpId, to: Block) {
+        let node = &self.from.body.ops[op];
         match &node.kind {
-            Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. }) => self.nested(op, to),
+            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => self.gives(op, values, to),
             Op::Core(Core::Return {}) => {
                 self.to.body.append(to, node.kind.clone(), [], node.loc);
             }
-            Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => self.gives(op, values, to),
-            Op::StoreView { .. } | Op::Store { .. } => self.make(op, forms.stores[&op], to),
-            Op::Core(Core::GridWait { .. } | Core::GridLaunch { .. }) => self.make(op, Form::Whole, to),
-            Op::LoadView { token, .. } | Op::Load { token, .. } => self.load(op, *token, to),
-            _ => {
-                let needed: std::collections::BTreeSet<Form> =
-                    node.results.iter().flat_map(|result| forms.passed(*result)).collect();
-                needed.into_iter().for_each(|form| self.make(op, form, to));
-            }
+            Op::Core(Core::GridWait { .. } | Core::GridLaunch { .. }) => self.make(op, Form::Whole, 0, to),
+            _ => self.nested(op, to),
+        }
+        for half in 0..self.ranks.len() {
+            node.results.iter().for_each(|result| self.number(*result, half, to, node.loc));
         }
     }
 
+    /// An op in the forms in which it is needed: one of the halves, and with the first the whole.
+    fn op(&mut self, op: OpId, half: usize, to: Block) {
+        let (from, forms) = (self.from, self.forms);
+        let node = &from.body.ops[op];
+        match &node.kind {
+            Op::StoreView { .. } | Op::Store { .. } => self.make(op, forms.stores[&op], half, to),
+            Op::LoadView { token, .. } | Op::Load { token, .. } => self.load(op, *token, half, to),
+            _ => {
+                let needed: std::collections::BTreeSet<Form> =
+                    node.results.iter().flat_map(|result| forms.passed(*result)).collect();
+                let needed = needed.into_iter().filter(|form| half == 0 || *form != Form::Whole);
+                needed.for_each(|form| self.make(op, form, half, to));
+            }
+        }
+        node.results.iter().for_each(|result| self.number(*result, half, to, node.loc));
+    }
+
     /// A load in every form that is needed; its token is there when all of them are over.
-    fn load(&mut self, op: OpId, token: Option<Value>, to: Block) {
+    fn load(&mut self, op: OpId, token: Option<Value>, half: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
         let mut tokens = Vec::new();
-        for form in self.forms.passed(tile).collect::<Vec<_>>() {
-            self.make(op, form, to);
-            tokens.extend(self.made.remove(&(over, Form::Whole)));
+        for form in self.forms.passed(tile).filter(|form| half == 0 || *form != Form::Whole).collect::<Vec<_>>() {
+            self.make(op, form, half, to);
+            tokens.extend(self.made.remove(&(over, Form::Whole, 0)));
         }
         let needed = self.forms.passed(over).next().is_some();
         let token = match (tokens.len(), token) {
-            _ if !needed => return,
-            (0, Some(token)) => self.made[&(token, Form::Whole)],
+            // Where both halves are made here, nobody asks when they are over.
+            _ if !needed || half > 0 => return,
+            (0, Some(token)) => self.made[&(token, Form::Whole, 0)],
             (0, None) => self.append(to, Core::MakeToken {}, Type::Token, node.loc),
             (1, _) => tokens[0],
             _ => self.append(to, Core::JoinTokens { tokens }, Type::Token, node.loc),
         };
-        self.made.insert((over, Form::Whole), token);
+        self.made.insert((over, Form::Whole, 0), token);
     }
 
     /// An op in one form, as `taken` has it; otherwise, and the whole is there already, the slice of that.
-    fn make(&mut self, op: OpId, form: Form, to: Block) {
+    fn make(&mut self, op: OpId, form: Form, half: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let Some(given) = taken(self.from, op, form) else {
             let Form::Half(dim) = form else { unreachable!("a whole is always made") };
             let tiles = node.results.iter().filter(|result| *self.from.body.ty(**result) != Type::Token);
-            return tiles.for_each(|result| self.slice(*result, dim, to, node.loc));
+            return tiles.for_each(|result| self.slice(*result, dim, half, to, node.loc));
         };
         let mut kind = node.kind.clone();
         let mut given = given.into_iter();
         kind.for_each_operand_mut(&mut |value| {
             let form = given.next().expect("each operand has a form");
-            *value = self.made[&(*value, form)];
+            *value = self.made[&key(*value, form, half)];
         });
         let mut regions = Vec::new();
         kind.for_each_region_mut(&mut |region| {
@@ -116,7 +160,7 @@ impl Rewriter<'_> {
                 Some(halved) => *fact = halved,
                 None => {
                     let value = kind.operands()[0];
-                    self.made.insert((node.results[0], form), value);
+                    self.made.insert(key(node.results[0], form, half), value);
                     return;
                 }
             }
@@ -127,10 +171,10 @@ impl Rewriter<'_> {
         regions.into_iter().for_each(|(from, to)| self.combination(from, to));
         for (old, new) in node.results.iter().zip(self.to.body.ops[new].results.clone()) {
             let is_token = *self.from.body.ty(*old) == Type::Token;
-            self.made.insert((*old, if is_token { Form::Whole } else { form }), new);
+            self.made.insert(key(*old, if is_token { Form::Whole } else { form }, half), new);
         }
         if counts && form != Form::Whole {
-            self.count_from_half(node.results[0], form, to, node.loc);
+            self.count_from_half(node.results[0], form, half, to, node.loc);
         }
     }
 
@@ -139,56 +183,68 @@ impl Rewriter<'_> {
         let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
         for &arg in &self.from.body.blocks[source].args {
             let new = self.to.body.add_argument(block, self.from.body.ty(arg).clone());
-            self.made.insert((arg, Form::Whole), new);
+            self.made.insert((arg, Form::Whole, 0), new);
         }
         for &op in &self.from.body.blocks[source].ops {
-            self.make(op, Form::Whole, block);
+            self.make(op, Form::Whole, 0, block);
         }
     }
 
     /// The upper half of an iota begins with its extent.
-    fn count_from_half(&mut self, iota: Value, form: Form, to: Block, loc: Loc) {
+    fn count_from_half(&mut self, iota: Value, form: Form, half: usize, to: Block, loc: Loc) {
         let ty = halved(self.from.body.ty(iota), form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
         let scalar = Type::Tile { elem: *elem, shape: Shape::new() };
-        let rank = self.rank_as(&scalar, to, loc);
-        let extent = self.constant(shape[0].into(), &scalar, to, loc);
-        let times = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
-        let first = self.append(to, times, scalar, loc);
+        let first = match self.ranks[half] {
+            Rank::Is(0) => return,
+            Rank::Is(_) => self.constant(shape[0].into(), &scalar, to, loc),
+            Rank::Of(_) => {
+                let rank = self.rank_as(&scalar, half, to, loc);
+                let extent = self.constant(shape[0].into(), &scalar, to, loc);
+                let times = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
+                self.append(to, times, scalar, loc)
+            }
+        };
         let first = self.append(to, Core::Broadcast { x: first }, ty.clone(), loc);
-        let lower = self.made[&(iota, form)];
+        let lower = self.made[&(iota, form, half)];
         let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: lower, rhs: first };
         let sum = self.append(to, plus, ty, loc);
-        self.made.insert((iota, form), sum);
+        self.made.insert((iota, form, half), sum);
     }
 
     /// The half of a whole that is there.
-    fn slice(&mut self, value: Value, dim: usize, to: Block, loc: Loc) {
-        let whole = self.made[&(value, Form::Whole)];
-        let zero = self.constant(0, &Type::scalar(Scalar::I32), to, loc);
-        let rank = self.rank;
+    fn slice(&mut self, value: Value, dim: usize, half: usize, to: Block, loc: Loc) {
+        let whole = self.made[&(value, Form::Whole, 0)];
+        let scalar = Type::scalar(Scalar::I32);
+        let zero = self.constant(0, &scalar, to, loc);
+        let rank = self.rank_as(&scalar, half, to, loc);
         let indices = (0..self.shape(value).len()).map(|d| if d == dim { rank } else { zero }).collect();
         let ty = halved(self.from.body.ty(value), Form::Half(dim));
-        let half = self.append(to, Core::Extract { x: whole, indices }, ty, loc);
-        self.made.insert((value, Form::Half(dim)), half);
+        let slice = self.append(to, Core::Extract { x: whole, indices }, ty, loc);
+        self.made.insert((value, Form::Half(dim), half), slice);
     }
 
     /// Beside the number of a tile, where it is needed, that of its half.
-    fn number(&mut self, value: Value, to: Block, loc: Loc) {
+    fn number(&mut self, value: Value, half: usize, to: Block, loc: Loc) {
         if !self.forms.of(value).contains(&Form::Number) {
             return;
         }
-        let (whole, ty) = (self.made[&(value, Form::Whole)], self.from.body.ty(value).clone());
+        let (whole, ty) = (self.made[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let limit = index_limit(&self.facts, value, bits, MOST_RANKS);
         let mut parts = Parts { function: &mut self.to, count: MOST_RANKS, loc, made: Vec::new() };
         let first = parts.first_index(whole, limit);
         let made = std::mem::take(&mut parts.made);
         self.to.body.blocks[to].ops.extend(made);
-        let rank = self.rank_as(&ty, to, loc);
-        let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
-        let number = self.append(to, plus, ty, loc);
-        self.made.insert((value, Form::Number), number);
+        let number = match self.ranks[half] {
+            Rank::Is(0) => first,
+            _ => {
+                let rank = self.rank_as(&ty, half, to, loc);
+                let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
+                self.append(to, plus, ty, loc)
+            }
+        };
+        self.made.insert((value, Form::Number, half), number);
     }
 
     /// A condition or a loop, which passes each value on in every form that is needed.
@@ -201,7 +257,7 @@ impl Rewriter<'_> {
             regions.push((*region, new));
             *region = new;
         });
-        let whole = |this: &Self, value: Value| this.made[&(value, Form::Whole)];
+        let whole = |this: &Self, value: Value| this.made[&(value, Form::Whole, 0)];
         match &mut kind {
             Op::Core(Core::If { cond, .. }) => *cond = whole(self, *cond),
             Op::Core(Core::For { lower, upper, step, init, body: _, .. }) => {
@@ -217,7 +273,7 @@ impl Rewriter<'_> {
             _ => unreachable!("only conditions and loops are nested"),
         }
         let results = self.slots(&node.results);
-        let types: Vec<Type> = results.iter().map(|(value, form)| halved(self.from.body.ty(*value), *form)).collect();
+        let types: Vec<Type> = results.iter().map(|(value, form, _)| halved(self.from.body.ty(*value), *form)).collect();
         let new = self.to.body.append(to, kind, types, node.loc);
         for (from, to) in regions {
             let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
@@ -233,13 +289,15 @@ impl Rewriter<'_> {
     fn arguments(&mut self, op: OpId, from: Block, to: Block, loc: Loc) {
         let args = &self.from.body.blocks[from].args;
         let counts = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
-        let counter = args.iter().take(counts).map(|counter| (*counter, Form::Whole));
-        for (value, form) in counter.chain(self.slots(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
+        let counter = args.iter().take(counts).map(|counter| (*counter, Form::Whole, 0));
+        for (value, form, half) in counter.chain(self.slots(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
             let ty = halved(self.from.body.ty(value), form);
             let new = self.to.body.add_argument(to, ty);
-            self.made.insert((value, form), new);
+            self.made.insert((value, form, half), new);
         }
-        args.iter().for_each(|arg| self.number(*arg, to, loc));
+        for half in 0..self.ranks.len() {
+            args.iter().for_each(|arg| self.number(*arg, half, to, loc));
+        }
     }
 
     /// What a terminator gives, in the forms in which it is taken.
@@ -262,23 +320,29 @@ impl Rewriter<'_> {
         self.to.body.append(to, Op::Core(kind), [], node.loc);
     }
 
-    /// Each of the values in the forms in which some are needed that take them.
-    fn slots(&self, takers: &[Value]) -> Vec<(Value, Form)> {
-        takers.iter().flat_map(|taker| self.forms.passed(*taker).map(|form| (*taker, form))).collect()
+    /// Each of the values in the forms in which some are needed that take them, and of halves those that are made here.
+    fn slots(&self, takers: &[Value]) -> Vec<(Value, Form, usize)> {
+        let halves = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
+        let forms = takers.iter().flat_map(|taker| self.forms.passed(*taker).map(|form| (*taker, form)));
+        forms.flat_map(|(taker, form)| halves(form).map(move |half| (taker, form, half))).collect()
     }
     fn passed(&self, takers: &[Value], values: &[Value]) -> Vec<Value> {
         let each = takers.iter().zip(values);
-        each.flat_map(|(taker, value)| self.forms.passed(*taker).map(|form| self.made[&(*value, form)])).collect()
+        let slots = each.flat_map(|(taker, value)| self.slots(&[*taker]).into_iter().map(|(_, form, half)| (*value, form, half)));
+        slots.map(|slot| self.made[&slot]).collect()
     }
 
     /// The rank as an integer of a type.
-    fn rank_as(&mut self, ty: &Type, to: Block, loc: Loc) -> Value {
+    fn rank_as(&mut self, ty: &Type, half: usize, to: Block, loc: Loc) -> Value {
+        let x = match self.ranks[half] {
+            Rank::Is(rank) => return self.constant(rank.into(), ty, to, loc),
+            Rank::Of(rank) => rank,
+        };
         let kind = match ty.tile().map_or(64, |(elem, _)| elem.bits()) {
-            32 => return self.rank,
+            32 => return x,
             bits if bits < 32 => Convert::TruncI { overflow: Overflow::None },
             _ => Convert::ExtI { signedness: Signedness::Unsigned },
         };
-        let x = self.rank;
         self.append(to, Core::Convert { kind, x }, ty.clone(), loc)
     }
     fn constant(&mut self, number: u64, ty: &Type, to: Block, loc: Loc) -> Value {
@@ -293,6 +357,29 @@ impl Rewriter<'_> {
     fn shape(&self, value: Value) -> Shape {
         self.from.body.ty(value).tile().map_or_else(|| smallvec![], |(_, shape)| shape.clone())
     }
+}
+
+/// There is one whole, whichever half it is wanted for.
+fn key(value: Value, form: Form, half: usize) -> (Value, Form, usize) {
+    (value, form, if form == Form::Whole { 0 } else { half })
+}
+
+/// Whether an op passes values on to others than those that follow it, or is a place that all before and after keep to.
+fn passes_on(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Core(
+            Core::If { .. }
+                | Core::For { .. }
+                | Core::Loop { .. }
+                | Core::Yield { .. }
+                | Core::Continue { .. }
+                | Core::Break { .. }
+                | Core::Return {}
+                | Core::GridWait { .. }
+                | Core::GridLaunch { .. }
+        )
+    )
 }
 
 /// The type of a value in a form.

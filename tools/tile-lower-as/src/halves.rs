@@ -1,0 +1,82 @@
+//! Makes attention of many rows in two halves, one after the other, where registers do not hold the sums of both.
+//!
+//! Requires: `.aa`. Establishes: `.aa` in which, of the products of a loop whose results are operands of others, one half of the rows is
+//! multiplied, weighed and multiplied again before the other: what goes from product to product then takes half of the registers.
+//! What both halves need, such as tiles of keys and values, is made once. The function stays as it is where its sums have room, where
+//! halves have none either, where not all of its products have rows of their own for each half, and where tokens say what is after an
+//! access that is then two.
+//!
+//! Sums in tensor memory need no registers. Products of single warps would read the other operand once for each half, and the assembler
+//! mixes both halves, so that nothing is gained.
+
+use crate::cluster::forms::{Flow, Form, Forms};
+use crate::cluster::{self, Halves};
+use crate::products::{self, registers};
+use base::Target;
+use hardware::Feature;
+use tileaa::{Function, Op, Type};
+use tileas::budget;
+use vocabulary::core_ops::Core;
+
+/// Warps that products are shared among at most.
+const WARPS: u32 = 8;
+
+/// The function with halves of rows, where that is worth it or asked for (`--halves`).
+pub(crate) fn run(function: &Function, target: Target, when: Option<&str>) -> Option<Function> {
+    let wanted = match when {
+        Some("on") => true,
+        Some("off") => false,
+        _ => target.has(Feature::WarpGroupProducts) && halves_have_room(function, target),
+    };
+    if !wanted {
+        return None;
+    }
+    let flow = Flow::of(function);
+    let forms = cluster::halved(function, target, &flow).ok()?;
+    (by_rows(&forms) && is_asked_for_no_end(&forms)).then(|| cluster::rewrite(&forms, &flow, Halves::InTurn))
+}
+
+/// Whether the sums of chained products that are alive together take more registers than there are, and halves do not.
+fn halves_have_room(function: &Function, target: Target) -> bool {
+    let body = &function.body;
+    let acc = |op| match body.ops[op].kind {
+        Op::Mma { acc, .. } => Some(acc),
+        _ => None,
+    };
+    // Sums that begin with a constant in each round are gone at its end; others go on, and both halves are there.
+    let passes = |value| {
+        let made = body.defining_op(value).map(|op| &body.ops[op].kind);
+        matches!(made, Some(Op::Core(Core::Constant { .. })))
+    };
+    let sum = |value| registers(function, value, 32);
+    let all = products::alive_together(function, |op| acc(op).map_or(0, sum));
+    let passing = products::alive_together(function, |op| acc(op).filter(|acc| passes(*acc)).map_or(0, sum));
+    let room = budget::registers_of_products(target, WARPS) * 32 * WARPS;
+    all > room && all - passing / 2 <= room
+}
+
+/// Whether each half has all of its products to itself.
+fn by_rows(forms: &Forms<'_>) -> bool {
+    let body = &forms.function.body;
+    body.walk(forms.function.region).into_iter().all(|op| {
+        let node = &body.ops[op];
+        let (Op::Mma { .. } | Op::MmaScaled { .. }) = node.kind else { return true };
+        let rank = body.ty(node.results[0]).tile().map_or(0, |(_, shape)| shape.len());
+        forms.passed(node.results[0]).eq([Form::Half(rank - 2)])
+    })
+}
+
+/// Whether no token is needed of an access that is made in halves, which would be two.
+fn is_asked_for_no_end(forms: &Forms<'_>) -> bool {
+    let body = &forms.function.body;
+    body.walk(forms.function.region).into_iter().all(|op| {
+        let node = &body.ops[op];
+        let whole = match node.kind {
+            Op::LoadView { .. } | Op::Load { .. } => forms.passed(node.results[0]).all(|form| form == Form::Whole),
+            Op::StoreView { .. } | Op::Store { .. } => false,
+            _ => true,
+        };
+        let mut tokens = node.results.iter().filter(|result| *body.ty(**result) == Type::Token);
+        whole || tokens.all(|token| forms.of(*token).is_empty())
+    })
+}
