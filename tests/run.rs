@@ -253,8 +253,9 @@ fn shared_out(case: &Path, target: &str) -> Result<bool, String> {
 
 /// Programs that are shared out in every way: along rows and columns, through views and pointers, with and without products, with
 /// values that both blocks need whole.
-const SHARED_OUT: [&str; 8] = [
+const SHARED_OUT: [&str; 9] = [
     "attention",
+    "both_ways",
     "cluster_matmul",
     "cluster_rows",
     "linear_attention",

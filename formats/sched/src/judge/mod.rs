@@ -384,10 +384,15 @@ fn rings(function: &Function, schedules: &[&LoopSchedule]) -> std::result::Resul
     Ok(rings)
 }
 
+/// Whether a product reads a buffer that can stay in flight: what it gives is not used before the next iteration.
 fn read_by_products(function: &Function, block: Block, buffer: Buffer) -> bool {
     let body = &function.body;
+    let Some((_, ops)) = body.blocks[block].ops.split_last() else { return false };
+    let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
+    let used: BTreeSet<Value> = ops.iter().copied().chain(inside).flat_map(|op| body.ops[op].kind.operands()).collect();
     let reads = |op: &OpId| {
-        body.ops[*op].kind.effects().buffers.iter().any(|access| access.buffer == buffer && access.way == Way::Products)
+        let mut accesses = body.ops[*op].kind.effects().buffers.into_iter();
+        accesses.any(|access| access.buffer == buffer && access.way == Way::Products)
     };
-    body.blocks[block].ops.iter().any(reads)
+    ops.iter().any(|op| reads(op) && !body.ops[*op].results.iter().any(|sums| used.contains(sums)))
 }
