@@ -260,12 +260,11 @@ impl Rewriter<'_> {
         let whole = |this: &Self, value: Value| this.made[&(value, Form::Whole, 0)];
         match &mut kind {
             Op::Core(Core::If { cond, .. }) => *cond = whole(self, *cond),
-            Op::Core(Core::For { lower, upper, step, init, body: _, .. }) => {
+            Op::Core(Core::For { lower, upper, step, init, .. }) => {
                 [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = whole(self, *bound));
                 *init = self.passed(&node.results, init);
             }
-            Op::Core(Core::Loop { init, body }) => {
-                let _ = body;
+            Op::Core(Core::Loop { init, .. }) => {
                 let Op::Core(Core::Loop { body, .. }) = &node.kind else { unreachable!("a copy of it") };
                 let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
                 *init = self.passed(&args, init);
