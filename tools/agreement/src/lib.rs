@@ -4,6 +4,7 @@
 use base::diag::{Diagnostic, Result};
 use numerics::Scalar;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Memory that is compared at the end.
 #[derive(Clone, Debug)]
@@ -34,13 +35,15 @@ pub struct Bench {
     /// What tile-lower-as and tile-sched are told to decide.
     pub lowering: Vec<String>,
     pub scheduling: Vec<String>,
+    /// Whether other programs are compared at the same time: then no process needs threads of its own.
+    pub beside_others: bool,
 }
 
 /// What the message begins with where the program itself does not leave what is known.
 pub const UNEXPECTED: &str = "unexpected: ";
 
-/// Seconds that one process may take.
-const PATIENCE: &str = "120";
+/// What one process may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A run of a tool that went well, with what it printed, or what came of the program.
 enum Ran {
@@ -62,17 +65,26 @@ const EARLY: &[&str] = &["--races=error", "--delivery=early"];
 const LATE: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
 
 impl Bench {
-    /// Runs a tool; exit code 3 is its way to say that it does not do something.
+    /// Runs a tool. Exit code 3 is its way to say that it does not do something, 4 that its surroundings lack something: no
+    /// program is to blame for that.
     fn run(&self, tool: &str, args: &[&str]) -> Result<Ran> {
         let path = self.tools.join(tool);
-        let words = [PATIENCE.into(), path.clone().into_os_string()].into_iter().chain(args.iter().map(Into::into));
-        let command = duct::cmd("timeout", words).stdin_null().stdout_capture().stderr_capture().unchecked();
-        let output = command.run().map_err(|error| Diagnostic::io("FUZ001", format!("{}: {error}", path.display())))?;
+        let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
+        let mut command = duct::cmd(&path, args).stdin_null().stdout_capture().stderr_capture().unchecked();
+        if self.beside_others {
+            command = command.env("RAYON_NUM_THREADS", "1");
+        }
+        let child = command.start().map_err(|error| failed(error.to_string()))?;
+        let Some(output) = child.wait_timeout(PATIENCE).map_err(|error| failed(error.to_string()))? else {
+            child.kill().map_err(|error| failed(error.to_string()))?;
+            return Ok(Ran::Failed(Outcome::Wrong(format!("{tool} takes more than {} s", PATIENCE.as_secs()))));
+        };
         let told = String::from_utf8_lossy(&output.stderr);
         let first = told.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Ok(match output.status.code() {
             Some(0) => Ran::Done(String::from_utf8_lossy(&output.stdout).into_owned()),
             Some(3) => Ran::Failed(Outcome::Unsupported(format!("{tool}: {first}"))),
+            Some(4) => return Err(failed(first.to_string())),
             code => Ran::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first}"))),
         })
     }

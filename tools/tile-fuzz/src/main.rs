@@ -134,7 +134,7 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
     let (lowering, scheduling) = (options.lowering.words(), options.scheduling.words());
-    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling };
+    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, beside_others: true };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     if let Outcome::Wrong(message) = &outcome {

@@ -84,6 +84,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         target: target.name.into(),
         lowering: options.lowering.words(),
         scheduling: options.scheduling.words(),
+        beside_others: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
     let all: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
