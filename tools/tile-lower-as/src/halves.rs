@@ -12,7 +12,8 @@
 use crate::cluster::forms::{Flow, Form, Forms};
 use crate::cluster::{self, Halves};
 use crate::products::{self, registers};
-use base::Target;
+use base::ir::Operation;
+use base::{Target, Value};
 use hardware::Feature;
 use tileaa::{Function, Op, Type};
 use tileas::budget;
@@ -21,19 +22,22 @@ use vocabulary::core_ops::Core;
 /// Warps that products are shared among at most.
 const WARPS: u32 = 8;
 
-/// The function with halves of rows, where that is worth it or asked for (`--halves`).
-pub(crate) fn run(function: &Function, target: Target, when: Option<&str>) -> Option<Function> {
-    let wanted = match when {
+/// Whether halves of rows are worth it, or asked for (`--halves`).
+pub(crate) fn are_wanted(function: &Function, target: Target, when: Option<&str>) -> bool {
+    match when {
         Some("on") => true,
         Some("off") => false,
         _ => target.has(Feature::WarpGroupProducts) && halves_have_room(function, target),
-    };
-    if !wanted {
-        return None;
     }
+}
+
+/// The function with halves of rows; or why it cannot have them.
+pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = cluster::halved(function, target, &flow).ok()?;
-    (by_rows(&forms) && is_asked_for_no_end(&forms)).then(|| cluster::rewrite(&forms, &flow, Halves::InTurn))
+    let forms = cluster::halved(function, target, &flow)?;
+    by_rows(&forms)?;
+    is_asked_for_no_end(&forms)?;
+    Ok(cluster::rewrite(&forms, &flow, Halves::InTurn))
 }
 
 /// Whether the sums of chained products that are alive together take more registers than there are, and halves do not.
@@ -55,21 +59,28 @@ fn halves_have_room(function: &Function, target: Target) -> bool {
     all > room && all - passing / 2 <= room
 }
 
-/// Whether each half has all of its products to itself.
-fn by_rows(forms: &Forms<'_>) -> bool {
+/// That each half has all of its products to itself.
+fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
-    body.walk(forms.function.region).into_iter().all(|op| {
-        let node = &body.ops[op];
-        let (Op::Mma { .. } | Op::MmaScaled { .. }) = node.kind else { return true };
-        let rank = body.ty(node.results[0]).tile().map_or(0, |(_, shape)| shape.len());
-        forms.passed(node.results[0]).eq([Form::Half(rank - 2)])
-    })
+    let has_rows = |result: Value| {
+        let rank = body.ty(result).tile().map_or(0, |(_, shape)| shape.len());
+        forms.passed(result).eq([Form::Half(rank - 2)])
+    };
+    let nodes = body.walk(forms.function.region).into_iter().map(|op| &body.ops[op]);
+    match nodes.filter(|node| is_product(&node.kind)).find(|node| !has_rows(node.results[0])) {
+        Some(node) => Err(format!("both halves need the result of '{}'", node.kind.mnemonic())),
+        None => Ok(()),
+    }
 }
 
-/// Whether no token is needed of an access that is made in halves, which would be two.
-fn is_asked_for_no_end(forms: &Forms<'_>) -> bool {
+fn is_product(op: &Op) -> bool {
+    matches!(op, Op::Mma { .. } | Op::MmaScaled { .. })
+}
+
+/// That no token is needed of an access that is made in halves, which would be two.
+fn is_asked_for_no_end(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
-    body.walk(forms.function.region).into_iter().all(|op| {
+    for op in body.walk(forms.function.region) {
         let node = &body.ops[op];
         let whole = match node.kind {
             Op::LoadView { .. } | Op::Load { .. } => forms.passed(node.results[0]).all(|form| form == Form::Whole),
@@ -77,6 +88,9 @@ fn is_asked_for_no_end(forms: &Forms<'_>) -> bool {
             _ => true,
         };
         let mut tokens = node.results.iter().filter(|result| *body.ty(**result) == Type::Token);
-        whole || tokens.all(|token| forms.of(*token).is_empty())
-    })
+        if !whole && tokens.any(|token| !forms.of(*token).is_empty()) {
+            return Err(format!("a token says what is after a '{}', which would be two", node.kind.mnemonic()));
+        }
+    }
+    Ok(())
 }

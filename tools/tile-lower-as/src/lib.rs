@@ -103,8 +103,17 @@ impl Lowering {
         let target = self.lowered.envelope.target()?;
         let when = self.lowered.envelope.options.get("halves").map(str::to_owned);
         for function in &mut self.program.payload.functions {
-            if let Some(halves) = halves::run(function, target, when.as_deref()) {
-                remarks::log_halves(function, &mut self.lowered.envelope);
+            if !halves::are_wanted(function, target, when.as_deref()) {
+                continue;
+            }
+            let made = halves::run(function, target);
+            let why = made.as_ref().err().map(String::as_str);
+            if let (Some("on"), Some(why)) = (when.as_deref(), why) {
+                let message = format!("the rows of '{}' are not made in halves: {why}", function.name);
+                return Err(Diagnostic::unsupported("AS905", message).at_loc(&self.lowered.envelope.debug, function.loc));
+            }
+            remarks::log_halves(function, why, &mut self.lowered.envelope);
+            if let Ok(halves) = made {
                 *function = halves;
                 function.attrs.facts.clear();
             }
