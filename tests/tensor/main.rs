@@ -3,6 +3,7 @@
 
 mod mutants;
 mod program;
+mod scales;
 
 use numerics::{Scalar, literal};
 use program::{Form, Operand, PLAIN, Product};

@@ -5,7 +5,7 @@
 //! before: it goes along as a truth in place of the tile. Between products each row may be multiplied by a factor, as attention does when
 //! a row's maximum changes; threads do that in tensor memory.
 
-use crate::slices;
+use crate::{operands, slices};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use numerics::arith::{Binary, Rounding};
@@ -49,7 +49,7 @@ pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static st
     let mut uses = vec![Vec::new(); body.values.len()];
     let mut products = Vec::new();
     for &op in &order {
-        products.extend(matches!(body.ops[op].kind, Op::Mma { .. }).then_some(op));
+        products.extend(operands::is_product(function, op).then_some(op));
         for (number, value) in body.ops[op].kind.operands().into_iter().enumerate() {
             uses[value.0 as usize].push(Use { op, number });
         }
@@ -184,7 +184,11 @@ impl Finder<'_> {
     fn step(&self, Use { op, number }: Use) -> Step {
         let body = &self.function.body;
         match &body.ops[op].kind {
-            Op::Mma { acc, .. } if body.ops[op].kind.operands().iter().position(|value| value == acc) == Some(number) => Step::Adds,
+            Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }
+                if body.ops[op].kind.operands().iter().position(|value| value == acc) == Some(number) =>
+            {
+                Step::Adds
+            }
             Op::Core(Core::For { init, .. }) => {
                 let first = body.ops[op].kind.operands().len() - init.len();
                 number.checked_sub(first).map_or(Step::Other, Step::Enters)

@@ -9,7 +9,8 @@ use crate::banks;
 use crate::operands::{self, MOST_BETWEEN, Uses};
 use crate::plan::Plan;
 use crate::products::{self, Place, Product, Products};
-use base::ir::Op as OpId;
+use crate::tensor;
+use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use hardware::Feature;
 use std::cell::OnceCell;
@@ -405,6 +406,12 @@ impl Planner<'_> {
                         let sides = [(*lhs, operand.len() - 2), (*rhs, operand.len() - 1)];
                         let reads = sides.into_iter().filter(|(side, _)| *side == value);
                         fragments.extend(reads.map(|(_, dim)| products::shared_reads(c, shape(*acc), operand, dim)));
+                    }
+                    Some(Product::Tensor { scales: Some(scales), .. }) if kind.operands()[3..].contains(&value) => {
+                        let shape = body.ty(value).tile().expect("products are of tiles").1;
+                        let sides: Vec<Value> = kind.operands()[3..].to_vec();
+                        let read = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
+                        fragments.extend(read.map(|(_, layout)| tensor::one_copy(layout, shape)));
                     }
                     Some(Product::Group { lhs: a, rhs: b, .. } | Product::Tensor { lhs: a, rhs: b, .. }) if *acc != value => {
                         for (_, place) in [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value) {

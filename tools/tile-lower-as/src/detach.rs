@@ -37,7 +37,7 @@ fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     };
     let zero = body.new_op(Op::Core(Core::Constant { value: Dense::Splat(0) }), [ty.clone()], loc);
     let start = body.result(zero);
-    let Op::Mma { acc, .. } = &mut body.ops[op].kind else { return None };
+    let (Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }) = &mut body.ops[op].kind else { return None };
     let before = std::mem::replace(acc, start);
     let added = body.new_op(Op::Core(Core::Binary { kind, lhs: before, rhs: start }), [ty], loc);
     let whole = body.result(added);

@@ -5,6 +5,7 @@
 //! place of the sums afterwards, only where no product stands before that store, since the sums are taken up there.
 
 use crate::chains::{self, Chain};
+use crate::operands;
 use crate::parts::{self, Parts};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Value};
@@ -82,7 +83,7 @@ impl Planner<'_> {
         let behind = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
         let between: Vec<OpId> = behind.take_while(|op| *op != last).collect();
         let inside = between.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
-        between.iter().copied().chain(inside).any(|op| matches!(body.ops[op].kind, Op::Mma { .. }))
+        between.iter().copied().chain(inside).any(|op| operands::is_product(self.function, op))
     }
 
     /// The op that uses a value, if there is one, once.

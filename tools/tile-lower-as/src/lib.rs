@@ -130,18 +130,20 @@ impl Lowering {
             if target.has(Feature::TensorMemory) {
                 let (chains, alone) = chains::of(function);
                 let mut alone: BTreeSet<Op> = alone.into_keys().collect();
-                kept = Plan::rehearsed(&detach::run(function, &alone), target, options, &self.lowered.envelope)?;
+                let (made, why) = Plan::rehearsed(&detach::run(function, &alone), target, options, &self.lowered.envelope)?;
+                kept = made;
                 // Threads scale sums between products where those have columns for as long, and no others lack them.
                 let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.products);
                 let scaled: Vec<Op> = scaled.copied().collect();
                 if !scaled.is_empty() {
                     let all: BTreeSet<Op> = alone.iter().copied().chain(scaled).collect();
-                    let others = Plan::rehearsed(&detach::run(function, &all), target, options, &self.lowered.envelope)?;
+                    let (others, _) = Plan::rehearsed(&detach::run(function, &all), target, options, &self.lowered.envelope)?;
                     if !others.is_subset(&kept) {
                         (alone, kept) = (all, others);
                     }
                 }
                 alone.retain(|op| kept.contains(op));
+                remarks::log_unscaled(function, why.iter().filter(|(op, _)| !kept.contains(op)), &mut self.lowered.envelope);
                 *function = drains::run(detach::run(function, &alone), &kept);
             }
             *function = legalize::run(function, target, &kept);
@@ -198,11 +200,13 @@ impl Lowering {
         let Lowering { program, plans, lowered: File { envelope, payload }, done } = self;
         *done = true;
         let (target, options) = (envelope.target()?, Choices::of(envelope));
-        for (function, plan) in program.payload.functions.iter().zip(plans) {
+        for (function, plan) in program.payload.functions.iter_mut().zip(plans) {
             let layouts = payload.layouts.clone();
+            without_lost_scales(function, plan, target, options, envelope)?;
             let (mut new, mut made_for) = convert::convert(function, plan, payload, envelope)?;
             while let Some(what) = room::too_much(&new, &made_for, target) {
                 plan.without(function, what, target, options);
+                without_lost_scales(function, plan, target, options, envelope)?;
                 payload.layouts = layouts.clone();
                 (new, made_for) = convert::convert(function, plan, payload, envelope)?;
             }
@@ -214,6 +218,29 @@ impl Lowering {
         }
         Ok(())
     }
+}
+
+/// Multiplies scales into operands after all, and decides anew, where a product that was to take them turns out not to have room.
+fn without_lost_scales(
+    function: &mut Function,
+    plan: &mut Plan,
+    target: Target,
+    options: Choices,
+    envelope: &mut Envelope,
+) -> Result<()> {
+    while plan.loses_scales(function) {
+        let kept: BTreeSet<Op> = plan.products.in_tensor_memory().collect();
+        let lost = operands::scaled_products(function).into_iter().filter(|op| !kept.contains(op));
+        let lost: Vec<(Op, &'static str)> = lost.map(|op| (op, "its operands have no room in shared memory")).collect();
+        remarks::log_unscaled(function, lost.iter().map(|(op, why)| (op, why)), envelope);
+        *function = split::run(&legalize::run(function, target, &kept), target, options.boxes);
+        function.attrs.facts.clear();
+        *plan = Plan::new(function, target, &mut envelope.clone())?;
+        plan.choose_products(function, target);
+        plan.choose_copies(function, target, options);
+        plan.choose_homes(function, target, options);
+    }
+    Ok(())
 }
 
 /// That the target has the pointers that a function uses, in the reference's words.

@@ -38,6 +38,14 @@ pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
     Some(Step { from, how })
 }
 
+/// What a product multiplies, and what it adds to.
+pub(crate) fn of_product(function: &Function, op: OpId) -> [Value; 3] {
+    match function.body.ops[op].kind {
+        Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => [lhs, rhs, acc],
+        _ => unreachable!("called for products only"),
+    }
+}
+
 /// The tile that a value is a rearrangement of; often itself.
 pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
     while let Some(Step { from, how: How::Permuted(_) | How::Reshaped }) = step(function, value) {
@@ -142,7 +150,13 @@ pub(crate) fn products(function: &Function) -> Vec<OpId> {
     function.body.walk(function.region).into_iter().filter(is_plain).collect()
 }
 
-fn is_product(function: &Function, op: OpId) -> bool {
+/// The scaled ones.
+pub(crate) fn scaled_products(function: &Function) -> Vec<OpId> {
+    let is_scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
+    function.body.walk(function.region).into_iter().filter(is_scaled).collect()
+}
+
+pub(crate) fn is_product(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
 }
 

@@ -53,9 +53,13 @@ impl Choices {
     }
 }
 
+/// The products that are in tensor memory, and why scaled ones are not.
+pub(crate) type Rehearsed = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
+
 impl Plan {
-    /// The products that would be made in tensor memory if the function was so, with all the parts into which they are split.
-    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<BTreeSet<Op>> {
+    /// The products that would be made in tensor memory if the function was so, with all the parts into which they are split; and why
+    /// scaled ones would not.
+    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<Rehearsed> {
         let (split, counts) = split::run_and_count(function, target, options.boxes);
         let mut plan = Plan::new(&split, target, &mut envelope.clone())?;
         plan.choose_products(&split, target);
@@ -67,7 +71,12 @@ impl Plan {
             let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & made.contains(&part));
             all.then_some(op)
         };
-        Ok(whole.filter_map(are_made).collect())
+        // Scaled ones are in one part.
+        let [scaled, in_parts] = [function, &split].map(operands::scaled_products);
+        let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(in_parts).collect();
+        let unscaled = scaled.iter().filter_map(|(op, part)| Some((*op, *plan.products.unscaled.get(part)?))).collect();
+        let scaled = scaled.into_iter().filter(|(_, part)| made.contains(part)).map(|(op, _)| op);
+        Ok((whole.filter_map(are_made).chain(scaled).collect(), unscaled))
     }
 
     /// Only warps and accesses are decided.
@@ -171,6 +180,15 @@ impl Plan {
         self.choose_homes(function, target, options);
     }
 
+    /// Whether the scales of a product would be forgotten, since nothing that makes it takes any.
+    pub(crate) fn loses_scales(&self, function: &Function) -> bool {
+        let takes = |op: &Op| {
+            let found = self.products.get(*op);
+            matches!(found, Some(Product::Sync { scales: Some(_), .. } | Product::Tensor { scales: Some(_), .. }))
+        };
+        !operands::scaled_products(function).iter().all(takes)
+    }
+
     /// A line for each op and each tile about which something is decided.
     pub(crate) fn print(&self, function: &Function) -> String {
         let mut out = format!("plan of {}: {} warps\n", to_text(&function.name), self.attrs.warps);
@@ -201,7 +219,10 @@ impl Plan {
                 format!("{}, a {}, b {}, sums {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
             }
             Product::Group { atom, c, lhs, rhs } => from_buffers(atom.name, c, lhs, rhs),
-            Product::Tensor { atom, c, lhs, rhs } => from_buffers(atom.name, c, lhs, rhs),
+            Product::Tensor { atom, c, lhs, rhs, scales } => {
+                let scales = scales.iter().flat_map(|scales| scales.iter()).map(|layout| format!(", scales {}", to_text(layout)));
+                from_buffers(atom.name, c, lhs, rhs) + &scales.collect::<String>()
+            }
             Product::Shared { c } => format!("multiply-adds from buffers, sums {}", to_text(c)),
         }));
         said.extend(self.copies.get(op).map(|copy| {

@@ -25,8 +25,9 @@ pub(crate) enum Product {
     Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>>, why: Option<&'static str> },
     /// By warp groups; layout of the accumulator, and where the operands are.
     Group { atom: &'static GroupAtom, c: Layout, lhs: Place, rhs: Place },
-    /// In tensor memory; the layout in which threads take up the sums, and where the operands are.
-    Tensor { atom: &'static TensorAtom, c: Layout, lhs: Place, rhs: Place },
+    /// In tensor memory; the layout in which threads take up the sums, where the operands are, and the layouts in which threads store
+    /// the scales of both.
+    Tensor { atom: &'static TensorAtom, c: Layout, lhs: Place, rhs: Place, scales: Option<Box<[Layout; 2]>> },
     /// Each thread for itself; layout of the accumulator.
     Shared { c: Layout },
 }
@@ -122,6 +123,8 @@ pub(crate) const NO_COLUMNS: &str = "tensor memory has no room for its sums";
 pub(crate) struct Products {
     products: BTreeMap<OpId, Product>,
     chains: Vec<Chain>,
+    /// Why scaled products are not made in tensor memory.
+    pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
 
 impl Products {
@@ -148,12 +151,19 @@ impl Products {
                 Some((op, product))
             }
             Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
-                Some((op, planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false, (None, None))))
+                let product = match in_tensor_memory.get(&op) {
+                    Some(Ok(product)) => product.clone(),
+                    Some(Err(_)) | None => planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false, (None, None)),
+                };
+                Some((op, product))
             }
             _ => None,
         };
         let products = function.body.walk(function.region).into_iter().filter_map(plan).collect();
-        Products { products, chains }
+        let scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
+        let unscaled =
+            in_tensor_memory.iter().filter(|(op, _)| scaled(op)).filter_map(|(op, how)| Some((*op, *how.as_ref().err()?)));
+        Products { products, chains, unscaled: unscaled.collect() }
     }
     pub(crate) fn all(&self) -> impl Iterator<Item = (OpId, &Product)> {
         self.products.iter().map(|(op, product)| (*op, product))
@@ -184,7 +194,11 @@ impl Products {
     }
     /// Whether a product is made otherwise for want of columns.
     pub(crate) fn lack_tensor_memory(&self) -> bool {
-        self.products.values().any(|product| matches!(product, Product::Sync { why: Some(NO_COLUMNS), .. }))
+        let products = self.products.values().filter_map(|product| match product {
+            Product::Sync { why, .. } => *why,
+            _ => None,
+        });
+        products.chain(self.unscaled.values().copied()).any(|why| why == NO_COLUMNS)
     }
     pub(crate) fn in_tensor_memory(&self) -> impl Iterator<Item = OpId> {
         self.chains.iter().flat_map(|chain| chain.products.iter().copied())

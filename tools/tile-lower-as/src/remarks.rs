@@ -5,6 +5,7 @@ use crate::copies::Copies;
 use crate::products::{Place, Product, Products};
 use crate::stores::Stores;
 use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::Op as OpId;
 use base::{Envelope, Value};
 use tileaa::{Function, Op};
 
@@ -43,6 +44,25 @@ pub(crate) fn log_occupancy(function: &Function, wished: Option<u32>, chosen: Op
             ),
             function: function.name.clone(),
             loc: function.loc,
+        });
+    }
+}
+
+/// That the scales of these products are multiplied into their operands, and why.
+pub(crate) fn log_unscaled<'a>(
+    function: &Function,
+    all: impl Iterator<Item = (&'a OpId, &'a &'static str)>,
+    envelope: &mut Envelope,
+) {
+    for (op, why) in all {
+        envelope.log.push(LogEntry {
+            pass: "legalise".into(),
+            outcome: Outcome::Missed,
+            name: "Scales".into(),
+            category: Category::TensorCore,
+            message: format!("the scales are multiplied into operands of bf16: {why}"),
+            function: function.name.clone(),
+            loc: function.body.ops[*op].loc,
         });
     }
 }
@@ -122,6 +142,9 @@ fn product(product: &Product) -> Said {
             (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma; an operand is transposed in shared memory for it")
         }
         Product::Group { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with wgmma"),
+        Product::Tensor { scales: Some(_), .. } => {
+            (Outcome::Passed, "TensorCore", "product by tensor cores, with tcgen05 into tensor memory, which has its scales too")
+        }
         Product::Tensor { .. } => (Outcome::Passed, "TensorCore", "product by tensor cores, with tcgen05 into tensor memory"),
         Product::Shared { .. } => (
             Outcome::Declined,

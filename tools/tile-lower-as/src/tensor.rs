@@ -10,17 +10,17 @@ use crate::operands;
 use crate::products::{Family, NO_COLUMNS, Place, Planner, Product, Products, extents, transposing_layout};
 use crate::turns;
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Value};
+use base::{Block, Target, Value};
 use hardware::Feature;
 use machine::Rates;
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::mma::{Operand, sync_atom};
-use tileas::tensor::{self, LaneAtom, Part};
+use tileas::tensor::{self, LaneAtom, Part, TensorAtom};
 use tileas::{BufferInfo, Layout};
 use vocabulary::core_ops::Core;
-use vocabulary::tile::Dense;
+use vocabulary::tile::{Dense, element_count};
 
 /// For each product either how it is made in tensor memory, or why it is not.
 pub(crate) type Decided = BTreeMap<OpId, Result<Product, &'static str>>;
@@ -93,7 +93,7 @@ impl Planner<'_> {
         let (rates, body) = (machine::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
-            let Op::Mma { lhs, rhs, acc, .. } = body.ops[*op].kind else { unreachable!("chains are of products") };
+            let [lhs, rhs, acc] = operands::of_product(self.function, *op);
             let tile = |value: Value| body.ty(value).tile().expect("products are of tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
@@ -101,14 +101,17 @@ impl Planner<'_> {
             // Half of the lanes have nothing of 64 rows.
             let idle = if m < tensor::MOST_ROWS { 2 } else { 1 };
             let there = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
-            let Some(atom) = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
+            // Warps multiply what was scaled before.
+            let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
+            let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
+            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
             // Fragments are in registers where another product left them, and where they were read for another round.
             let read = |operand: Value| {
                 let made = body.defining_op(operands::rearranged(self.function, operand));
                 let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
                 here && !operands::comes_from_product(self.function, operand)
             };
-            (there, self.by_warps(elem.carrier(), atom, [m, n, k], [read(lhs), read(rhs)]))
+            (there, self.by_warps(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
         };
         let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
         let (there, here) = chain.products.iter().map(cycles).fold((0, 0), sum);
@@ -125,7 +128,7 @@ impl Planner<'_> {
     }
 
     fn tensor_product(&self, op: OpId, sums: Value, all: &[Chain], lanes: &Lanes) -> Result<Product, &'static str> {
-        let Op::Mma { lhs, rhs, acc, .. } = self.function.body.ops[op].kind else { unreachable!("chains are of products") };
+        let [lhs, rhs, acc] = operands::of_product(self.function, op);
         let tile = |value: Value| self.function.body.ty(value).tile().expect("products are of tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
@@ -135,8 +138,18 @@ impl Planner<'_> {
         if batch > 1 {
             return Err("tcgen05 has no batches");
         }
-        let atom = tensor::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
-        let atom = atom.ok_or("tcgen05 has 64 rows or more, 16 columns, and not all types of elements and sums")?;
+        let scaled = Scaled::of(self.function, op);
+        let atom = match &scaled {
+            Some(scaled) => scaled.atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
+            None => {
+                let atom = tensor::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+                atom.ok_or("tcgen05 has 64 rows or more, 16 columns, and not all types of elements and sums")?
+            }
+        };
+        let scales = match scaled {
+            Some(scaled) => Some(scaled.layouts(self.warp_bits as usize).ok_or(NO_LANES_OF_SCALES)?),
+            None => None,
+        };
         let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
         let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
         if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
@@ -171,7 +184,7 @@ impl Planner<'_> {
                 )
             }
         };
-        Ok(Product::Tensor { atom, c, lhs, rhs: rhs_place })
+        Ok(Product::Tensor { atom, c, lhs, rhs: rhs_place, scales })
     }
 
     /// Takes up slices of the sums by themselves only if each can be.
@@ -189,7 +202,9 @@ impl Planner<'_> {
         chains.iter().position(|chain| {
             let sums = sums(self.function, chain).map(|info| (info, chain.is_single()));
             let left = self.lefts(chain).into_iter().map(|(_, info)| (info, true)).filter(|(info, _)| !hosted.contains(info));
-            for (info, may_share) in sums.into_iter().chain(left) {
+            let scaled = chain.products.iter().filter_map(|op| Scaled::of(self.function, *op));
+            let scales = scaled.flat_map(|scaled| scaled.buffers).flatten().map(|info| (info, true));
+            for (info, may_share) in sums.into_iter().chain(left).chain(scales) {
                 if !may_share || !shared.contains(&info) {
                     taken += info.columns();
                 }
@@ -203,13 +218,10 @@ impl Planner<'_> {
 
     /// The left operands of a chain that threads store to tensor memory, and their place.
     fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
-        let body = &self.function.body;
-        let left = |op: &OpId| match body.ops[*op].kind {
-            Op::Mma { lhs, .. } if !self.is_loaded(lhs) => {
-                let (elem, shape) = body.ty(lhs).tile().expect("products are of tiles");
-                Some((*op, tensor::left(elem, shape)?))
-            }
-            _ => None,
+        let left = |op: &OpId| {
+            let [lhs, ..] = operands::of_product(self.function, *op);
+            let (elem, shape) = self.function.body.ty(lhs).tile().expect("products are of tiles");
+            (!self.is_loaded(lhs)).then(|| Some((*op, tensor::left(elem, shape)?))).flatten()
         };
         chain.products.iter().filter_map(left).collect()
     }
@@ -248,7 +260,7 @@ impl Planner<'_> {
         let hosts: Vec<&Chain> = chains.iter().filter(of_host).collect();
         let mut users = chains.iter().flat_map(|chain| self.lefts(chain)).filter(|(_, info)| info == guest);
         let serves = |user: OpId| {
-            let Op::Mma { lhs, .. } = self.function.body.ops[user].kind else { unreachable!("chains are of products") };
+            let [lhs, ..] = operands::of_product(self.function, user);
             let block = blocks[user.0 as usize];
             let mut here = hosts.iter().filter(|chain| blocks[chain.products[0].0 as usize] == block).peekable();
             let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends(lhs, chain.result, block, blocks);
@@ -270,6 +282,50 @@ impl Planner<'_> {
         }
         false
     }
+}
+
+/// Why a scaled product is made of operands that were scaled before.
+const NOT_SCALED: &str = "tcgen05 scales 8-bit floats by blocks of 32, in 128 rows or more and 16 columns";
+const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
+
+/// The scales of a product.
+pub(crate) struct Scaled {
+    elem: Scalar,
+    /// Elements that share one.
+    block: u32,
+    /// Where those of both operands lie in tensor memory, if there is such a place.
+    buffers: [Option<BufferInfo>; 2],
+}
+
+impl Scaled {
+    fn of(function: &Function, op: OpId) -> Option<Scaled> {
+        let body = &function.body;
+        let Op::MmaScaled { lhs, lhs_scale, rhs_scale, .. } = body.ops[op].kind else { return None };
+        let tile = |value: Value| body.ty(value).tile().expect("products are of tiles");
+        let ((_, operand), (elem, shape), (_, right)) = (tile(lhs), tile(lhs_scale), tile(rhs_scale));
+        let block = operand.last()? / shape.last()?.max(&1);
+        let buffers = [tensor::scales(elem, shape, Operand::A), tensor::scales(elem, right, Operand::B)];
+        Some(Scaled { elem: elem.carrier(), block, buffers })
+    }
+
+    fn atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
+        tensor::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
+    }
+
+    /// The layouts in which threads store both, all copies of them.
+    fn layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
+        let [a, b] = self.buffers.each_ref().map(|info| {
+            let layout = taken_up(BY_ROWS, info.as_ref()?, warp_bits)?;
+            layout.warp.iter().all(|basis| *basis != 0).then_some(layout)
+        });
+        Some(Box::new([a?, b?]))
+    }
+}
+
+/// The part of a layout of copied scales that one copy of them is.
+pub(crate) fn one_copy(layout: &Layout, shape: &[u32]) -> Layout {
+    let elements = element_count(shape) as u32;
+    layout.map(|basis| basis & (elements - 1))
 }
 
 /// The place of a chain's sums.
@@ -323,7 +379,7 @@ pub(crate) fn without_boxes(function: &Function, products: &Products, copies: &C
     let made: BTreeSet<OpId> = products.in_tensor_memory().collect();
     let others = read_otherwise(function, &made);
     let why = |op: OpId| {
-        let Op::Mma { lhs, rhs, .. } = function.body.ops[op].kind else { unreachable!("chains are of products") };
+        let [lhs, rhs, _] = operands::of_product(function, op);
         let Some(Product::Tensor { lhs: left, .. }) = products.get(op) else { unreachable!("chains are of such products") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, Place::Tensor(_))));
         let wanting = |operand| not_by_boxes(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);

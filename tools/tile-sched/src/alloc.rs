@@ -67,7 +67,8 @@ fn doubled(function: &Function, rings: &[Option<Ring>], stored: &BTreeSet<Buffer
     let attrs = &function.attrs.program;
     let bytes = with_barriers(function, &place(function, rings, stored), true);
     let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
-    columns::doubled(function, tensor::made_again(function), budget::tensor_columns(target, blocks))
+    let may = tensor::made_again(function).into_iter().chain(tensor::scales(function)).collect();
+    columns::doubled(function, may, budget::tensor_columns(target, blocks))
 }
 
 fn set(function: &mut Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {

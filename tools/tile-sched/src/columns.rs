@@ -90,7 +90,7 @@ fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Bu
     let columns = |buffer: &Buffer| function.attrs.program.buffers[*buffer].columns();
     let mut free: Vec<Buffer> = uses.loaded.keys().copied().filter(|buffer| !doubled.contains(buffer)).collect();
     let mut hosts = BTreeMap::new();
-    for guest in uses.stored.keys() {
+    for guest in uses.stored.keys().filter(|guest| !doubled.contains(guest)) {
         let fits = |host: &Buffer| columns(host) >= columns(guest) && uses.may_host(function, *host, *guest);
         if let Some(at) = free.iter().position(fits) {
             hosts.insert(*guest, free.remove(at));

@@ -59,7 +59,7 @@ enum Kind {
 
 /// Slots that such pipes may have together.
 pub(crate) fn slots(function: &Function) -> u32 {
-    (piped(function).len() + made_again(function).len() + stored(function).len()) as u32
+    (piped(function).len() + made_again(function).len() + stored(function).len() + scales(function).len()) as u32
 }
 
 /// The buffers that boxes store from and that nothing but threads fills, where an agent of its own can ask for the boxes: what it
@@ -121,6 +121,17 @@ pub(crate) fn made_again(function: &Function) -> BTreeSet<Buffer> {
     };
     let sums = piped(function).into_iter().filter(|(_, kind)| *kind == Kind::Sums).map(|(buffer, _)| buffer);
     sums.filter(|buffer| is_made_again(*buffer)).collect()
+}
+
+/// Scales that threads store again and again: in another place than those before they can do so while products use these.
+pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let of_product = |op: OpId| match &body.ops[op].kind {
+        Op::Core(tileas::Op::Mma { lhs_scale, rhs_scale, atom: MmaAtom::Tensor(_), .. }) => [*lhs_scale, *rhs_scale],
+        _ => [None; 2],
+    };
+    let found = body.walk(function.region).into_iter().flat_map(of_product).flatten().filter_map(|place| place.buffer());
+    found.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_in_rounds(function, *buffer)).collect()
 }
 
 /// Whether a buffer is touched again and again.

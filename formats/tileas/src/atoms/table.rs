@@ -285,8 +285,17 @@ pub struct TensorAtom {
     pub k: u32,
     /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
     pub transposes: bool,
+    /// The scales of both operands, which are in tensor memory too.
+    pub scales: Option<BlockScales>,
     /// What the target must have.
     pub needs: Feature,
+}
+
+/// What scales a product in tensor memory takes: one for each run of elements along the depth.
+pub struct BlockScales {
+    pub elems: &'static [Scalar],
+    /// Elements that share one.
+    pub block: u32,
 }
 
 const HALVES: &[Scalar] = &[Scalar::F16, Scalar::BF16];
@@ -301,6 +310,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         acc: Scalar::F32,
         k: 16,
         transposes: true,
+        scales: None,
         needs: Feature::TensorMemory,
     },
     TensorAtom {
@@ -310,6 +320,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         acc: Scalar::F16,
         k: 16,
         transposes: true,
+        scales: None,
         needs: Feature::TensorMemory,
     },
     TensorAtom {
@@ -319,6 +330,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         acc: Scalar::F32,
         k: 8,
         transposes: false,
+        scales: None,
         needs: Feature::TensorMemory,
     },
     TensorAtom {
@@ -328,6 +340,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         acc: Scalar::F32,
         k: 32,
         transposes: true,
+        scales: None,
         needs: Feature::TensorMemory,
     },
     TensorAtom {
@@ -337,6 +350,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         acc: Scalar::F16,
         k: 32,
         transposes: true,
+        scales: None,
         needs: Feature::TensorMemory,
     },
     TensorAtom {
@@ -346,7 +360,18 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         acc: Scalar::I32,
         k: 32,
         transposes: true,
+        scales: None,
         needs: Feature::TensorProductsInt8,
+    },
+    TensorAtom {
+        name: "tcgen05.k32.block32.f32",
+        kind: "mxf8f6f4.block_scale.scale_vec::1X",
+        operands: BYTE_FLOATS,
+        acc: Scalar::F32,
+        k: 32,
+        transposes: true,
+        scales: Some(BlockScales { elems: &[Scalar::F8E8M0FNU], block: 32 }),
+        needs: Feature::TensorMemory,
     },
 ];
 

@@ -4,7 +4,12 @@
 //! a word, then come those of the column, and last the seven of the lane. A bit whose basis is 0 leads where nothing of the buffer is.
 //! Sums of 128 rows have a lane for each row; 64 rows have the lower half of the 32 lanes of each warp. A warp reaches the 32 lanes
 //! that the two lowest bits of its number say.
+//!
+//! Scales of a product's operands are there four times, once for the 32 lanes of each warp: 32 rows or columns of the product follow
+//! each other in lanes and the next in further columns, and a word has up to four scales of a row or column, of neighbouring blocks.
+//! Such a buffer has the copies as its first extent.
 
+use super::mma::Operand;
 use super::table::{LANE_ATOMS, TENSOR_ATOMS};
 use crate::layout::{LANE_BITS, Layout, solve};
 use crate::{BufferInfo, Space};
@@ -14,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use vocabulary::tile::Elem;
 
-pub use super::table::{Cell, LaneAtom, TensorAtom};
+pub use super::table::{BlockScales, Cell, LaneAtom, TensorAtom};
 
 /// Lanes, and log2 of them.
 pub const LANES: u32 = 128;
@@ -121,6 +126,32 @@ pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     })
 }
 
+/// Copies of scales, one for the lanes of each warp that reaches all lanes together.
+pub const COPIES: u32 = 1 << WARP_BITS;
+/// Log2 of the columns that scales have at least, of which they begin at a multiple.
+const LEAST_OF_SCALES: usize = 2;
+
+/// A buffer for the scales of an operand: of A those of each row's blocks, of B those of each block's columns.
+pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo> {
+    let [first, second] = matrix(shape)?;
+    // Bits of lines and of blocks, and how many bits of an element's number stand below either.
+    let ((lines, below_lines), (blocks, below_blocks)) = match operand {
+        Operand::B => ((second, 0), (first, second)),
+        _ => ((first, second), (second, 0)),
+    };
+    let line = |bit: u32| if bit < lines { 1 << (below_lines + bit) } else { 0 };
+    let block = |bit: u32| if bit < blocks { 1 << (below_blocks + bit) } else { 0 };
+    let part_bits = (WORD / elem.bytes().clamp(1, WORD)).ilog2();
+    let lanes = std::array::from_fn(|bit| match (bit as u32).checked_sub(WARP_LANE_BITS) {
+        None => line(bit as u32),
+        Some(copy) => 1 << (first + second + copy),
+    });
+    let mut columns: Vec<u32> = (WARP_LANE_BITS..lines).map(line).chain((part_bits..blocks).map(block)).collect();
+    columns.resize(columns.len().max(LEAST_OF_SCALES), 0);
+    let copied: Vec<u32> = std::iter::once(COPIES).chain(shape[shape.len() - 2..].iter().copied()).collect();
+    Some(buffer(elem, &copied, (0..part_bits).map(block).collect(), columns, lanes))
+}
+
 /// Whether a buffer is as another one in all but where it may begin.
 pub fn lies_as(info: &BufferInfo, other: &BufferInfo) -> bool {
     info.space == other.space && info.offsets == other.offsets && info.shape == other.shape && info.elem == other.elem
@@ -130,9 +161,23 @@ pub fn lies_as(info: &BufferInfo, other: &BufferInfo) -> bool {
 
 /// The atom for a product of these types and extents; none when the product does not divide into atoms.
 pub fn tensor_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3]) -> Option<&'static TensorAtom> {
-    let atom = TENSOR_ATOMS.iter().find(|atom| atom.acc == acc && atom.operands.contains(&operand))?;
+    let fits = |atom: &&TensorAtom| atom.scales.is_none() && atom.acc == acc && atom.operands.contains(&operand);
+    let atom = TENSOR_ATOMS.iter().find(fits)?;
     let least = if m == FEWEST_ROWS { 8 } else { 16 };
     (target.has(atom.needs) && m >= FEWEST_ROWS && n >= least && k >= atom.k).then_some(atom)
+}
+
+/// The atom for a product whose operands have such a scale for each so many elements along the depth.
+pub fn scaled_tensor_atom(
+    target: Target,
+    operand: Scalar,
+    (scale, block): (Scalar, u32),
+    [m, n, k]: [u32; 3],
+) -> Option<&'static TensorAtom> {
+    let takes = |scales: &BlockScales| scales.block == block && scales.elems.contains(&scale);
+    let fits = |atom: &&TensorAtom| atom.scales.as_ref().is_some_and(takes) && atom.operands.contains(&operand);
+    let atom = TENSOR_ATOMS.iter().find(fits)?;
+    (target.has(atom.needs) && m >= MOST_ROWS && n >= 16 && k >= atom.k).then_some(atom)
 }
 
 pub fn named(name: &str) -> Option<&'static TensorAtom> {
@@ -155,7 +200,13 @@ impl TensorAtom {
         };
         let [a, b] = operands.map(code);
         let [a_across, b_across] = across.map(u32::from);
-        sums << 4 | a << 7 | b << 10 | a_across << 15 | b_across << 16 | n / 8 << 17 | m / 16 << 24
+        let shared = a << 7 | b << 10 | a_across << 15 | b_across << 16 | n / 8 << 17 | m / 16 << 24;
+        if self.scales.is_some() { shared } else { shared | sums << 4 }
+    }
+
+    /// What the instruction descriptor says besides of scales of a type: where in their words those of A and of B are.
+    pub fn scales_descriptor(elem: Scalar, [of_a, of_b]: [u32; 2]) -> u32 {
+        of_b << 4 | u32::from(elem == Scalar::F8E8M0FNU) << 23 | of_a << 29
     }
 }
 
@@ -320,6 +371,25 @@ mod tests {
         assert!(accumulators(F32, &[32, 32]).is_none() && left(F16, &[64]).is_none());
     }
 
+    /// 32 lines follow each other in lanes, with four blocks of one in a word; all warps' lanes have them.
+    #[test]
+    fn scales_have_the_words_of_the_isa() {
+        let byte = Elem::Scalar(Scalar::F8E8M0FNU);
+        let a = scales(byte, &[128, 8], Operand::A).unwrap();
+        let spot = |info: &BufferInfo, element| info.spot(element).unwrap();
+        assert_eq!((a.columns(), &a.shape[..]), (8, &[4, 128, 8][..]));
+        assert_eq!(spot(&a, 70 * 8 + 6), Spot { lane: 6, column: 4 + 2, part: 2 });
+        assert_eq!(spot(&a, (3 * 128 + 70) * 8 + 6), Spot { lane: 96 + 6, column: 4 + 2, part: 2 });
+        let b = scales(byte, &[2, 64], Operand::B).unwrap();
+        assert_eq!((b.columns(), spot(&b, 64 + 40)), (4, Spot { lane: 8, column: 1, part: 1 }));
+        assert_eq!((b.columns(), spot(&b, (2 * 2 + 1) * 64 + 40)), (4, Spot { lane: 64 + 8, column: 1, part: 1 }));
+        for (info, warp_bits) in [(&a, 2), (&b, 2), (&a, 3)] {
+            let part = Part::of(&info.shape, &info.shape, 0).unwrap();
+            let layout = lane_atom_named("32x32b").unwrap().layout(info, &part, warp_bits).unwrap();
+            layout.covers(info.shape.iter().product::<u32>().trailing_zeros()).unwrap();
+        }
+    }
+
     /// Each lane holds what the ISA's figure says, in every form that fits.
     #[test]
     fn layouts_cover_what_they_load() {
@@ -366,6 +436,10 @@ mod tests {
         assert_eq!(f16.descriptor([(Scalar::F16, true); 2], [true, true], [128, 128]), 0x821_8010);
         let tf32 = named("tcgen05.k8.f32").unwrap();
         assert_eq!(tf32.descriptor([(Scalar::TF32, true); 2], [false, true], [64, 32]), 0x409_0910);
+        let scaled = named("tcgen05.k32.block32.f32").unwrap();
+        let form = scaled.descriptor([(Scalar::F8E4M3FN, false); 2], [false, true], [128, 64]);
+        assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x891_0000);
+        assert_eq!(TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [1, 2]), 0x2080_0020);
         let int = named("tcgen05.k32.s32").unwrap();
         assert_eq!(int.descriptor([(Scalar::I8, true); 2], [false, true], [128, 128]), 0x821_04a0);
     }

@@ -71,11 +71,16 @@ impl Check<'_> {
         let scales = match (lhs_scale, rhs_scale) {
             (Some(Place::Registers(lhs)), Some(Place::Registers(rhs))) => Some([*lhs, *rhs]),
             (None, None) => None,
+            (Some(_), Some(_)) if matches!(atom, MmaAtom::Tensor(_)) => None,
             (Some(_), Some(_)) => return Err("scales are in registers".into()),
             _ => return Err("one operand has scales and the other has none".into()),
         };
-        let takes_scales = matches!(atom, MmaAtom::Sync(atom) if atom.scales > 0);
-        require(scales.is_some() == takes_scales, || {
+        let takes_scales = match atom {
+            MmaAtom::Sync(atom) => atom.scales > 0,
+            MmaAtom::Tensor(atom) => atom.scales.is_some(),
+            MmaAtom::Group(_) | MmaAtom::MultiplyAdd(_) => false,
+        };
+        require(lhs_scale.is_some() == takes_scales, || {
             format!("'{}' takes {} scales", atom.name(), if takes_scales { "two tiles of" } else { "no" })
         })?;
         require(!in_flight || matches!(atom, MmaAtom::Group(_)), || "only products of warp groups are in flight".into())?;

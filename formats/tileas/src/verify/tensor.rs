@@ -56,7 +56,7 @@ impl Check<'_> {
 
     /// Sums in tensor memory, the left operand there or in shared memory, the right one in shared memory.
     pub(super) fn tensor_product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op, atom: &'static TensorAtom) -> Rule {
-        let Op::Mma { lhs, rhs, acc, fresh, .. } = kind else { unreachable!("only products come here") };
+        let Op::Mma { lhs, rhs, acc, fresh, lhs_scale, rhs_scale, .. } = kind else { unreachable!("only products come here") };
         let name = atom.name;
         uses.results(&[])?;
         fresh.map_or(Ok(()), |fresh| self.is_truth(uses, fresh))?;
@@ -84,8 +84,34 @@ impl Check<'_> {
         let sum = out.elem.carrier();
         multiplies(a, b, sum)?;
         require(atom.operands.contains(&a) && atom.acc == sum, || format!("'{name}' does not multiply {a} into {sum}"))?;
-        let divides = tensor::tensor_atom(self.target, a, sum, [m, n, k]).is_some();
-        require(divides, || format!("the product does not divide into '{name}' on {}", self.target))
+        let found = match (lhs_scale, rhs_scale) {
+            (Some(lhs), Some(rhs)) => {
+                let scale = self.scales(lhs, Operand::A, [m, k], atom)?;
+                let same = self.scales(rhs, Operand::B, [n, k], atom)? == scale;
+                require(same, || "the scales of both operands are of one type".into())?;
+                let block = atom.scales.as_ref().map_or(0, |scales| scales.block);
+                tensor::scaled_tensor_atom(self.target, a, (scale, block), [m, n, k])
+            }
+            _ => tensor::tensor_atom(self.target, a, sum, [m, n, k]),
+        };
+        require(found.is_some_and(|found| found.name == name), || {
+            format!("the product does not divide into '{name}' on {}", self.target)
+        })
+    }
+
+    /// The type of an operand's scales, of which the buffer has one for each line and block.
+    fn scales(&self, place: &Place, operand: Operand, [lines, depth]: [u32; 2], atom: &TensorAtom) -> Result<Scalar, String> {
+        let (Some(scales), Place::Memory { buffer, transposed: false, .. }) = (&atom.scales, place) else {
+            return Err(format!("'{}' has its scales in tensor memory, as they are", atom.name));
+        };
+        let info = self.buffer(*buffer)?;
+        let elem = info.elem.carrier();
+        let blocks = depth / scales.block;
+        let shape = if operand == Operand::B { [blocks, lines] } else { [lines, blocks] };
+        let lies = tensor::scales(info.elem, &shape, operand).is_some_and(|good| tensor::lies_as(info, &good));
+        require(lies, || format!("{buffer} does not lie as scales do"))?;
+        require(scales.elems.contains(&elem), || format!("'{}' takes no scales of {elem}", atom.name))?;
+        Ok(elem)
     }
 
     /// The type and extents of an operand in shared memory.

@@ -92,7 +92,9 @@ impl<O: Step> SpreadProgram<'_, O> {
         let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else { unreachable!("called for products only") };
         let extents = self.extents(lhs, rhs, acc)?;
         let Place::Registers(acc) = acc else {
-            let in_memory = matches!(atom, MmaAtom::Tensor(_)) && lhs.buffer().is_some() && rhs.buffer().is_some();
+            let places = [Some(lhs), Some(rhs), lhs_scale.as_ref(), rhs_scale.as_ref()];
+            let in_memory =
+                matches!(atom, MmaAtom::Tensor(_)) && places.into_iter().flatten().all(|place| place.buffer().is_some());
             return if in_memory { Ok(()) } else { Err(format!("leaves its sums in memory by {}", atom.name())) };
         };
         let scale = |place: &Option<Place>| place.and_then(|place| place.registers());
@@ -282,7 +284,9 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     /// One thread has the whole product made, on operands and sums in memory.
     fn product_in_memory(&self, op: OpId, kind: &Op, extents: &Extents, env: &mut Env<'_>) -> Result<Results> {
-        let Op::Mma { lhs, rhs, acc, fresh, signed_lhs, signed_rhs, .. } = kind else { unreachable!("called for products only") };
+        let Op::Mma { lhs, rhs, acc, fresh, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
+            unreachable!("called for products only")
+        };
         self.begin(op, env)?;
         let read = |place: &Place, side: usize, env: &mut Env<'_>| -> Result<Tile> {
             let Place::Memory { buffer, transposed, .. } = place else { unreachable!("checked at the start") };
@@ -300,13 +304,44 @@ impl<O: Step> SpreadProgram<'_, O> {
             true => Tile::splat(extents.0[2].clone(), elem, 0),
             false => read(acc, 2, env)?,
         };
-        let sums = buffer_bytes(&multiply(&a, &b, &c, *signed_lhs, *signed_rhs));
+        let whole = match (lhs_scale, rhs_scale) {
+            (Some(of_lhs), Some(of_rhs)) => {
+                let [of_lhs, of_rhs] = [self.scales(op, of_lhs, env)?, self.scales(op, of_rhs, env)?];
+                let block = |scales: &Tile, dim: usize| extents.last(0)[1] / scales.shape[dim].max(1);
+                let [m, n] = extents.last(2);
+                if of_lhs.shape[0] != m || of_rhs.shape[1] != n || block(&of_lhs, 1) != block(&of_rhs, 0) {
+                    return Err(self.refuse(op, format!("scales {:?} by {:?}", of_lhs.shape, of_rhs.shape)));
+                }
+                product::scaled_product(&a, &b, &c, &of_lhs, &of_rhs)
+            }
+            _ => multiply(&a, &b, &c, *signed_lhs, *signed_rhs),
+        };
+        let sums = buffer_bytes(&whole);
         let (size, offsets) = (bytes(elem), &self.offsets[buffer.0 as usize]);
         for (element, data) in sums.chunks_exact(size).enumerate() {
             let written = self.hazards(env).write(buffer.0 as usize, offsets[element] as usize * size, data, 0);
             written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
         }
         Ok(Results::new())
+    }
+
+    /// The scales of an operand, of which a buffer has copies: the tensor cores may read any.
+    fn scales(&self, op: OpId, place: &Place, env: &mut Env<'_>) -> Result<Tile> {
+        let found = place.buffer().filter(|buffer| (buffer.0 as usize) < self.offsets.len());
+        let buffer = found.ok_or_else(|| self.refuse(op, "finds its scales in no buffer"))?;
+        let (elem, shape) = (self.info(buffer).elem, &self.info(buffer).shape);
+        let &[copies, rows, columns] = &shape[..] else {
+            return Err(self.refuse(op, format!("finds its scales in {buffer} of shape {shape:?}")));
+        };
+        let count = copies * rows * columns;
+        let mut data = vec![0; count as usize * bytes(elem)];
+        self.read_elements(op, buffer, (0..count).map(|element| (element, element)), 0, &mut data, env)?;
+        let mut each = data.chunks_exact(data.len() / copies as usize);
+        let first = each.next().unwrap_or_default().to_vec();
+        if each.any(|other| other != first) {
+            return Err(self.refuse(op, format!("finds other scales in each copy of {buffer}")));
+        }
+        Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_lanes(elem, first)))
     }
 
     /// Reads elements of a buffer, each to its place among the data.

@@ -12,9 +12,13 @@ use crate::product::{Accumulator, Kind, multiply};
 use crate::program::{Address, Slot, TensorKind, TensorProduct};
 use crate::record::Event;
 use crate::tensor_order::{ALL_LANES, Touch};
+use crate::tmem::LANES;
 use crate::warp::Warp;
 use numerics::Scalar;
 use std::ops::Range;
+
+/// Lanes that a warp reaches.
+const LANES_OF_WARP: usize = 32;
 
 /// A product, with the values it took when it was issued.
 #[derive(Clone, Debug)]
@@ -235,15 +239,10 @@ impl Product {
     }
     /// What it reads and writes in tensor memory, for the order of accesses.
     fn touch(&self, order: &mut Order, actor: Actor) -> Result<()> {
-        let columns = |address: u32, count: usize| (address & 0xffff)..(address & 0xffff) + count as u32;
         let (d, a) = self.columns();
         for cta in self.ctas() {
-            let mut touch = |columns, touch| order.tensor_touch(actor, cta, ALL_LANES, columns, touch);
-            if let Some((scale_a, scale_b)) = self.scales {
-                touch(columns(scale_a, (self.form.m / self.ctas().len()).div_ceil(32)), Touch::ProductRead)?;
-                if cta == self.cta {
-                    touch(columns(scale_b, self.form.n.div_ceil(32)), Touch::ProductRead)?;
-                }
+            for column in self.columns_of_scales(cta) {
+                order.tensor_touch(actor, cta, ALL_LANES, column..column + 1, Touch::ProductRead)?;
             }
             order.tensor_touch(actor, cta, self.groups(), a.clone(), Touch::ProductRead)?;
             order.tensor_touch(actor, cta, self.groups(), d.clone(), Touch::ProductWrite)?;
@@ -290,11 +289,12 @@ impl Product {
     fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
         let chunks = self.chunks()?;
         let (d, a) = self.columns();
-        for cta in &mut cluster.ctas[self.ctas()] {
+        for at in self.ctas() {
+            let cta = &mut cluster.ctas[at];
             for &chunk in &chunks {
                 cta.shared.leaving(chunk, 16, begin)?;
             }
-            for column in d.clone().chain(a.clone()) {
+            for column in d.clone().chain(a.clone()).chain(self.columns_of_scales(at)) {
                 let column = cta.tmem.column(column)?;
                 if begin && cta.tmem.is_storing(None, column) {
                     return Err(Fault::new(
@@ -345,11 +345,28 @@ impl Product {
         Ok(())
     }
 
-    /// The scale of a row of A or a column of B: 32 of them share a column, four lie in a word.
+    /// The scale of a row of A or a column of B: 32 of them share a column, four lie in a word, and the lanes of each warp have them.
     fn scale(&self, cta: &Cta, address: u32, index: usize, byte: u32) -> Result<f64> {
-        let column = (address & 0xffff) + index as u32 / 32;
-        let word = cta.tmem.read((address >> 16 & 0x7f) as usize + index % 32, column)?;
-        Ok(self.form.scale.value(u64::from(word >> (8 * byte) & 0xff)))
+        let (column, first) = ((address & 0xffff) + index as u32 / 32, (address >> 16 & 0x7f) as usize + index % 32);
+        let each = (0..LANES / LANES_OF_WARP).map(|warp| (first + warp * LANES_OF_WARP) % LANES);
+        let mut found = None;
+        for lane in each {
+            let scale = cta.tmem.read(lane, column)? >> (8 * byte) & 0xff;
+            if !cta.tmem.is_defined(lane, column) || *found.get_or_insert(scale) != scale {
+                let message =
+                    format!("column {column} of tensor memory, lane {lane}, has not the scale that other warps' lanes have");
+                return Err(Fault::new("SIM082", message));
+            }
+        }
+        Ok(self.form.scale.value(u64::from(found.unwrap_or_default())))
+    }
+    /// The columns that scales take in a CTA; those of B are in the first of a pair.
+    fn columns_of_scales(&self, cta: usize) -> impl Iterator<Item = u32> {
+        let columns = |address: u32, lines: usize| (address & 0xffff)..(address & 0xffff) + lines.div_ceil(LANES_OF_WARP) as u32;
+        let scales = self.scales.into_iter();
+        let rows = self.form.m / self.ctas().len();
+        let of_b = if cta == self.cta { self.form.n } else { 0 };
+        scales.flat_map(move |(a, b)| columns(a, rows).chain(columns(b, of_b)))
     }
 
     /// The rows of one CTA.

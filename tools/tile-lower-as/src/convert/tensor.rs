@@ -4,7 +4,7 @@
 use super::Rewriter;
 use crate::chains::Chain;
 use crate::products::Product;
-use crate::tensor;
+use crate::{operands, tensor};
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
@@ -13,24 +13,34 @@ use tileas::mma::Operand;
 use tileas::tensor::{LaneMove, Part};
 use tileas::{Buffer, BufferInfo, Layout, MmaAtom, Op, Place, Type};
 use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem};
+use vocabulary::tile::{Dense, Elem, Shape};
 
 /// The type of what stands for sums.
 pub(super) const TRUTH: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
 
 impl Rewriter<'_> {
     pub(super) fn tensor_product(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
-        let tileaa::Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, .. } = kind else { return Err(self.unsupported(op)) };
-        let Some(Product::Tensor { atom, lhs: a, rhs: b, .. }) = self.products.get(op).cloned() else {
+        let (signed_lhs, signed_rhs, scales) = match kind {
+            tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
+            tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. } => (false, false, Some([*lhs_scale, *rhs_scale])),
+            _ => return Err(self.unsupported(op)),
+        };
+        let [lhs, rhs, acc] = operands::of_product(self.from, op);
+        let Some(Product::Tensor { atom, lhs: a, rhs: b, scales: layouts, .. }) = self.products.get(op).cloned() else {
             unreachable!("planned as a product in tensor memory")
         };
         let chain = self.products.chain_of(op).expect("such products are in a chain").clone();
-        let lhs = self.operand_place(*lhs, Operand::A, &a, atom.transposes)?;
-        let rhs = self.operand_place(*rhs, Operand::B, &b, atom.transposes)?;
+        let lhs = self.operand_place(lhs, Operand::A, &a, atom.transposes)?;
+        let rhs = self.operand_place(rhs, Operand::B, &b, atom.transposes)?;
+        let (mut lhs_scale, mut rhs_scale) = (None, None);
+        if let Some(([of_lhs, of_rhs], layouts)) = scales.zip(layouts) {
+            lhs_scale = Some(self.scales_in_tensor_memory(of_lhs, Operand::A, &layouts[0])?);
+            rhs_scale = Some(self.scales_in_tensor_memory(of_rhs, Operand::B, &layouts[1])?);
+        }
         let loc = self.from.body.ops[op].loc;
         let buffer = self.sums_of(&chain);
-        let mut fresh = self.is_fresh(*acc);
-        let scaled = self.from.body.defining_op(*acc).filter(|op| self.products.chain_of_scale(*op).is_some());
+        let mut fresh = self.is_fresh(acc);
+        let scaled = self.from.body.defining_op(acc).filter(|op| self.products.chain_of_scale(*op).is_some());
         if let Some(scale) = scaled.filter(|op| self.is_scaled_late(*op)) {
             fresh = self.scale(scale, fresh)?;
         }
@@ -40,10 +50,10 @@ impl Rewriter<'_> {
             rhs,
             acc: Place::Memory { buffer, slot: None, transposed: false },
             fresh: Some(fresh),
-            lhs_scale: None,
-            rhs_scale: None,
-            signed_lhs: *signed_lhs,
-            signed_rhs: *signed_rhs,
+            lhs_scale,
+            rhs_scale,
+            signed_lhs,
+            signed_rhs,
             atom: MmaAtom::Tensor(atom),
         };
         self.emit(new, [], loc);
@@ -68,7 +78,7 @@ impl Rewriter<'_> {
     fn is_scaled_late(&self, op: OpId) -> bool {
         let (body, result) = (&self.from.body, self.from.body.result(op));
         let here = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
-        here.ops.iter().any(|op| matches!(&body.ops[*op].kind, tileaa::Op::Mma { acc, .. } if *acc == result))
+        here.ops.iter().any(|op| operands::is_product(self.from, *op) && operands::of_product(self.from, *op)[2] == result)
     }
 
     /// Threads multiply rows of sums in tensor memory, which are there from then on: zero by a factor that is no number is not zero.
@@ -92,6 +102,24 @@ impl Rewriter<'_> {
         let x = self.tile(value, layout)?;
         let buffer = self.shared_place(info);
         self.emit(Op::TensorStore { x, buffer, slot: None, from: 0, atom }, [], self.loc_of(value));
+        Ok(Place::Memory { buffer, slot: None, transposed: false })
+    }
+
+    /// The scales of an operand, which threads store to tensor memory in a layout of all copies.
+    fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<Place> {
+        let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
+        let info = tileas::tensor::scales(elem, &shape, operand).expect("the product was planned for such scales");
+        let one = tensor::one_copy(layout, &shape);
+        let x = self.tile(value, &one)?;
+        let single: Shape = std::iter::once(1).chain(shape).collect();
+        let ty = self.tile_type(elem, &single, one);
+        let x = self.emit_one(Core::Reshape { x }, ty, loc);
+        let ty = self.tile_type(elem, &info.shape, layout.clone());
+        let x = self.emit_one(Core::Broadcast { x }, ty, loc);
+        let whole = Part::of(&info.shape, &info.shape, 0).expect("the buffer is of the scales");
+        let atom = LaneMove(tensor::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
+        let buffer = self.shared_place(info);
+        self.emit(Op::TensorStore { x, buffer, slot: None, from: 0, atom }, [], loc);
         Ok(Place::Memory { buffer, slot: None, transposed: false })
     }
 

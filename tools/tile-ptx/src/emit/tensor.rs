@@ -18,7 +18,7 @@ use tileas::effects::BufferAccess;
 use tileas::group::Matrix;
 use tileas::layout::apply;
 use tileas::mma::Operand;
-use tileas::tensor::{Cell, LaneAtom, MOST_COLUMNS, MOST_ROWS, Part, TensorAtom, WARP_BITS};
+use tileas::tensor::{Cell, LaneAtom, MOST_COLUMNS, MOST_ROWS, Part, Spot, TensorAtom, WARP_BITS};
 use tileas::{Buffer, BufferInfo, Layout, Place, Space};
 
 /// A lane's number in an address.
@@ -28,6 +28,8 @@ const UNIT_BITS: u32 = 4;
 pub(super) const ADDRESS_BITS: u32 = 0x3fff;
 /// Registers that one instruction moves at most.
 const MOST_REGISTERS: u32 = 128;
+/// Where an address says which of the scales in a word is the first that an instruction takes.
+const PART_OF_SCALES: u32 = 30;
 /// Sums that a thread multiplies by their factors at once.
 const SCALED_TOGETHER: u32 = 16;
 /// Registers that the assembler wants besides, of those that a thread is started with.
@@ -44,6 +46,29 @@ struct Operands<'c> {
 enum Found {
     Shared(Matrix),
     Tensor(BufferInfo),
+}
+
+/// The scales of a product's operands, one for so many elements along the depth.
+struct Scales<'a> {
+    of_a: &'a BufferInfo,
+    of_b: &'a BufferInfo,
+    block: u32,
+}
+
+impl Scales<'_> {
+    /// Where those of A and of B are for an instruction that begins at this row and column and at a step along the depth.
+    fn at(&self, [row, column]: [u32; 2], step: u32) -> [Spot; 2] {
+        let block = step / self.block;
+        let elements = [row * self.of_a.shape[2] + block, block * self.of_b.shape[2] + column];
+        let spot = |(info, element): (&BufferInfo, u32)| info.spot(element).expect("the verifier holds that it lies as scales do");
+        let mut both = [self.of_a, self.of_b].into_iter().zip(elements).map(spot);
+        std::array::from_fn(|_| both.next().expect("there are two"))
+    }
+}
+
+/// Blocks along the depth that scales of a left operand are for.
+fn blocks(of_a: &BufferInfo) -> u32 {
+    of_a.shape[2]
 }
 
 /// One execution of an instruction that moves words between lanes and registers: where it begins, and the words of its registers.
@@ -138,9 +163,11 @@ impl<'c> Emitter<'c, '_> {
     // Products.
 
     pub(super) fn tensor_product(&mut self, op: OpId, program: &tileas::Op, atom: &TensorAtom) -> Result<()> {
-        let tileas::Op::Mma { lhs, rhs, acc, fresh, signed_lhs, signed_rhs, .. } = program else {
+        let tileas::Op::Mma { lhs, rhs, acc, fresh, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = program else {
             unreachable!("called for products only")
         };
+        let of_scales = |place: &Option<Place>| place.as_ref().and_then(Place::buffer);
+        let scales = of_scales(lhs_scale).zip(of_scales(rhs_scale));
         let Place::Memory { buffer: sums, .. } = acc else { return Err(self.unsupported(op)) };
         let (Some(left), Some(right)) = (lhs.buffer(), rhs.buffer()) else { return Err(self.unsupported(op)) };
         let ir = self.ir;
@@ -163,8 +190,10 @@ impl<'c> Emitter<'c, '_> {
             let in_memory = matches!(a.place, Found::Shared(_));
             let register = if in_memory { "b64" } else { "b32" };
             let mut text = format!(
-                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form;\n\t.reg .pred more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 more, 1, 0;\n\t"
+                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form, sa, sb;\n\t.reg .pred more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 more, 1, 0;\n\t"
             );
+            let find = |(of_a, of_b)| Scales { of_a: &buffers[of_a], of_b: &buffers[of_b], block: depth / blocks(&buffers[of_a]) };
+            let scaled = scales.map(find);
             for step in (0..depth).step_by(atom.k as usize) {
                 let adds = if step == 0 { "$3" } else { "more" };
                 for row in (0..m).step_by(rows as usize) {
@@ -181,14 +210,26 @@ impl<'c> Emitter<'c, '_> {
                         let (d, b) = (moved("d", "32", "$0", d), moved("b", "64", "$2", at_b));
                         let a = moved("a", &register[1..], "$1", at_a);
                         let a = if in_memory { a.to_string() } else { format!("[{a}]") };
-                        let _ = write!(text, "tcgen05.mma.cta_group::1.kind::{} [{d}], {a}, {b}, form, {adds};\n\t", atom.kind);
+                        let by = scaled.as_ref().map_or(String::new(), |scales| {
+                            let [of_a, of_b] = scales.at([row, column], step);
+                            let form = form | TensorAtom::scales_descriptor(scales.of_a.elem.carrier(), [of_a.part, of_b.part]);
+                            let [sa, sb] = [of_a, of_b].map(|spot| (spot.column | spot.part << PART_OF_SCALES).cast_signed());
+                            let _ = write!(text, "mov.b32 form, {form};\n\tadd.s32 sa, $4, {sa};\n\tadd.s32 sb, $5, {sb};\n\t");
+                            ", [sa], [sb]".into()
+                        });
+                        let _ =
+                            write!(text, "tcgen05.mma.cta_group::1.kind::{} [{d}], {a}, {b}, form{by}, {adds};\n\t", atom.kind);
                     }
                 }
             }
             text += "}";
-            let letters = if in_memory { "r,l,l,b" } else { "r,r,l,b" };
-            let args = [e.tensor_address(*sums).into(), a.start.into(), b.start.into(), accumulates.into()];
-            ir.asm(None, &text, letters, &args, true);
+            let mut letters = if in_memory { "r,l,l,b" } else { "r,r,l,b" }.to_string();
+            let mut args: Vec<Val<'c>> = vec![e.tensor_address(*sums).into(), a.start.into(), b.start.into(), accumulates.into()];
+            if let Some((of_a, of_b)) = scales {
+                letters += ",r,r";
+                args.extend([of_a, of_b].map(|buffer| Val::from(e.tensor_address(buffer))));
+            }
+            ir.asm(None, &text, &letters, &args, true);
             Vec::new()
         });
         Ok(())
@@ -260,12 +301,10 @@ impl<'c> Emitter<'c, '_> {
         }
         let word = |word: &u32| -> Val<'c> {
             let values: Vec<Val<'c>> = parts[word].values().copied().collect();
-            if values.len() as u32 * elem.bytes() == 4 {
-                return ir.bitcast(ir.pack(&values), ir.i32());
-            }
-            // Short elements with a word each.
-            let bits = ir.bitcast(values[0], ir.int(elem.bytes() * 8));
-            ir.resize(bits.into_int_value(), ir.i32(), false).into()
+            let bits = values.len() as u32 * elem.bytes() * 8;
+            let packed = if values.len() == 1 { values[0] } else { ir.pack(&values) };
+            // Words with less than four bytes have the rest above.
+            ir.resize(ir.bitcast(packed, ir.int(bits)).into_int_value(), ir.i32(), false).into()
         };
         // They follow each other in registers, beside those that they are made from.
         for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers() / 2) {
