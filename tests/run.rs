@@ -154,7 +154,6 @@ const WITHOUT_A_CASE: &[&str] = &[
     "coordinate",
     "shared_gather",
     "shared_scatter",
-    "mma_scaled",
     "copy_boxes",
     // The grid and the system.
     "block_count",
