@@ -189,8 +189,9 @@ impl<'c> Emitter<'c, '_> {
             let form = atom.descriptor(elems, [a.across, b.across], [rows, columns]);
             let in_memory = matches!(a.place, Found::Shared(_));
             let register = if in_memory { "b64" } else { "b32" };
+            let of_scales = if scales.is_some() { ", sa, sb" } else { "" };
             let mut text = format!(
-                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form, sa, sb;\n\t.reg .pred more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 more, 1, 0;\n\t"
+                "{{\n\t.reg .{register} a;\n\t.reg .b64 b;\n\t.reg .b32 d, form{of_scales};\n\t.reg .pred more;\n\tmov.b32 form, {form};\n\tsetp.ne.b32 more, 1, 0;\n\t"
             );
             let find = |(of_a, of_b)| Scales { of_a: &buffers[of_a], of_b: &buffers[of_b], block: depth / blocks(&buffers[of_a]) };
             let scaled = scales.map(find);
