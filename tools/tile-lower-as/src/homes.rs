@@ -5,9 +5,9 @@
 
 use crate::access::{Accesses, default_layout};
 use crate::copies::{Copies, Readers};
-use crate::products::Products;
+use crate::products::{Product, Products};
 use crate::{operands, slices, tensor};
-use base::ir::{Op as OpId, Operation};
+use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
 use tileaa::{Function, Op};
 use tileas::Layout;
@@ -111,12 +111,17 @@ impl Homes {
         }
     }
 
-    /// A carried value lives where its first value does; when that has no home, where the body computes the next one.
+    /// A carried value lives where its first value does; when that has no home, where the body computes the next one. What each round
+    /// computes from a product lives where that has its sums: its first value is moved there once, the sums would be in each round.
     fn carried(&mut self, context: &Context<'_>, init: &[Value], args: &[Value], inner: Region) {
         let function = context.function;
         let is_tile = |value: Value| function.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
-        for (&init, &arg) in init.iter().zip(args) {
-            self.set(arg, self.get(init).cloned());
+        let block = function.body.block_of(inner);
+        let next = function.body.terminator(block).map(|op| function.body.ops[op].kind.operands()).unwrap_or_default();
+        for (i, (&init, &arg)) in init.iter().zip(args).enumerate() {
+            let sums = || next.get(i).filter(|next| is_tile(**next)).and_then(|next| sums_home(context, block, *next));
+            let home = self.get(init).cloned();
+            self.set(arg, home.map(|home| sums().unwrap_or(home)));
         }
         // Each round gives at least one more argument its home, so this ends.
         loop {
@@ -212,6 +217,16 @@ impl Homes {
             }
             _ => Some(self.or_default(function, result)),
         }
+    }
+}
+
+/// Where the product of a loop's body has its sums in registers from which a value is computed.
+fn sums_home(context: &Context<'_>, block: Block, value: Value) -> Option<Layout> {
+    let op = operands::product_behind(context.function, value)?;
+    let is_here = context.function.body.blocks[block].ops.contains(&op);
+    match context.products.get(op).filter(|_| is_here)? {
+        Product::Sync { c, .. } | Product::Group { c, .. } => Some(c.clone()),
+        Product::Tensor { .. } | Product::Shared { .. } => None,
     }
 }
 

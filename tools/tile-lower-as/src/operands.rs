@@ -62,19 +62,24 @@ pub(crate) fn loaded_by(function: &Function, value: Value) -> Option<OpId> {
 
 /// Whether a tile is computed from the result of a product, element by element.
 pub(crate) fn comes_from_product(function: &Function, value: Value) -> bool {
+    product_behind(function, value).is_some()
+}
+
+/// The product from whose result a tile is computed, element by element.
+pub(crate) fn product_behind(function: &Function, value: Value) -> Option<OpId> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
     while let Some((value, between)) = work.pop_front() {
         let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
         match &body.ops[op].kind {
-            Op::Mma { .. } | Op::MmaScaled { .. } => return true,
+            Op::Mma { .. } | Op::MmaScaled { .. } => return Some(op),
             Op::Core(core) if core.is_elementwise() && between < MOST_BETWEEN => {
                 work.extend(core.operands().into_iter().map(|operand| (operand, between + 1)));
             }
             _ => {}
         }
     }
-    false
+    None
 }
 
 /// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.

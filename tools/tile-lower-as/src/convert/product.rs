@@ -124,7 +124,7 @@ impl Rewriter<'_> {
         }
         let (elem, shape) = self.elem_shape(value);
         let home = self.homes.or_default(self.from, value);
-        let layout = place.layout().unwrap_or(&home);
+        let layout = place.layout().filter(|layout| self.is_better_moved(value, (&home, layout), operand)).unwrap_or(&home);
         let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let own = super::relayout::innermost(&home, &shape).max(shape.len() - 2);
         let other = 2 * shape.len() - 3 - own;
@@ -146,6 +146,17 @@ impl Rewriter<'_> {
         self.block = here;
         self.scopes[at].operands.insert((value, inner), buffer);
         Ok((buffer, false))
+    }
+
+    /// Whether it takes fewer passes over the banks to move a tile to the layout that transposes it and to store it from there than to
+    /// store it as it is.
+    fn is_better_moved(&self, value: Value, (home, layout): (&Layout, &Layout), operand: Operand) -> bool {
+        let (elem, shape) = self.elem_shape(value);
+        let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
+        let Some(info) = group::operand_buffer(elem, &shape, along_depth) else { return true };
+        let inner = [home, layout].map(|layout| super::relayout::innermost(layout, &shape));
+        let moved = banks::passes(elem, &shape, inner, [home, layout]).wavefronts;
+        self.homes.get(value).is_none() || moved + self.store_passes(&info, layout) < self.store_passes(&info, home)
     }
 
     /// The scope in which a tile was made; of a slice, which each use makes, that of the whole.
