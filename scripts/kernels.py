@@ -291,6 +291,21 @@ def running_sum(a, c, T: ConstInt):
 
 
 @ct.kernel
+def persistent_rows(x, scale, bias, y, sums, R: ConstInt, N: ConstInt):
+    """Each block goes round tiles of rows: they, and their factors, come through views, and what is added through pointers."""
+    block = ct.bid(0)
+    total = ct.full((1, N), 0.0, ct.float32)
+    for i in range(block, ct.num_tiles(x, axis=0, shape=(R, N)), ct.num_blocks(0)):
+        rows = ct.load(x, index=(i, 0), shape=(R, N), padding_mode=ct.PaddingMode.ZERO)
+        factors = ct.load(scale, index=(i,), shape=(R,), padding_mode=ct.PaddingMode.ZERO)
+        added = ct.gather(bias, i * N + ct.arange(N, dtype=ct.int32))
+        out = rows * ct.reshape(factors, (R, 1)) + ct.reshape(added, (1, N))
+        ct.store(y, index=(i, 0), tile=out - ct.sum(out, axis=1, keepdims=True))
+        total = total + ct.sum(out, axis=0, keepdims=True)
+    ct.store(sums, index=(block, 0), tile=total)
+
+
+@ct.kernel
 def scaled(a, c, T: ConstInt):
     i = ct.bid(0)
     x = ct.load(a, index=(i,), shape=(T,))
@@ -412,6 +427,16 @@ def cases():
     yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
     g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)
     yield Case('matmul_small', matmul, [g, h, empty(4, 8), 2, 4, 32], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    # More tiles than blocks, and fewer; the rows of the last one are cut.
+    for name, count, blocks in (('persistent_rows', 43, 3), ('persistent_few', 7, 3)):
+        whole = lambda *shape: random.integers(-4, 5, shape).astype(f32)
+        x, scale, tiles = whole(count, 128), whole(count), -(-count // 4)
+        bias = whole(tiles * 128)
+        padded, factors = np.pad(x, ((0, tiles * 4 - count), (0, 0))), np.pad(scale, (0, tiles * 4 - count))
+        out = padded * factors[:, None] + np.repeat(bias.reshape(tiles, 128), 4, axis=0)
+        sums = np.stack([out.reshape(tiles, 4, 128)[block::blocks].sum((0, 1)) for block in range(blocks)])
+        yield Case(name, persistent_rows, [x, scale, bias, empty(count, 128), empty(blocks, 128), 4, 128], (blocks, 1, 1),
+                   {3: (out - out.sum(1, keepdims=True))[:count], 4: sums})
 
 
 def e4m3(codes):

@@ -277,21 +277,20 @@ fn the_blocks_of_a_cluster_compute_the_same_together() {
     });
 }
 
-/// What a case leaves when each block makes its rows in two halves.
-fn by_halves(case: &Path, target: &str) -> Result<(), String> {
+/// What a case leaves when a stage is told to do something, and says in its log that it did.
+fn as_told(case: &Path, target: &str, option: &str, says: &str) -> Result<(), String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
     let kept = format!("--save-temps={}", folder.path().display());
     let code = bytecode(case, folder.path());
-    let ran = run("tileiras", &[&code, "--gpu-name", target, "--halves=on", "--emit=ptx", &kept, "-o", &ptx], b"");
+    let ran = run("tileiras", &[&code, "--gpu-name", target, option, "--emit=ptx", &kept, "-o", &ptx], b"");
     let what = format!("{} {target}", label(case));
     if ran.code != Some(0) {
         return Err(format!("{what}: {}", ran.stderr.trim()));
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
-    let text = run("tile-dump", &[&file("as")], b"").text();
-    if !text.contains("rows are made in two halves") {
-        return Err(format!("{what} is made as a whole"));
+    if !run("tile-dump", &[&file("sched")], b"").text().contains(says) {
+        return Err(format!("{what}: {option} does nothing"));
     }
     for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
         execute(tool, &file, case).map_err(|complaint| format!("{what} {file}: {complaint}"))?;
@@ -306,7 +305,19 @@ fn halves_of_rows_one_after_the_other_are_the_same() {
     let runs: Vec<(PathBuf, &str)> =
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 3 * made.len());
-    for_each(&runs, |(case, target)| by_halves(case, target));
+    for_each(&runs, |(case, target)| as_told(case, target, "--halves=on", "rows are made in two halves"));
+}
+
+#[test]
+fn loads_ahead_of_their_iteration_are_the_same() {
+    let ahead = ["persistent_few", "persistent_rows"];
+    let cases = cases().into_iter().filter(|case| ahead.contains(&label(case).as_str()));
+    let runs: Vec<(PathBuf, &str)> =
+        cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
+    assert_eq!(runs.len(), 3 * ahead.len());
+    for says in ["the tile is copied to shared memory", "loads are made an iteration ahead"] {
+        for_each(&runs, |(case, target)| as_told(case, target, "--prefetch=on", says));
+    }
 }
 
 #[test]

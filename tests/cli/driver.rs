@@ -76,14 +76,14 @@ fn stages_run_in_order_and_get_their_options() {
 #[test]
 fn what_a_user_decides_goes_to_the_stage_that_would() {
     let folder = fake(PASS_ON);
-    let decisions =
-        ["--warps=8", "--occupancy=2", "--cluster=1", "--halves=off", "--products=mma", "--tma=off", "--stages=3", "--agents=off"];
+    let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--halves=off", "--products=mma", "--tma=off", "--prefetch=off"];
+    let decisions = [&lowering[..], &["--stages=3", "--agents=off"]].concat();
     let arguments = ["k.bc", "--gpu-name", "sm_90", "--ptxas-options=-v --maxrregcount=128", "-o", "out"];
     drive(folder.path(), &[&decisions[..], &arguments].concat()).ok("the run");
     assert_eq!(
         lines_of(&folder.path().join("out"))[2..],
         [
-            "tile-lower-as --error-format=json --gpu-name=sm_90 --warps=8 --occupancy=2 --cluster=1 --halves=off --products=mma --tma=off",
+            "tile-lower-as --error-format=json --gpu-name=sm_90 --warps=8 --occupancy=2 --cluster=1 --halves=off --products=mma --tma=off --prefetch=off",
             "tile-sched --error-format=json --stages=3 --agents=off",
             "tile-ptx --error-format=json",
             "tile-link --error-format=json --ptxas-options=-v --maxrregcount=128",

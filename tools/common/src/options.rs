@@ -52,6 +52,10 @@ pub struct Lowering {
     /// and, of what is copied, of tensor memory, where it pays), on (where it can) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
+    /// Whether loads that no product reads are copied to shared memory, an iteration or more ahead: auto (in persistent loops, where it
+    /// pays), on (in every loop where it can be) or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub prefetch: Option<String>,
 }
 
 /// What tile-sched decides, unless a user does. First needed there.
@@ -173,7 +177,8 @@ impl Lowering {
     fn given(&self) -> Vec<(&'static str, String)> {
         let numbers = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
             .map(|(name, value)| (name, value.map(|n| n.to_string())));
-        let words = [("halves", self.halves.clone()), ("products", self.products.clone()), ("tma", self.tma.clone())];
+        let words = [("halves", &self.halves), ("products", &self.products), ("tma", &self.tma), ("prefetch", &self.prefetch)]
+            .map(|(name, value)| (name, value.clone()));
         numbers.into_iter().chain(words).filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {

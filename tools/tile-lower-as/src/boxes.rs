@@ -141,7 +141,7 @@ impl Planner<'_> {
     }
 
     /// Indices are computed from the loop's counter, from what does not change in it, and from what is looked up by those.
-    fn are_counted(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
+    pub(crate) fn are_counted(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);

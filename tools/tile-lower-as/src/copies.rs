@@ -2,13 +2,15 @@
 //!
 //! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when it leads to a
 //! product, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
-//! Where only products use it they read their fragments from the buffer; else the tile is read into registers.
+//! Where only products use it they read their fragments from the buffer; else the tile is read into registers. Loads that lead to no product
+//! are for [`crate::rows`] to decide about.
 
 use crate::access::{Accesses, Pieces};
 use crate::banks;
 use crate::operands::{self, MOST_BETWEEN, Uses};
-use crate::plan::Plan;
+use crate::plan::{Choices, Plan};
 use crate::products::{self, Place, Product, Products};
+use crate::rows::{Prefetch, Rows};
 use crate::tensor;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
@@ -74,7 +76,7 @@ impl std::fmt::Display for By {
 pub(crate) enum Readers {
     /// Products, their fragments.
     Products,
-    /// The loop, the whole tile into registers: what it computes from the tile goes to the product.
+    /// The loop, the whole tile into registers, to compute from it.
     Registers,
 }
 
@@ -104,10 +106,10 @@ pub(crate) struct Reads {
 
 impl Copies {
     /// Those of which the loops' buffers take at most the target's memory.
-    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, boxes: Boxes) -> Copies {
+    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, options: Choices) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
-        let planner = Planner::of(function, plan, target, boxes);
+        let planner = Planner::of(function, plan, target, options);
         let mut found = Copies::default();
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
@@ -139,6 +141,9 @@ impl Copies {
                     Err(reason) => found.declined.push((load, reason)),
                 }
             }
+            let Rows { copies, declined } = planner.rows(op, |load| !plan.without_room.contains(&load));
+            found.copies.extend(copies);
+            found.declined.extend(declined);
             found.settle_boxes(&planner, block, budget::shared_memory(target));
             found.fit(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
@@ -273,6 +278,9 @@ pub(crate) struct Planner<'a> {
     pub(crate) function: &'a Function,
     pub(crate) target: Target,
     pub(crate) boxes: Boxes,
+    pub(crate) prefetch: Prefetch,
+    /// Blocks that a multiprocessor has at a time, where the author says so; else one.
+    pub(crate) blocks_beside: u32,
     accesses: &'a Accesses,
     products: &'a Products,
     warp_bits: usize,
@@ -283,12 +291,14 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub(crate) fn of(function: &'a Function, plan: &'a Plan, target: Target, boxes: Boxes) -> Planner<'a> {
-        let Plan { accesses, products, warp_bits, .. } = plan;
+    pub(crate) fn of(function: &'a Function, plan: &'a Plan, target: Target, options: Choices) -> Planner<'a> {
+        let Plan { accesses, products, warp_bits, attrs, .. } = plan;
         Planner {
             function,
             target,
-            boxes,
+            boxes: options.boxes,
+            prefetch: options.prefetch,
+            blocks_beside: attrs.occupancy.unwrap_or(1),
             accesses,
             products,
             warp_bits: *warp_bits,
@@ -301,6 +311,17 @@ impl<'a> Planner<'a> {
 
 impl Planner<'_> {
     fn view(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+        self.copy(op, block, self.pieces(op)?)
+    }
+
+    /// The copy of a load from whose buffer the whole tile is read into registers, whoever uses it.
+    pub(crate) fn row(&self, op: OpId) -> Result<Copy, &'static str> {
+        let home = self.accesses.get(op).map(|access| access.layout.clone());
+        Ok(self.buffered(op, self.pieces(op)?, (Readers::Registers, home.into_iter().collect())))
+    }
+
+    /// How threads copy the tile of a view.
+    fn pieces(&self, op: OpId) -> Result<Copied, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
@@ -326,14 +347,15 @@ impl Planner<'_> {
         let others = (0..shape.len()).rev().filter(|other| *other != dim);
         let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
         let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
-        self.copy(op, block, Copied { dim, layout, bytes, whole })
+        Ok(Copied { dim, layout, bytes, whole })
     }
 
-    fn copy(&self, op: OpId, block: Block, Copied { dim, layout, bytes, whole }: Copied) -> Result<Copy, &'static str> {
+    fn copy(&self, op: OpId, block: Block, copied: Copied) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
-        let (readers, layouts) = match self.readers(value, block, 0) {
+        let read = match self.readers(value, block, 0) {
             Some(Reads { groups: true, .. }) => {
+                let Copied { dim, layout, bytes, whole } = copied;
                 let buffer = group::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
                 return Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers: Readers::Products });
             }
@@ -342,9 +364,16 @@ impl Planner<'_> {
             None if !self.uses.reach_only_products(value) => return Err("something else than a product uses it"),
             None => (Readers::Registers, self.accesses.get(op).map(|access| access.layout.clone()).into_iter().collect()),
         };
+        Ok(self.buffered(op, copied, read))
+    }
+
+    /// The copy to a buffer that lies well for the copy itself and those who read it.
+    fn buffered(&self, op: OpId, copied: Copied, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
+        let Copied { dim, layout, bytes, whole } = copied;
+        let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
         let buffer = banks::buffer(elem, shape, dim, &accesses);
-        Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers })
+        Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers }
     }
 
     /// A load through pointers: its vectors are the pieces.

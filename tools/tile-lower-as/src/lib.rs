@@ -35,6 +35,7 @@ mod plan;
 mod products;
 mod remarks;
 mod room;
+mod rows;
 mod slices;
 mod split;
 mod stores;

@@ -7,6 +7,7 @@ use crate::kernel_spec;
 use crate::operands;
 use crate::products::{Family, Limits, Place, Product, Products};
 use crate::room::TooMuch;
+use crate::rows::Prefetch;
 use crate::split;
 use crate::stores::Stores;
 use crate::tensor;
@@ -45,11 +46,12 @@ pub(crate) struct Plan {
 pub(crate) struct Choices {
     level: u32,
     pub(crate) boxes: Boxes,
+    pub(crate) prefetch: Prefetch,
 }
 
 impl Choices {
     pub(crate) fn of(envelope: &Envelope) -> Choices {
-        Choices { level: envelope.options.opt_level(), boxes: Boxes::of(envelope) }
+        Choices { level: envelope.options.opt_level(), boxes: Boxes::of(envelope), prefetch: Prefetch::of(envelope) }
     }
 }
 
@@ -141,7 +143,7 @@ impl Plan {
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
         loop {
             if options.level >= 2 {
-                self.copies = Copies::of(function, self, target, options.boxes);
+                self.copies = Copies::of(function, self, target, options);
             }
             let news = tensor::without_boxes(function, &self.products, &self.copies);
             if news.is_empty() {
@@ -156,7 +158,7 @@ impl Plan {
     pub(crate) fn choose_homes(&mut self, function: &Function, target: Target, options: Choices) {
         self.homes = Homes::of(function, &self.accesses, &self.products, &self.copies, self.warp_bits);
         if options.level >= 2 {
-            self.stores = Stores::of(function, self, target, options.boxes);
+            self.stores = Stores::of(function, self, target, options);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::banks;
 use crate::convert::{innermost, neighbours_first};
 use crate::copies::{Boxes, Planner};
 use crate::operands::{self, How, Step, Uses};
-use crate::plan::Plan;
+use crate::plan::{Choices, Plan};
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
 use hardware::Feature;
@@ -40,12 +40,12 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, boxes: Boxes) -> Stores {
+    pub(crate) fn of(function: &Function, plan: &Plan, target: Target, options: Choices) -> Stores {
         let mut found = Stores::default();
-        if boxes == Boxes::Never || !target.has(Feature::BoxCopies) {
+        if options.boxes == Boxes::Never || !target.has(Feature::BoxCopies) {
             return found;
         }
-        let planner = Planner::of(function, plan, target, boxes);
+        let planner = Planner::of(function, plan, target, options);
         let mut planned: BTreeMap<OpId, Store> = BTreeMap::new();
         for op in function.body.walk(function.region) {
             let Op::StoreView { tile, .. } = function.body.ops[op].kind else { continue };

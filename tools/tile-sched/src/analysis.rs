@@ -3,6 +3,7 @@
 //! How far a copy runs ahead follows from its latency and the loop's interval, and is cut back, the most expensive first, until
 //! the rings of all loops fit shared memory.
 
+use crate::ahead;
 use crate::alloc;
 use crate::boxes;
 use crate::graph::{Graph, loops};
@@ -23,6 +24,8 @@ use sched::{Function, LoopSchedule, Module, Slot};
 const FURTHEST: i64 = 3;
 /// The same where products into tensor memory read what is copied: they are short, and nothing else keeps their threads busy.
 const FURTHEST_FOR_TENSOR_MEMORY: i64 = 7;
+/// Of an iteration the part for which its busiest resource is in use at most, where another block would find it free.
+const BUSY: (u32, u32) = (3, 4);
 /// Ops of a loop's body that are scheduled at most.
 const MOST_OPS: usize = 4096;
 
@@ -41,6 +44,14 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     for index in 0..module.functions.len() {
         if partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(&module.functions[index]).is_ok() {
             partition::rings::share(&mut module.functions[index]);
+        }
+        let prefetch = envelope.options.get("prefetch");
+        if prefetch != Some("off") {
+            let moved = ahead::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));
+            for (loc, registers) in moved {
+                let message = format!("loads are made an iteration ahead, in {registers} registers of each thread");
+                log(envelope, &module.functions[index], loc, Outcome::Passed, message);
+            }
         }
         let mut planned = Vec::new();
         for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
@@ -171,6 +182,11 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
     let found = share(function, &planned, memory)
         .and_then(|share| fit_in(false, share))
         .or_else(|| share_of_two(function, &planned, target).and_then(|share| fit_in(false, share)).filter(runs_ahead))
+        .or_else(|| {
+            let share = share_of_waiting(function, &planned, target)?;
+            // Where copies that run ahead have no room in it, none does.
+            fit_in(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
+        })
         .or_else(|| fit_in(true, memory).filter(far_enough))
         .or_else(|| fit_in(false, memory));
     let Some(schedules) = found else {
@@ -181,17 +197,26 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
         }
         return Vec::new();
     };
+    for planned in planned.iter().filter(|_| schedules.is_empty()) {
+        let message = "the loop is not pipelined: two blocks, for which shared memory has room then, hide more".into();
+        log(envelope, function, planned.loc, Outcome::Declined, message);
+    }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
     }
     schedules
 }
 
-/// With products into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead: where the
-/// author asks for several, the memory that each of them may take.
+/// With products into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead, and so they
+/// do without any product: where the author asks for several, the memory that each of them may take.
 fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
-    let blocks = function.attrs.program.occupancy.filter(|_| planned.iter().any(|planned| multiplies(function, planned)))?;
-    Some(alloc::share(memory, blocks))
+    let by_themselves = planned.iter().any(|planned| multiplies(function, planned)) || !has_products(function);
+    Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| by_themselves)?))
+}
+
+fn has_products(function: &Function) -> bool {
+    let ops = function.body.walk(function.region);
+    ops.into_iter().any(|op| matches!(function.body.ops[op].kind, sched::Op::Core(tileas::Op::Mma { .. })))
 }
 
 /// The memory that each of two blocks may take, where there are columns and registers for both: while one begins or ends, the other
@@ -204,6 +229,19 @@ fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Opt
     let alone = planned.iter().all(is_first) && partition::check(function).is_ok();
     let has_room = alone && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
     has_room.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+}
+
+/// The memory that each of two blocks may take, where an iteration mostly waits for its own results, so that another block computes
+/// meanwhile, which is worth more than copies that run ahead. Threads have as many registers in either case.
+fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
+    let warps = function.attrs.program.warps;
+    let registers = |blocks| tileas::budget::registers(target, warps, blocks);
+    let waits = |Planned { number, plan, .. }: &Planned| {
+        let is_first = sched::loop_body(function, *number).is_some_and(|block| !boxes::is_nested(function, block));
+        is_first && plan.resource_bound.saturating_mul(BUSY.1) <= plan.interval.saturating_mul(BUSY.0)
+    };
+    let alone = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
+    (alone && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
 /// Whether products into tensor memory read what a loop copies.

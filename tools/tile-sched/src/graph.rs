@@ -207,7 +207,7 @@ fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
 }
 
 /// Nothing leaves the loop or an iteration early.
-fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
+pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
     let body = &function.body;
     let end = body.terminator(block);
     let mut stack = vec![(block, false)];
@@ -233,12 +233,18 @@ fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    let (kind, effects) = (&body.ops[copy].kind, body.ops[copy].kind.effects());
-    let (Some(buffer), Some(GlobalAccess { token, .. })) = (effects.copied_to(), effects.global) else {
-        unreachable!("only copies run ahead")
-    };
-    let address = kind.operands().into_iter().filter(|value| Some(*value) != token).collect::<Vec<Value>>();
+    let buffer = body.ops[copy].kind.effects().copied_to().expect("only copies have a buffer that they fill");
     alone_in_its_buffer(function, block, copy, buffer)?;
+    slice_ahead(function, block, copy)
+}
+
+/// The ops of a loop's body that the address of an access needs which reads global memory, in order; or why it cannot be made in an
+/// iteration before its own.
+pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
+    let body = &function.body;
+    let kind = &body.ops[access].kind;
+    let Some(GlobalAccess { token, .. }) = kind.effects().global else { unreachable!("only what reads memory runs ahead") };
+    let address = kind.operands().into_iter().filter(|value| Some(*value) != token).collect::<Vec<Value>>();
     let position: BTreeMap<OpId, usize> = body.blocks[block].ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
     let mut slice = BTreeSet::new();
     let mut work = address;
@@ -265,7 +271,8 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
     if let Some(token) = token {
         only_after_loads(function, block, token)?;
     }
-    only_before_loads(function, block, body.result(copy))?;
+    let tokens = body.ops[access].results.iter().filter(|result| *body.ty(**result) == Type::Token);
+    tokens.into_iter().try_for_each(|token| only_before_loads(function, block, *token))?;
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 

@@ -1,6 +1,7 @@
 //! The passes from `.as` to `.sched`. `analysis` only decides, `materialize` only rewrites; a file that already has a phase
 //! behind it, perhaps edited by hand, goes on from there.
 
+mod ahead;
 mod alloc;
 mod analysis;
 mod barriers;

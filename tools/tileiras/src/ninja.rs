@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 24] = [
+const FORWARDED: [&str; 25] = [
     "max-memory",
     "max-time",
     "check-bounds",
@@ -26,6 +26,7 @@ const FORWARDED: [&str; 24] = [
     "halves",
     "products",
     "tma",
+    "prefetch",
     "stages",
     "agents",
     "lineinfo",

@@ -193,6 +193,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Whether the copy engine copies operands of products, by tensor maps; auto: of wgmma and tensor memory where that pays [default: auto]",
     ),
     option(
+        "prefetch",
+        Extension,
+        Choice(&[("auto", "in persistent loops, where that pays"), ("on", "in every loop where that can be"), ("off", "never")]),
+        "when",
+        "Whether loads that no product reads are copied to shared memory ahead of their iteration [default: auto]",
+    ),
+    option(
         "agents",
         Extension,
         Choice(&[("auto", "where that pays"), ("on", "where that can be"), ("off", "never")]),

@@ -101,7 +101,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
 }
 
 /// The loops around a loop, outermost first; none where it is inside a condition, too.
-fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
+pub(crate) fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
     let body = &function.body;
     let all = body.walk(function.region);
     let blocks = body.op_blocks();
@@ -725,7 +725,7 @@ fn set_slots(op: &mut Op, slot: impl Fn(Buffer, Option<Value>) -> Option<Value>)
 }
 
 /// What a load or a copy comes after are loads, which was seen where it was decided that it can run ahead.
-fn forget_order(op: &mut Op) {
+pub(crate) fn forget_order(op: &mut Op) {
     use tileas::Op::{Copy, CopyBoxes, CopyView, Load, LoadView};
     if let Op::Core(
         CopyView { token, .. } | CopyBoxes { token, .. } | Copy { token, .. } | LoadView { token, .. } | Load { token, .. },
@@ -735,6 +735,6 @@ fn forget_order(op: &mut Op) {
     }
 }
 
-fn mapped(map: &Map, value: Value) -> Value {
+pub(crate) fn mapped(map: &Map, value: Value) -> Value {
     map.get(&value).copied().unwrap_or(value)
 }
