@@ -9,6 +9,8 @@ pub enum Feature {
     Clusters,
     /// Copies of boxes by tensor maps (TMA), and waits for `mbarrier` that sleep (`try_wait`).
     BoxCopies,
+    /// Such a copy goes to several blocks of a cluster at once.
+    BoxMulticast,
     /// Warps store matrices of 16-bit elements to shared memory (`stmatrix`).
     MatrixStores,
     /// Warps give registers to others while a block runs (`setmaxnreg`).
@@ -97,7 +99,17 @@ const SMALL_AMPERE: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMP
 
 const HOPPER: Capabilities = Capabilities {
     generation: Generation::Hopper,
-    features: &[Clusters, BoxCopies, MatrixStores, MovesRegisters, WarpGroupProducts, AtomicAddBf16, ConvertFp8, ConvertTf32],
+    features: &[
+        Clusters,
+        BoxCopies,
+        BoxMulticast,
+        MatrixStores,
+        MovesRegisters,
+        WarpGroupProducts,
+        AtomicAddBf16,
+        ConvertFp8,
+        ConvertTf32,
+    ],
     shared_memory: 227 * KIB,
     parameters_at: 0x210,
     ..AMPERE
@@ -117,6 +129,7 @@ const BLACKWELL: Capabilities = Capabilities {
         ConvertFp4,
         ConvertTf32,
         SharedPointers,
+        BoxMulticast,
         TensorMemory,
         TensorProductsInt8,
     ],
@@ -139,6 +152,7 @@ const BLACKWELL_FLOATS: &[Feature] = &[
     ConvertFp4,
     ConvertTf32,
     SharedPointers,
+    BoxMulticast,
     TensorMemory,
 ];
 
@@ -208,6 +222,7 @@ pub(crate) const TARGETS: &[Capabilities] = &[
             ConvertFp8,
             ConvertFp4,
             ConvertTf32,
+            BoxMulticast,
             TensorMemory,
             TensorProductsInt8,
         ],

@@ -8,8 +8,9 @@
 //! Written by `tile-sched`, read by `tile-ptx`; `tile-run` executes it.
 
 pub mod edges;
-mod judge;
+pub mod judge;
 pub mod module;
+pub mod multicast;
 pub mod ops;
 pub mod pairs;
 pub mod pieces;

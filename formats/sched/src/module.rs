@@ -199,6 +199,10 @@ pub struct PipeInfo {
     pub empty: u32,
     /// Where the barriers lie in shared memory: those of filled slots, then those of free ones.
     pub barriers: u32,
+    /// Buffers that the blocks of a cluster fill together, see [`crate::multicast`]: each asks for a part of the boxes, which go to all of
+    /// them, and a slot of the pipe is free when the consumers of all blocks need it no more.
+    #[serde(default)]
+    pub multicast: Option<Vec<Buffer>>,
 }
 
 impl PipeInfo {
@@ -229,6 +233,15 @@ impl PipeInfo {
     }
     pub fn empty_barrier(&self, slot: u32) -> u32 {
         self.full_barrier(self.depth + slot)
+    }
+    /// Whether its producer has to wait, in the end, until all slots are free: products of other blocks say so some time after these have
+    /// issued them, and must not tell a block that has ended. What threads tell comes before the barrier at a block's end.
+    pub fn ends_free(&self) -> bool {
+        self.multicast.is_some() && self.drains_alone()
+    }
+    /// Whether the blocks of a cluster fill a buffer together.
+    pub fn is_multicast(&self, buffer: Buffer) -> bool {
+        self.multicast.as_ref().is_some_and(|all| all.contains(&buffer))
     }
 }
 
@@ -264,9 +277,18 @@ impl FunctionAttrs {
         let all = self.agent_threads(info.producer)?;
         Some(if info.fills_alone() { 1 } else { all })
     }
-    /// The arrivals that free a slot of a pipe.
+    /// The arrivals that free a slot of a pipe, of all blocks that have to say so.
     pub fn draining_threads(&self, info: &PipeInfo) -> u32 {
-        info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).map(|all| info.releases(all)).sum()
+        let own: u32 = info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).map(|all| info.releases(all)).sum();
+        own * self.blocks_of(info)
+    }
+    /// The blocks whose consumers free a slot of a pipe: those of the cluster where they fill it together.
+    pub fn blocks_of(&self, info: &PipeInfo) -> u32 {
+        info.multicast.as_ref().and(self.program.cluster).unwrap_or(1)
+    }
+    /// The blocks of a cluster that bring each other boxes; 1 where none does.
+    pub fn joined_blocks(&self) -> u32 {
+        self.pipes.values().map(|info| self.blocks_of(info)).max().unwrap_or(1)
     }
     /// The pipe that a buffer belongs to.
     pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {

@@ -67,6 +67,10 @@ pub struct Scheduling {
     /// Whether the copy engine's copies have warps of their own: auto (where that pays), on (where it can be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub agents: Option<String>,
+    /// Whether the blocks of a cluster bring each other the boxes that they all need: auto (what can be), on (some, or why none) or off
+    /// [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub multicast: Option<String>,
 }
 
 /// Debug information: first needed by tile-ptx.
@@ -204,8 +208,9 @@ impl Lowering {
 
 impl Scheduling {
     fn given(&self) -> Vec<(&'static str, String)> {
-        let all = [("stages", self.stages.map(|stages| stages.to_string())), ("agents", self.agents.clone())];
-        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        let words = [("agents", self.agents.clone()), ("multicast", self.multicast.clone())];
+        let all = [("stages", self.stages.map(|stages| stages.to_string()))].into_iter().chain(words);
+        all.filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))

@@ -470,6 +470,7 @@ impl<'p> Machine<'p> {
                     if warp.is_done() {
                         cluster.ctas[cta].warp_left();
                         cluster.warp_left();
+                        self.has_left(cluster, cta, warp.index)?;
                     }
                 }
                 Flow::Wait(wait) => {

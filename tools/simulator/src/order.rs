@@ -36,6 +36,8 @@ pub(crate) struct Order {
     /// Whether a missing order is only noted; then nothing is followed any more.
     pub(crate) lenient: bool,
     pub(crate) found: Option<Box<Fault>>,
+    /// By CTA, and who has reached its barriers from another one: when last, and in which line.
+    reached: BTreeMap<(usize, usize), (u32, u32)>,
 }
 
 #[derive(Default)]
@@ -131,6 +133,27 @@ impl Order {
     }
 
     // The barriers of shared memory.
+
+    /// A warp reaches a barrier of another CTA.
+    pub(crate) fn reach(&mut self, actor: Actor, place: (usize, u32)) -> Result<()> {
+        self.read(actor, place.0, place.1, 8)?;
+        if self.count > 0 {
+            let id = self.id(actor);
+            let time = self.knowledge(actor)[id];
+            self.reached.insert((place.0, id), (time, actor.line));
+        }
+        Ok(())
+    }
+    /// A CTA ends: it knows of all that has reached its barriers from others, so that nothing of that can come later.
+    pub(crate) fn ends(&mut self, cta: usize) -> Result<()> {
+        let (count, warps) = (self.count, self.warps_per_cta);
+        let own = cta * warps..(cta + 1) * warps;
+        let knows = |id: usize| own.clone().map(|warp| self.know[warp * KINDS * count + id]).max().unwrap_or(0);
+        let late = self.reached.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > knows(*id));
+        let Some(((_, id), (_, line))) = late.map(|(key, value)| (*key, *value)) else { return Ok(()) };
+        let message = format!("CTA {cta} ends, and does not know that {} has reached its barrier before", self.name(id));
+        self.report(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
+    }
 
     pub(crate) fn arrive(&mut self, actor: Actor, place: (usize, u32)) {
         let mut entry = std::mem::take(&mut self.mbarriers.entry(place).or_default().0);

@@ -8,7 +8,7 @@ use crate::exec::copy::Copy;
 use crate::exec::launch::Response;
 use crate::exec::tcgen05::Fill;
 use crate::exec::tensor_product::Product;
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::order::Actor;
 
@@ -40,7 +40,30 @@ pub(crate) enum Action {
     },
 }
 
+impl Pending {
+    /// Whether it will reach a CTA from another one.
+    fn reaches(&self, cta: usize) -> bool {
+        let there = match &self.action {
+            Action::Load(load) => load.barriers().any(|at| at == cta),
+            Action::Commit { barriers, .. } => barriers.iter().any(|(at, _)| *at == cta),
+            _ => false,
+        };
+        there && self.actor.cta != cta
+    }
+}
+
 impl Machine<'_> {
+    /// A warp of a CTA has ended, perhaps the last one: nothing of other CTAs is to come there any more.
+    pub(crate) fn has_left(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
+        let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
+        if ended {
+            cluster.order.ends(cta)?;
+        }
+        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.reaches(cta)) else { return Ok(()) };
+        let message = format!("CTA {cta} ends, and work of CTA {} that was not waited for will reach it", late.actor.cta);
+        self.breach(Fault::new("SIM014", message).line(late.actor.line))
+    }
+
     /// Takes new work: to be done now or later.
     pub(crate) fn submit(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         match self.options.delivery {

@@ -18,6 +18,7 @@ mod lookups;
 mod machine;
 mod materialize;
 mod modulo;
+mod multicast;
 mod ordering;
 mod pairs;
 mod partition;
@@ -77,6 +78,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         weave(function, &own, layouts, false);
     }
     for function in functions {
+        multicast::run(function, layouts, envelope)?;
         stores::run(function);
         edges::run(function, layouts);
         pairs::run(function, layouts, target);

@@ -9,7 +9,7 @@ pub(crate) fn add(attrs: &mut FunctionAttrs, buffers: Vec<Buffer>, depth: u32, f
     let taken = attrs.pipes.values().map(|info| info.empty_barrier(info.depth)).max();
     let barriers = taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipeInfo::BARRIER));
     let (producer, consumers) = (Agent(0), vec![Agent(0)]);
-    let mut info = PipeInfo { buffers, depth, fill, drain, producer, consumers, full: 0, empty: 0, barriers };
+    let mut info = PipeInfo { buffers, depth, fill, drain, producer, consumers, full: 0, empty: 0, barriers, multicast: None };
     info.full = attrs.filling_threads(&info).unwrap_or(0);
     info.empty = attrs.draining_threads(&info);
     attrs.pipes.push(info)

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 25] = [
+const FORWARDED: [&str; 26] = [
     "max-memory",
     "max-time",
     "check-bounds",
@@ -29,6 +29,7 @@ const FORWARDED: [&str; 25] = [
     "prefetch",
     "stages",
     "agents",
+    "multicast",
     "lineinfo",
     "device-debug",
     "host-arch",

@@ -207,6 +207,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Whether the copy engine's copies have warps of their own [default: auto]",
     ),
     option(
+        "multicast",
+        Extension,
+        Choice(&[("auto", "what can be"), ("on", "some, or why none"), ("off", "never")]),
+        "when",
+        "Whether the blocks of a cluster bring each other the boxes that they all need [default: auto]",
+    ),
+    option(
         "stages",
         Extension,
         Integer,

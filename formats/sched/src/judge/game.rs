@@ -11,6 +11,10 @@
 //!
 //! In phase alloc nothing synchronises yet, and an access may be to any slot of its ring: what is read must be there.
 //!
+//! Where the blocks of a cluster bring each other boxes, all of them are played, each with all its agents: they do the same, each in
+//! memory of its own, and a slot that they fill together is filled when all have committed their part, and free when the consumers of
+//! all have left it. Copies from one block to another have a place of their own in what agents know.
+//!
 //! As every wait is for a phase that stays reached, and nobody looks without waiting, the outcome does not depend on the order in
 //! which the agents are played, so one order stands for all.
 
@@ -26,7 +30,8 @@ use tileas::{Buffer, Space, tensor};
 
 type Rule = Result<(), String>;
 /// For each agent up to which of its events everything is known to be over; for each pipe, whose copies are over when a slot is
-/// filled, up to which commit; and for each agent again up to which of its events its products in tensor memory are.
+/// filled, up to which commit, from each block to each; and for each agent again up to which of its events its products in tensor
+/// memory are.
 type Knowledge = Vec<u64>;
 
 /// An access that a later one may meet.
@@ -56,6 +61,9 @@ struct Content {
     copy: Option<u64>,
 }
 
+/// A buffer, of a block of a cluster.
+type Held = (usize, Buffer);
+
 /// An access to global memory: the agent's count at it, and whether on the only way with it all its threads know that it is over.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
@@ -70,8 +78,8 @@ struct Ground {
     /// What was written last to each slot that still holds it.
     contents: Vec<Content>,
     /// By buffer, how many copies were made to it, and which of them was read last.
-    copied: BTreeMap<Buffer, u64>,
-    read: BTreeMap<Buffer, u64>,
+    copied: BTreeMap<Held, u64>,
+    read: BTreeMap<Held, u64>,
     /// By agent and op, when that last reached global memory.
     reached: BTreeMap<(usize, OpId), Reached>,
     /// What the agent that goes these ways knows, and its first thread.
@@ -122,6 +130,8 @@ struct End {
 
 struct Player {
     agent: Agent,
+    /// Its block, of those of a cluster that are played.
+    rank: usize,
     name: String,
     threads: u32,
     events: VecDeque<Event>,
@@ -150,13 +160,16 @@ pub(super) struct Game<'a> {
     rules: Rules,
     /// Whether boxes or products reach memory, which threads must have fenced before.
     fences: bool,
+    /// Blocks of a cluster that bring each other boxes.
+    ranks: usize,
+    /// Those of one block after the other.
     players: Vec<Player>,
-    /// Of each slot of each pipe the sides: filled, free.
-    sides: BTreeMap<(Pipe, u32), [Side; 2]>,
+    /// Of each slot of each pipe of each block the sides: filled, free.
+    sides: BTreeMap<(usize, Pipe, u32), [Side; 2]>,
     touches: Vec<Touch>,
     contents: Vec<Content>,
-    copied: BTreeMap<Buffer, u64>,
-    read: BTreeMap<Buffer, u64>,
+    copied: BTreeMap<Held, u64>,
+    read: BTreeMap<Held, u64>,
     reached: BTreeMap<(usize, OpId), Reached>,
     /// By agent: for slots that boxes fill, what the thread that asks for them learned when it acquired the slot. The warps of an
     /// agent take turns in that; where there is one, its first thread does it all.
@@ -170,11 +183,14 @@ const EMPTY: usize = 1;
 impl<'a> Game<'a> {
     pub(super) fn new(program: &'a Program<'a>, rules: Rules) -> Game<'a> {
         let attrs = &program.function.attrs;
-        let agents = attrs.agents.ids().chain(attrs.agents.is_empty().then_some(Agent(0)));
-        let count = 2 * attrs.agents.len().max(1) + attrs.pipes.len();
-        let player = |agent: Agent| Player {
+        let agents: Vec<Agent> = attrs.agents.ids().chain(attrs.agents.is_empty().then_some(Agent(0))).collect();
+        let ranks = attrs.joined_blocks() as usize;
+        let count = ranks * (2 * agents.len() + ranks * attrs.pipes.len());
+        let of_block = |rank: usize| if ranks > 1 { format!(" of block {rank}") } else { String::new() };
+        let player = |rank: usize, agent: Agent| Player {
             agent,
-            name: attrs.agents.get(agent).map_or("the block".into(), |info| format!("agent '{}'", info.name)),
+            rank,
+            name: attrs.agents.get(agent).map_or("the block".into(), |info| format!("agent '{}'", info.name)) + &of_block(rank),
             threads: attrs.agent_threads(agent).unwrap_or(0),
             events: VecDeque::new(),
             now: 0,
@@ -191,7 +207,8 @@ impl<'a> Game<'a> {
             attrs,
             rules,
             fences: program.relevant.values().flatten().any(reaches),
-            players: agents.map(player).collect(),
+            ranks,
+            players: (0..ranks).flat_map(|rank| agents.iter().map(move |agent| player(rank, *agent))).collect(),
             sides: BTreeMap::new(),
             touches: Vec::new(),
             contents: Vec::new(),
@@ -204,6 +221,10 @@ impl<'a> Game<'a> {
 
     /// An agent's next event. Those of one that is alone are played as they come, which takes no memory.
     pub(super) fn add(&mut self, agent: Agent, event: Event) -> Result<(), Fault> {
+        let agents = self.players.len() / self.ranks;
+        for rank in 1..self.ranks {
+            self.players[rank * agents + agent.0 as usize].events.push_back(event.clone());
+        }
         self.players[agent.0 as usize].events.push_back(event);
         if self.players.len() == 1 && !self.step(0)? {
             return self.ended();
@@ -351,8 +372,8 @@ impl<'a> Game<'a> {
             *own = Reached { over: own.over.max(their.over), known: own.known && their.known };
         }
         for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
-            for (buffer, count) in their {
-                let own = own.entry(buffer).or_default();
+            for (held, count) in their {
+                let own = own.entry(held).or_default();
                 *own = count.max(*own);
             }
         }
@@ -419,20 +440,26 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    fn side(&mut self, pipe: Pipe, slot: u32, side: usize) -> &mut Side {
-        &mut self.sides.entry((pipe, slot)).or_default()[side]
+    fn side(&mut self, rank: usize, pipe: Pipe, slot: u32, side: usize) -> &mut Side {
+        &mut self.sides.entry((rank, pipe, slot)).or_default()[side]
+    }
+
+    /// The blocks that a step of a pipe tells: all that fill it together.
+    fn told(&self, at: usize, pipe: Pipe) -> std::ops::Range<usize> {
+        let rank = self.players[at].rank;
+        if self.info(pipe).multicast.is_some() { 0..self.ranks } else { rank..rank + 1 }
     }
 
     fn may_pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) -> bool {
         let depth = u64::from(self.info(pipe).depth);
         let rounds = self.players[at].ends.entry((pipe, side)).or_default().visited / depth;
-        let completed = self.side(pipe, slot, side).completed;
+        let completed = self.side(self.players[at].rank, pipe, slot, side).completed;
         // Slots are free at first.
         if side == EMPTY { completed >= rounds } else { completed > rounds }
     }
 
     fn pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) {
-        let known = self.side(pipe, slot, side).known.clone();
+        let known = self.side(self.players[at].rank, pipe, slot, side).known.clone();
         let (alone, turns) = (self.is_alone(pipe, side), self.takes_turns(at, pipe, side));
         let player = &mut self.players[at];
         if turns {
@@ -472,7 +499,12 @@ impl<'a> Game<'a> {
 
     /// The place of an agent's products in what agents know.
     fn products_of(&self, at: usize) -> usize {
-        self.players.len() + self.attrs.pipes.len() + at
+        self.copies_of(self.ranks, 0, Pipe(0)) + at
+    }
+
+    /// The place of the copies with which a block fills a pipe's slots in another block.
+    fn copies_of(&self, from: usize, to: usize, pipe: Pipe) -> usize {
+        self.players.len() + (from * self.ranks + to) * self.attrs.pipes.len() + pipe.0 as usize
     }
 
     /// What is known when all products are complete that the first thread of an agent has made: what it knew itself besides.
@@ -509,27 +541,12 @@ impl<'a> Game<'a> {
         match info.fill {
             // They are there when the slot is filled: who waits for it knows, the producer itself does not.
             Fill::Copies => {
-                let by = self.players.len() + pipe.0 as usize;
+                let rank = self.players[at].rank;
+                let by = self.copies_of(rank, rank, pipe);
                 knows[by] = now;
                 self.under_way(at, Way::Copies).for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
             }
-            Fill::Boxes => {
-                let by = self.players.len() + pipe.0 as usize;
-                // One thread says so, of what it knows of all.
-                knows.clone_from(&self.players[at].knows);
-                knows[by] = now;
-                for buffer in &info.buffers {
-                    let own = |touch: &&mut Touch| touch.slot.buffer == *buffer && touch.slot.number == slot;
-                    let copies: Vec<&mut Touch> = self.under_way(at, Way::Boxes).filter(own).collect();
-                    if copies.len() != 1 {
-                        return Err(format!(
-                            "slot {slot} of {pipe} is committed with {} copies to {buffer}, not one",
-                            copies.len()
-                        ));
-                    }
-                    copies.into_iter().for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
-                }
-            }
+            Fill::Boxes => return self.commit_boxes(at, pipe, slot),
             Fill::Products => knows = self.committed(at),
             Fill::Threads => {
                 let ring = |touch: &Touch| info.buffers.contains(&touch.slot.buffer) && touch.slot.number == slot;
@@ -539,7 +556,33 @@ impl<'a> Game<'a> {
             }
         }
         let threads = if info.fills_alone() { 1 } else { threads };
-        self.side(pipe, slot, FULL).arrive(threads, threads, &knows);
+        self.side(self.players[at].rank, pipe, slot, FULL).arrive(threads, threads, &knows);
+        Ok(())
+    }
+
+    /// A slot is filled when the boxes of all are there that fill it together. In its own block the thread that asked for them says so, of
+    /// what it knows of all; to others come only the boxes.
+    fn commit_boxes(&mut self, at: usize, pipe: Pipe, slot: u32) -> Rule {
+        let (info, told) = (self.info(pipe), self.told(at, pipe));
+        let Player { rank: own, now, ref knows, .. } = self.players[at];
+        let (knows, parts) = (knows.clone(), told.len() as u32);
+        for rank in told {
+            let by = self.copies_of(own, rank, pipe);
+            for buffer in info.buffers.iter().filter(|buffer| rank == own || info.is_multicast(**buffer)) {
+                let filled = |touch: &&mut Touch| {
+                    let Slot { buffer: of, number, rank: to, .. } = touch.slot;
+                    (of, number, to) == (*buffer, slot, rank)
+                };
+                let copies: Vec<&mut Touch> = self.under_way(at, Way::Boxes).filter(filled).collect();
+                if copies.len() != 1 {
+                    return Err(format!("slot {slot} of {pipe} is committed with {} copies to {buffer}, not one", copies.len()));
+                }
+                copies.into_iter().for_each(|copy| (copy.by, copy.over) = (by, Some(now)));
+            }
+            let mut given = if rank == own { knows.clone() } else { vec![0; knows.len()] };
+            given[by] = now;
+            self.side(rank, pipe, slot, FULL).arrive(1, parts, &given);
+        }
         Ok(())
     }
 
@@ -553,7 +596,9 @@ impl<'a> Game<'a> {
         let knows = if info.drains_alone() { self.committed(at) } else { self.arrival(at) };
         let threads = info.releases(self.players[at].threads);
         let all = self.attrs.draining_threads(info);
-        self.side(pipe, slot, EMPTY).arrive(threads, all, &knows);
+        for rank in self.told(at, pipe) {
+            self.side(rank, pipe, slot, EMPTY).arrive(threads, all, &knows);
+        }
         Ok(())
     }
 
@@ -578,16 +623,28 @@ impl<'a> Game<'a> {
     }
 
     /// The slot that an access means; before accesses name slots it may be any.
-    fn slot(&self, buffer: Buffer, number: u32) -> Slot {
-        if self.rules.synchronised { Slot::of(self.attrs, buffer, number) } else { Slot::ring(self.attrs, buffer) }
+    fn slot(&self, at: usize, buffer: Buffer, number: u32) -> Slot {
+        let slot = if self.rules.synchronised { Slot::of(self.attrs, buffer, number) } else { Slot::ring(self.attrs, buffer) };
+        slot.of_block(self.players[at].rank)
+    }
+
+    /// What of that an access reaches: boxes that blocks bring each other are a part of the slot, in each of them.
+    fn reached_by(&self, access: &BufferAccess, slot: Slot) -> Vec<Slot> {
+        let brought = self.attrs.pipe_of(slot.buffer).is_some_and(|(_, info)| info.is_multicast(slot.buffer));
+        if !brought || access.way != Way::Boxes || !access.does.writes() {
+            return vec![slot];
+        }
+        let part = slot.part(slot.rank, self.ranks);
+        (0..self.ranks).map(|rank| part.of_block(rank)).collect()
     }
 
     fn accesses(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
         for (access, number) in accesses {
-            let slot = self.slot(access.buffer, *number);
+            let slot = self.slot(at, access.buffer, *number);
             if self.rules.synchronised {
                 self.is_at(at, access, *number)?;
-                self.is_ordered(at, slot, access, completes)?;
+                let mut reached = self.reached_by(access, slot).into_iter();
+                reached.try_for_each(|slot| self.is_ordered(at, slot, access, completes))?;
             }
             self.is_there(slot, access)?;
         }
@@ -596,10 +653,12 @@ impl<'a> Game<'a> {
             self.under_way(at, Way::Products).for_each(|product| product.later += 1);
         }
         for (access, number) in accesses {
-            let slot = self.slot(access.buffer, *number);
+            let slot = self.slot(at, access.buffer, *number);
             self.fill(slot, access);
             if self.rules.synchronised {
-                self.touch(at, op, slot, access, completes);
+                for slot in self.reached_by(access, slot) {
+                    self.touch(at, op, slot, access, completes);
+                }
             }
         }
         Ok(())
@@ -610,7 +669,7 @@ impl<'a> Game<'a> {
         if !matches!(access.does, Does::Writes | Does::Fills) {
             return;
         }
-        let count = self.copied.entry(slot.buffer).or_default();
+        let count = self.copied.entry((slot.rank, slot.buffer)).or_default();
         let copy = (access.way == Way::Copies).then_some(*count);
         *count += u64::from(copy.is_some());
         self.contents.retain(|content| !content.slot.meets(&slot));
@@ -744,7 +803,7 @@ impl<'a> Game<'a> {
         let piped = self.attrs.pipe_of(slot.buffer).is_some();
         let counts = self.rules.synchronised && !piped && (self.rules.in_order || self.attrs.placements[slot.buffer].depth > 1);
         if let Some(number) = content.copy.filter(|_| counts) {
-            let last = self.read.insert(slot.buffer, number);
+            let last = self.read.insert((slot.rank, slot.buffer), number);
             let due = last.map_or(0, |last| last + 1);
             if number != due && Some(number) != last {
                 return Err(format!("{slot} holds copy {number}, and copy {due} is due"));
@@ -790,20 +849,24 @@ impl<'a> Game<'a> {
 
     fn left_open(&self) -> Option<String> {
         for (pipe, info) in self.attrs.pipes.iter() {
+            // What one block of a cluster leaves the others leave, too.
             let end = |agent: Agent, side| {
                 let player = self.players.iter().find(|player| player.agent == agent);
                 player.and_then(|player| player.ends.get(&(pipe, side)))
             };
             let open = |agent, side| end(agent, side).and_then(|end| end.open.first());
             let visited = |agent, side| end(agent, side).map_or(0, |end| end.visited);
-            if let Some(slot) = open(info.producer, EMPTY) {
-                return Some(format!("slot {slot} of {pipe} is acquired and never committed"));
+            let last = if info.ends_free() { info.depth as usize } else { 0 };
+            match (open(info.producer, EMPTY), end(info.producer, EMPTY).map_or(0, |end| end.open.len())) {
+                (_, slots) if slots == last => {}
+                (Some(slot), _) if last == 0 => return Some(format!("slot {slot} of {pipe} is acquired and never committed")),
+                _ => return Some(format!("{pipe}: products of another block may free a slot when this one has ended")),
             }
             for consumer in &info.consumers {
                 if let Some(slot) = open(*consumer, FULL) {
                     return Some(format!("slot {slot} of {pipe} is waited for and never released"));
                 }
-                let (filled, taken) = (visited(info.producer, EMPTY), visited(*consumer, FULL));
+                let (filled, taken) = (visited(info.producer, EMPTY) - last as u64, visited(*consumer, FULL));
                 if filled != taken {
                     return Some(format!("{pipe} is filled {filled} times, and {taken} of them are taken by {consumer}"));
                 }

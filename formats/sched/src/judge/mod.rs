@@ -65,6 +65,16 @@ pub fn accept_unjudged() {
     ACCEPTS_ALL.store(true, Ordering::Relaxed);
 }
 
+/// What the judge has against a function that is complete, if anything.
+pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
+    let (fault, _) = judge(function, layouts, &[], &BTreeMap::new(), true).err()?;
+    Some(match fault {
+        Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
+        Fault::Left { message } => message,
+        Fault::Either { .. } | Fault::TooLong => "it nests too deep to be judged".into(),
+    })
+}
+
 /// Judges every function of a file from phase alloc on; before, there is nothing to judge that an op does.
 pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
     if phase < Phase::Alloc || ACCEPTS_ALL.load(Ordering::Relaxed) {

@@ -9,6 +9,8 @@ pub(super) struct Slot {
     pub(super) buffer: Buffer,
     pub(super) number: u32,
     pub(super) space: Space,
+    /// The block of a cluster whose memory it is.
+    pub(super) rank: usize,
     start: u64,
     end: u64,
 }
@@ -18,12 +20,22 @@ impl Slot {
         let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
         let length = Slot::length(info);
         let start = u64::from(place.offset) + length * u64::from(number);
-        Slot { buffer, number, space: info.space, start, end: start + length }
+        Slot { buffer, number, space: info.space, rank: 0, start, end: start + length }
     }
     /// All slots of a buffer as one.
     pub(super) fn ring(attrs: &FunctionAttrs, buffer: Buffer) -> Slot {
         let (place, first) = (attrs.placements[buffer], Slot::of(attrs, buffer, 0));
         Slot { end: first.start + Slot::length(&attrs.program.buffers[buffer]) * u64::from(place.depth), ..first }
+    }
+    /// The same one of another block of the cluster.
+    pub(super) fn of_block(self, rank: usize) -> Slot {
+        Slot { rank, ..self }
+    }
+    /// One of so many parts, of which each block of a cluster brings one.
+    pub(super) fn part(self, number: usize, of: usize) -> Slot {
+        let length = (self.end - self.start) / of as u64;
+        let start = self.start + length * number as u64;
+        Slot { start, end: start + length, ..self }
     }
     fn length(info: &BufferInfo) -> u64 {
         u64::from(match info.space {
@@ -32,7 +44,7 @@ impl Slot {
         })
     }
     pub(super) fn meets(&self, other: &Slot) -> bool {
-        self.space == other.space && self.start < other.end && other.start < self.end
+        (self.space, self.rank) == (other.space, other.rank) && self.start < other.end && other.start < self.end
     }
 }
 

@@ -22,7 +22,7 @@ const MOST_STEPS: u64 = 1 << 22;
 const MOST_ROUNDS: u64 = 1 << 16;
 
 /// What an op does when it is executed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) op: OpId,
     pub(super) what: What,
@@ -30,7 +30,7 @@ pub(super) struct Event {
     pub(super) needs: Vec<(Value, BTreeSet<OpId>)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum What {
     /// Accesses to slots of buffers.
     Accesses(Vec<(BufferAccess, u32)>, Completes),

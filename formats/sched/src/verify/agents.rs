@@ -90,7 +90,7 @@ fn covers(info: &AgentInfo, warp: u32) -> bool {
 }
 
 /// Every pipe has buffers, slots and barriers of its own; one that threads fill may have no buffers, and only tell.
-pub(super) fn pipes(function: &Function) -> Rule {
+pub(super) fn pipes(function: &Function, target: Target) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
     if !attrs.pipes.is_empty() {
@@ -102,12 +102,17 @@ pub(super) fn pipes(function: &Function) -> Rule {
     }
     let mut piped = BTreeSet::new();
     for (pipe, info) in attrs.pipes.iter() {
-        let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain } = info;
+        let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain, multicast } = info;
         let may_tell = *fill == Fill::Threads && *drain != Drain::Products;
         require((may_tell || !buffers.is_empty()) && *depth > 0, || format!("{pipe} has no slots"))?;
         let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
         let counted = *fill != Fill::Boxes || bytes.sum::<u64>() <= MOST_BYTES;
         require(counted, || format!("{pipe}: a barrier counts up to {MOST_BYTES} bytes"))?;
+        for buffer in multicast.iter().flatten() {
+            let own = require(buffers.contains(buffer), || format!("{pipe}: {buffer} is none of its buffers"));
+            let can = own.and_then(|()| crate::multicast::refused(function, info, *buffer, target).map_err(Into::into));
+            can.map_err(|why| format!("{pipe}: blocks do not fill {buffer} together: {why}"))?;
+        }
         for buffer in buffers {
             let place = attrs.placements.get(*buffer).ok_or_else(|| format!("{pipe}: {buffer} is not in the table"))?;
             require(place.depth == *depth, || format!("{pipe} has {depth} slots, and {buffer} has {}", place.depth))?;

@@ -51,7 +51,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
             placements(&function.attrs, target).map_err(|message| refuse("SC006", message))?;
         }
         agents::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
-        agents::pipes(function).map_err(|message| refuse("SC010", message))?;
+        agents::pipes(function, target).map_err(|message| refuse("SC010", message))?;
         agents::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
         let runs = agents::who_runs(function);
         pieces(function, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;

@@ -67,6 +67,22 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
     (whole_boxes && info.bytes().is_multiple_of(repeats)).then_some(info)
 }
 
+/// Whether boxes of these extents are the rows of others in several parts.
+pub fn are_parts(extent: &[u32], whole: &[u32]) -> bool {
+    let row = extent.first() == whole.first();
+    row && extent.len() == whole.len() && extent.iter().zip(whole).all(|(part, whole)| *part > 0 && whole.is_multiple_of(*part))
+}
+
+/// The extents of the boxes that are the halves of others, and lie one behind the other where those did; none where a half would be too
+/// small, or begin within a swizzle.
+pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> {
+    let last = (1..extent.len()).rfind(|at| extent[*at] > 1)?;
+    let half = bytes / 2;
+    let mut extent = extent.to_vec();
+    extent[last] /= 2;
+    half.is_multiple_of(swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
+}
+
 /// The boxes of a tile, in the order in which they lie: where each begins in the tile, along the map's dimensions.
 pub fn boxes(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
     let mut all = vec![vec![0; tile.len()]];

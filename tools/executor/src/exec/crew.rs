@@ -1,8 +1,8 @@
 //! The agents of a block: programs of their own, which run in turns. Where one waits for another it is passed over; when all wait,
-//! none will ever go on.
+//! none goes on before another block has done something.
 
 use super::{Env, Machine, Program, Status};
-use base::diag::{Diagnostic, Result};
+use base::diag::Result;
 
 /// Ops that an agent executes before it is another one's turn, at most, where a seed says who is next.
 const LONGEST_TURN: u64 = 16;
@@ -12,6 +12,15 @@ struct Member<'p, P: Program> {
     machine: Machine<'p, P>,
     /// What it waits for, as long as nobody else has done anything.
     waits: Option<String>,
+}
+
+/// How far the agents got.
+pub(super) enum Crewed {
+    Done,
+    /// One lets other blocks run.
+    Waiting,
+    /// All wait, for this.
+    Blocked(String),
 }
 
 pub(super) struct Crew<'p, P: Program> {
@@ -36,12 +45,12 @@ impl<'p, P: Program> Crew<'p, P> {
         (random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound.max(1)
     }
 
-    /// Runs until all agents are at their end; false when one lets other blocks run.
-    pub(super) fn run(&mut self, env: &mut Env<'_>) -> Result<bool> {
+    /// Runs as far as the agents can.
+    pub(super) fn run(&mut self, env: &mut Env<'_>) -> Result<Crewed> {
         while !self.members.is_empty() {
             if self.members.iter().all(|member| member.waits.is_some()) {
-                let waits: Vec<&str> = self.members.iter().filter_map(|member| member.waits.as_deref()).collect();
-                return Err(Diagnostic::invalid("RUN021", format!("it never goes on: {}", waits.join("; "))));
+                let waits: Vec<String> = self.members.iter_mut().filter_map(|member| member.waits.take()).collect();
+                return Ok(Crewed::Blocked(waits.join("; ")));
             }
             let turn = match &mut self.random {
                 None => u64::MAX,
@@ -70,10 +79,10 @@ impl<'p, P: Program> Crew<'p, P> {
                 Status::TurnOver => {}
                 Status::Waiting => {
                     self.next += 1;
-                    return Ok(false);
+                    return Ok(Crewed::Waiting);
                 }
             }
         }
-        Ok(true)
+        Ok(Crewed::Done)
     }
 }

@@ -8,7 +8,7 @@ mod crew;
 pub(crate) mod effects;
 pub(crate) mod schedule;
 
-use crate::exec_as::Hazards;
+use crate::exec_as::{Hazards, Told};
 use crate::observe::{Moment, Observer};
 use crate::tile::Tile;
 use crate::value::{Tensor, Value, View};
@@ -16,7 +16,7 @@ use crate::world::World;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Block, Body, DebugInfo, Op, Region, Value as Id};
-use crew::Crew;
+use crew::{Crew, Crewed};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -62,6 +62,10 @@ pub(crate) trait Program: Sync {
     fn debug(&self) -> &DebugInfo;
     /// How many blocks share a tile block out among them.
     fn ranks(&self) -> u32 {
+        1
+    }
+    /// How many of them tell each other something while they run.
+    fn joined(&self) -> u32 {
         1
     }
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
@@ -125,6 +129,8 @@ pub(crate) struct State {
     pub(crate) depth: u32,
     /// The block's shared memory, where a format has any.
     pub(crate) hazards: Option<Box<Hazards>>,
+    /// What other blocks of its cluster have told it, and it has not heard.
+    pub(crate) told: Vec<Told>,
 }
 
 /// Bodies of reductions inside each other; each takes some of the host's stack.
@@ -142,6 +148,7 @@ impl State {
             ops_left: limit,
             depth: 0,
             hazards: None,
+            told: Vec::new(),
         }
     }
 
@@ -240,11 +247,16 @@ impl<'p, P: Program> Machine<'p, P> {
 
     /// Runs until the region ends or the block waits for others.
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
-        match self.run_for(u64::MAX, env)? {
+        match self.advance(env)? {
             // There is no other agent.
             Status::Blocked(waits) => Err(Diagnostic::invalid("RUN021", format!("it never goes on: {waits}"))),
             status => Ok(status),
         }
+    }
+
+    /// Runs as far as it can.
+    pub(crate) fn advance(&mut self, env: &mut Env<'_>) -> Result<Status> {
+        self.run_for(u64::MAX, env)
     }
 
     fn run_for(&mut self, turn: u64, env: &mut Env<'_>) -> Result<Status> {
@@ -254,10 +266,11 @@ impl<'p, P: Program> Machine<'p, P> {
                 return Ok(Status::TurnOver);
             }
             if let Some(crew) = &mut self.crew {
-                if !crew.run(env)? {
-                    return Ok(Status::Waiting);
+                match crew.run(env)? {
+                    Crewed::Done => self.crew = None,
+                    Crewed::Waiting => return Ok(Status::Waiting),
+                    Crewed::Blocked(waits) => return Ok(Status::Blocked(waits)),
                 }
-                self.crew = None;
             }
             let frame = self.frames.last_mut().expect("a machine that is done is not run again");
             env.state.ops_left = env.state.ops_left.checked_sub(1).ok_or_else(|| {

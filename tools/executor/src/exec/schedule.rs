@@ -2,7 +2,8 @@
 //!
 //! Blocks that cannot wait for each other run at the same time, in groups of a fixed size, each on the memory as it was before
 //! its group. Where a program has atomics or ordered accesses, blocks run one after another on one memory; one that goes round
-//! a loop in which it made such an access lets the others run. Neither depends on the machine.
+//! a loop in which it made such an access lets the others run. Neither depends on the machine. Blocks of a cluster that tell each other
+//! something run together, each as far as it can before the next one does.
 
 use super::{Env, Machine, Place, Program, State, Status};
 use crate::memory::Memory;
@@ -71,10 +72,10 @@ impl<P: Program> Job<'_, P> {
     /// Runs blocks at the same time. `print` gets what they print, in block order.
     pub(crate) fn together(&self, memory: &mut Memory, print: &mut dyn FnMut(&str)) -> Result<()> {
         let mut first = 0;
-        while first < self.blocks.count() {
-            let group = first..self.blocks.count().min(first + GROUP);
+        while first < self.units() {
+            let group = first..self.units().min(first + GROUP);
             let base = &*memory;
-            let done: Vec<_> = group.clone().into_par_iter().map(|at| self.alone(self.blocks.number(at), base)).collect();
+            let done: Vec<_> = group.clone().into_par_iter().map(|at| self.alone(at, base)).collect();
             for outcome in done {
                 let (printed, writes, result) = outcome;
                 print(&printed);
@@ -88,19 +89,17 @@ impl<P: Program> Job<'_, P> {
         Ok(())
     }
 
-    fn alone(&self, block: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
-        let (mut world, mut state) = (Alone::new(memory), self.state(block));
-        world.enter(block);
-        let mut env = Env { state: &mut state, world: &mut world, observer: &mut Nobody };
-        let mut machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
+    fn alone(&self, unit: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
+        let (mut world, mut printed) = (Alone::new(memory), String::new());
+        let mut unit = self.unit(unit, &mut world, &mut Nobody);
         let result = loop {
-            match machine.run(&mut env) {
-                Ok(Status::Done(_)) => break Ok(()),
-                Ok(_) => {}
+            match unit.turn(&mut world, &mut |text| printed.push_str(text), &mut Nobody) {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
                 Err(error) => break Err(error),
             }
         };
-        (state.printed, world.memory.into_writes(), result)
+        (printed, world.memory.into_writes(), result)
     }
 
     /// Runs blocks in turns in one world; `changes` counts the changes of its memory.
@@ -111,21 +110,19 @@ impl<P: Program> Job<'_, P> {
         print: &mut dyn FnMut(&str),
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        let mut waiting: VecDeque<(State, Machine<'_, P>)> = VecDeque::new();
+        let mut waiting: VecDeque<Unit<'_, P>> = VecDeque::new();
         let (mut next, mut idle, mut seen) = (0, 0, changes(world));
-        while next < self.blocks.count() || !waiting.is_empty() {
+        while next < self.units() || !waiting.is_empty() {
             let turns = waiting.len();
             for _ in 0..turns {
-                let (state, machine) = waiting.pop_front().expect("counted before");
-                waiting.extend(self.turn(state, machine, world, print, observer)?);
+                let mut unit = waiting.pop_front().expect("counted before");
+                let done = unit.turn(world, print, observer)?;
+                waiting.extend((!done).then_some(unit));
             }
-            if next < self.blocks.count() {
-                let block = self.blocks.number(next);
-                let mut state = self.state(block);
-                world.enter(block);
-                let arguments = self.arguments.iter().cloned();
-                let machine = Machine::new(self.program, self.region, arguments, &mut Env { state: &mut state, world, observer });
-                waiting.extend(self.turn(state, machine, world, print, observer)?);
+            if next < self.units() {
+                let mut unit = self.unit(next, world, observer);
+                let done = unit.turn(world, print, observer)?;
+                waiting.extend((!done).then_some(unit));
                 next += 1;
                 continue;
             }
@@ -133,7 +130,8 @@ impl<P: Program> Job<'_, P> {
             idle = if ended { 0 } else { idle + 1 };
             seen = changes(world);
             if idle > IDLE_ROUNDS && !waiting.is_empty() {
-                let blocks: Vec<_> = waiting.iter().take(8).map(|(state, _)| state.place.linear.to_string()).collect();
+                let blocks = waiting.iter().flat_map(|unit| unit.members.iter().filter(|member| member.machine.is_some()));
+                let blocks: Vec<_> = blocks.take(8).map(|member| member.state.place.linear.to_string()).collect();
                 let message = format!("blocks wait for something that never happens: {}", blocks.join(", "));
                 return Err(Diagnostic::invalid("RUN020", message));
             }
@@ -141,25 +139,76 @@ impl<P: Program> Job<'_, P> {
         Ok(())
     }
 
-    /// Lets a block run until it ends or waits.
-    fn turn<'p>(
-        &self,
-        mut state: State,
-        mut machine: Machine<'p, P>,
-        world: &mut dyn World,
-        print: &mut dyn FnMut(&str),
-        observer: &mut dyn Observer,
-    ) -> Result<Option<(State, Machine<'p, P>)>> {
-        world.enter(state.place.linear);
-        let status = machine.run(&mut Env { state: &mut state, world, observer: &mut *observer });
-        print(&std::mem::take(&mut state.printed));
-        Ok(match status? {
-            Status::Done(_) => {
-                observer.ended(state.place)?;
-                None
+    /// How many groups of blocks run, each together.
+    fn units(&self) -> u64 {
+        self.blocks.count() / u64::from(self.program.joined())
+    }
+
+    fn unit<'p>(&'p self, unit: u64, world: &mut dyn World, observer: &mut dyn Observer) -> Unit<'p, P> {
+        let joined = u64::from(self.program.joined());
+        let member = |at: u64| {
+            let block = self.blocks.number(at);
+            let mut state = self.state(block);
+            world.enter(block);
+            let mut env = Env { state: &mut state, world: &mut *world, observer: &mut *observer };
+            let machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
+            Member { state, machine: Some(machine) }
+        };
+        Unit { members: (unit * joined..(unit + 1) * joined).map(member).collect() }
+    }
+}
+
+/// A block, and what runs in it up to its end.
+struct Member<'p, P: Program> {
+    state: State,
+    machine: Option<Machine<'p, P>>,
+}
+
+/// Blocks that run together: one, or those of a cluster that tell each other something.
+struct Unit<'p, P: Program> {
+    members: Vec<Member<'p, P>>,
+}
+
+impl<P: Program> Unit<'_, P> {
+    /// Lets the blocks run until all are at their end, or one waits for blocks of other clusters; says which.
+    fn turn(&mut self, world: &mut dyn World, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<bool> {
+        loop {
+            let (mut moved, mut waiting, mut blocked) = (false, false, Vec::new());
+            for at in 0..self.members.len() {
+                let Member { state, machine } = &mut self.members[at];
+                let Some(running) = machine else { continue };
+                world.enter(state.place.linear);
+                let status = running.advance(&mut Env { state: &mut *state, world: &mut *world, observer: &mut *observer });
+                print(&std::mem::take(&mut state.printed));
+                match status? {
+                    Status::Done(_) => {
+                        observer.ended(state.place)?;
+                        (*machine, moved) = (None, true);
+                    }
+                    Status::Blocked(waits) => blocked.push(waits),
+                    Status::Waiting | Status::TurnOver => waiting = true,
+                }
+                moved |= self.tell(at);
             }
-            _ => Some((state, machine)),
-        })
+            if self.members.iter().all(|member| member.machine.is_none()) {
+                return Ok(true);
+            }
+            if waiting {
+                return Ok(false);
+            }
+            if !moved {
+                return Err(Diagnostic::invalid("RUN021", format!("it never goes on: {}", blocked.join("; "))));
+            }
+        }
+    }
+
+    /// Gives the others what a block has told them; says whether it was anything.
+    fn tell(&mut self, from: usize) -> bool {
+        let told = self.members[from].state.hazards.as_mut().map(|hazards| std::mem::take(&mut hazards.told)).unwrap_or_default();
+        for (_, other) in self.members.iter_mut().enumerate().filter(|(at, _)| *at != from) {
+            other.state.told.extend(told.iter().cloned());
+        }
+        !told.is_empty()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::exec::{Env, Results};
 use crate::tile::memory_bits;
 use base::Op as OpId;
 use base::diag::Result;
+use std::ops::Range;
 use tileas::{Buffer, CopyAtom, Layout, Op};
 
 impl<O: Step> SpreadProgram<'_, O> {
@@ -27,7 +28,8 @@ impl<O: Step> SpreadProgram<'_, O> {
             return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
         }
         let ty = self.info(*buffer).elem.carrier();
-        self.copy_pieces(&Transfer { op, order: *order, spread, spots, ty, width: 1 }, *buffer, bytes, *whole, env)?;
+        let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
+        self.copy_pieces(&transfer, *buffer, (bytes, *whole), 0..usize::MAX, env)?;
         Ok(ended(None, env))
     }
 
@@ -53,8 +55,18 @@ impl<O: Step> SpreadProgram<'_, O> {
         let spots = self.window(op, spread, &view, index, env)?;
         let ty = self.info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
-        self.copy_pieces(&transfer, *buffer, memory_bits(ty).div_ceil(8), true, env)?;
+        let part = self.own_part(*buffer, env);
+        self.copy_pieces(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), part, env)?;
         Ok(ended(None, env))
+    }
+
+    /// The bytes of a buffer that this block asks for: all, or its part of those that the blocks of a cluster bring each other.
+    fn own_part(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
+        let ring = self.source.pipes.iter().find(|ring| ring.multicast.contains(&(buffer.0 as usize)));
+        let bytes = self.info(buffer).bytes() as usize;
+        let parts = ring.map_or(1, |ring| ring.blocks as usize);
+        let own = if parts > 1 { env.state.place.rank as usize } else { 0 };
+        bytes / parts * own..bytes / parts * (own + 1)
     }
 
     /// What threads wrote to the buffer goes to the view, element by element.
@@ -94,12 +106,19 @@ impl<O: Step> SpreadProgram<'_, O> {
         let spots = self.pointed(op, *ptr, *ptr, *mask, env)?;
         let ty = self.info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, spread: self.spread(*ptr), spots, ty, width: 1 };
-        self.copy_pieces(&transfer, *buffer, bytes, true, env)?;
+        self.copy_pieces(&transfer, *buffer, (bytes, true), 0..usize::MAX, env)?;
         Ok(ended(None, env))
     }
 
-    /// Copies the pieces of all threads; what lies outside becomes zero.
-    fn copy_pieces(&self, transfer: &Transfer<'_>, buffer: Buffer, bytes: u32, whole: bool, env: &mut Env<'_>) -> Result<()> {
+    /// Copies the pieces of all threads that begin in a part of the buffer; what lies outside of memory becomes zero.
+    fn copy_pieces(
+        &self,
+        transfer: &Transfer<'_>,
+        buffer: Buffer,
+        (bytes, whole): (u32, bool),
+        part: Range<usize>,
+        env: &mut Env<'_>,
+    ) -> Result<()> {
         let Transfer { op, spread, spots, ty, .. } = transfer;
         let (op, offsets, size) = (*op, &self.offsets[buffer.0 as usize], memory_bits(*ty).div_ceil(8) as usize);
         let width = bytes as usize / size.max(1);
@@ -109,6 +128,9 @@ impl<O: Step> SpreadProgram<'_, O> {
         self.begin(op, env)?;
         for first in (0..spread.slots()).step_by(width).filter(|first| spread.speaks[spread.thread(*first)]) {
             let place = |slot: usize| offsets[spread.elements[slot] as usize] as usize * size;
+            if !part.contains(&place(first)) {
+                continue;
+            }
             if let Some(i) = (1..width).find(|i| place(first + i) != place(first) + i * size) {
                 let (first, other) = (place(first), place(first + i));
                 return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));

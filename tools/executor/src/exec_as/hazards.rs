@@ -4,7 +4,7 @@
 //! barrier came between. Each byte remembers the op that last wrote it and one that read it since the last barrier.
 
 use super::Agent;
-use super::pipes::{Known, Pipes, Ring, Side, join};
+use super::pipes::{Known, Pipes, Ring, Side, Told, join};
 use super::shared::{Place, SharedMemory};
 use super::under_way::{Piece, Read, UnderWay};
 use base::Op as OpId;
@@ -160,6 +160,9 @@ pub(crate) struct Hazards {
     completes: Completes,
     pub(super) under_way: UnderWay,
     pub(super) pipes: Pipes,
+    /// What the block has told others of its cluster, and how what they told it cannot be.
+    pub(crate) told: Vec<Told>,
+    broken: Option<String>,
     first_warps: Vec<usize>,
     /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
     global: BTreeMap<u64, Box<[Mark; PAGE]>>,
@@ -173,6 +176,8 @@ impl Hazards {
             pipes: Pipes::new(pipes),
             first_warps: agents.iter().map(|agent| agent.first_warp).collect(),
             races,
+            told: Vec::new(),
+            broken: None,
             declared: Vec::new(),
             completes: Completes::AtOnce,
             under_way: UnderWay::default(),
@@ -266,7 +271,30 @@ impl Hazards {
         known[place] = self.clock.now.event;
         let by_copies = side == Side::Full && self.pipes.by_copies(pipe);
         let copies = if by_copies { self.under_way.hand_over(self.pipes.by_boxes(pipe)) } else { Vec::new() };
+        if self.pipes.is_joined(pipe) {
+            let pieces = copies.iter().filter(|piece| self.pipes.is_multicast(pipe, piece.buffer)).cloned().collect();
+            self.told.push(Told { pipe, slot, side, threads, pieces });
+        }
         self.pipes.arrive(pipe, slot, side, threads, &known, copies);
+    }
+
+    /// Another block tells what it has done here. Nothing is to be under way where its boxes go, and nobody to need what is there.
+    pub(super) fn hear(&mut self, told: Told) {
+        for piece in &told.pieces {
+            let length = piece.data.len();
+            let free = self.under_way.arrived(piece.start, length).and_then(|()| self.under_way.free(piece.start, length));
+            if free.is_err() {
+                self.broken = Some(format!("another block fills slot {} of pipe{} while it is in use here", told.slot, told.pipe));
+            }
+            self.under_way.announce(piece);
+        }
+        let may = self.pipes.others_arrive(told);
+        self.broken = self.broken.take().or(may.err());
+    }
+
+    /// What another block told that cannot be.
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 
     /// An agent has waited for a slot: it knows what those know who arrived there, and what they copied is there.
@@ -473,6 +501,8 @@ mod tests {
             alone: [true, false],
             by_warps: false,
             products: [false; 2],
+            blocks: 1,
+            multicast: Vec::new(),
         };
         let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared };
         let mut hazards = Hazards::new(&[place, Place { base: 8, ..place }], true, &agents, &[pipe]);

@@ -19,7 +19,7 @@ mod spread;
 mod under_way;
 
 pub(crate) use hazards::Hazards;
-pub(crate) use pipes::{Ring, Side};
+pub(crate) use pipes::{Ring, Side, Told};
 pub(crate) use shared::{COLUMN, Place, apart, slot_bytes};
 
 use crate::exec::{Control, Env, Program, Results};
@@ -379,9 +379,10 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
 
     /// What executing needs besides the values: made when a block first asks.
     fn hazards<'e>(&self, env: &'e mut Env<'_>) -> &'e mut Hazards {
-        let agent = env.state.agent;
+        let (agent, told) = (env.state.agent, std::mem::take(&mut env.state.told));
         let Source { places, races, agents, pipes, .. } = &self.source;
         let hazards = env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(places, *races, agents, pipes)));
+        told.into_iter().for_each(|told| hazards.hear(told));
         hazards.turn(agent);
         hazards
     }
@@ -397,7 +398,11 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
     /// The number of the slot that a step of a pipe means.
     fn pipe_slot(&self, op: OpId, pipe: usize, slot: Option<Id>, env: &mut Env<'_>) -> Result<usize> {
         let number = slot.map_or(0, |slot| env.tile(slot).first());
-        let depth = self.hazards(env).pipes.depth(pipe);
+        let hazards = self.hazards(env);
+        if let Some(broken) = hazards.broken() {
+            return Err(Diagnostic::invalid("RUN077", broken.to_string()));
+        }
+        let depth = hazards.pipes.depth(pipe);
         let known = usize::try_from(number).ok().filter(|number| *number < depth);
         known.ok_or_else(|| self.refuse(op, format!("means slot {number} of pipe{pipe}, which has {depth}")))
     }
@@ -415,6 +420,9 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
     }
     fn ranks(&self) -> u32 {
         self.source.attrs.cluster.unwrap_or(1)
+    }
+    fn joined(&self) -> u32 {
+        self.source.pipes.iter().map(|ring| ring.blocks).max().unwrap_or(1)
     }
     fn control<'b>(&self, op: &'b O) -> Control<'b> {
         match op.step() {

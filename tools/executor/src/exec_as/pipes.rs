@@ -1,5 +1,7 @@
 //! Barriers of pipes as the hardware has them: each counts arrivals of threads, and is in a phase of which waiters know the parity.
 //! What asynchronous copies fill a slot with arrives as late as it may: when somebody first waits for that slot.
+//!
+//! Where blocks of a cluster fill the slots together, each arrival is told to the others, with the boxes that it is about.
 
 use super::under_way::Piece;
 
@@ -20,6 +22,19 @@ pub(crate) struct Ring {
     /// Whether one thread of each warp frees a slot for all of it.
     pub(crate) by_warps: bool,
     pub(crate) products: [bool; 2],
+    /// Blocks that fill it together, and the buffers of which they do.
+    pub(crate) blocks: u32,
+    pub(crate) multicast: Vec<usize>,
+}
+
+/// What a block tells the others of its cluster: that so many of its threads arrived at a slot of a pipe, which filled it with this.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(super) pipe: usize,
+    pub(super) slot: usize,
+    pub(super) side: Side,
+    pub(super) threads: u32,
+    pub(super) pieces: Vec<Piece>,
 }
 
 /// Which of a slot's barriers.
@@ -34,6 +49,9 @@ struct Barrier {
     /// Phases that were completed.
     completed: u64,
     arrived: u32,
+    /// Arrivals of this block's own threads, and of others.
+    own: u64,
+    others: u64,
     /// What those know who arrived in this phase, and in those before.
     pending: Known,
     known: Known,
@@ -63,6 +81,13 @@ impl Pipes {
     pub(super) fn by_boxes(&self, pipe: usize) -> bool {
         self.rings[pipe].boxes
     }
+    /// Whether blocks fill a pipe together, and a buffer of it.
+    pub(super) fn is_joined(&self, pipe: usize) -> bool {
+        self.rings[pipe].blocks > 1
+    }
+    pub(super) fn is_multicast(&self, pipe: usize, buffer: usize) -> bool {
+        self.rings[pipe].multicast.contains(&buffer)
+    }
     pub(super) fn by_products(&self, pipe: usize, side: Side) -> bool {
         self.rings[pipe].products[side as usize]
     }
@@ -78,13 +103,35 @@ impl Pipes {
 
     /// Threads arrive that know so much, with the copies that they have under way.
     pub(super) fn arrive(&mut self, pipe: usize, slot: usize, side: Side, threads: u32, known: &Known, copies: Vec<Piece>) {
+        let threads = self.arrivals(pipe, side, threads);
+        self.barrier(pipe, slot, side).own += u64::from(threads);
+        self.complete(pipe, slot, side, threads, known, copies);
+    }
+
+    /// Threads of another block do. What they fill this block has left as often as it was filled so before; else they may not.
+    pub(super) fn others_arrive(&mut self, Told { pipe, slot, side, threads, pieces }: Told) -> Result<(), String> {
+        let threads = self.arrivals(pipe, side, threads);
+        let (blocks, counts) = (u64::from(self.rings[pipe].blocks), self.rings[pipe].counts);
+        let left = self.barrier(pipe, slot, Side::Empty).own * blocks / u64::from(counts[Side::Empty as usize]).max(1);
+        let filled = self.barrier(pipe, slot, Side::Full).others / (blocks - 1).max(1);
+        let may = side == Side::Empty || filled <= left;
+        self.barrier(pipe, slot, side).others += u64::from(threads);
+        self.complete(pipe, slot, side, threads, &Known::new(), pieces);
+        may.then_some(())
+            .ok_or_else(|| format!("slot {slot} of pipe{pipe} was filled by another block before this one had left it"))
+    }
+
+    fn arrivals(&self, pipe: usize, side: Side, threads: u32) -> u32 {
         let ring = &self.rings[pipe];
-        let count = ring.counts[side as usize];
-        let threads = match side {
+        match side {
             _ if ring.alone[side as usize] => 1,
             Side::Empty if ring.by_warps => threads / 32,
             _ => threads,
-        };
+        }
+    }
+
+    fn complete(&mut self, pipe: usize, slot: usize, side: Side, threads: u32, known: &Known, copies: Vec<Piece>) {
+        let count = self.rings[pipe].counts[side as usize];
         let barrier = self.barrier(pipe, slot, side);
         join(&mut barrier.pending, known);
         barrier.expected.extend(copies);
@@ -130,6 +177,8 @@ mod tests {
             alone: [false; 2],
             by_warps: false,
             products: [false; 2],
+            blocks: 1,
+            multicast: Vec::new(),
         };
         let mut pipes = Pipes::new(&[by_threads]);
         // A fresh barrier: as if a phase of parity 1 were over.

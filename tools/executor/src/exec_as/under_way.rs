@@ -7,6 +7,7 @@ use base::Op as OpId;
 use std::collections::VecDeque;
 
 /// What one thread copies at once.
+#[derive(Clone)]
 pub(super) struct Piece {
     pub(super) buffer: usize,
     /// In the block's memory.
@@ -76,12 +77,17 @@ impl UnderWay {
         }
     }
 
-    pub(super) fn copy(&mut self, piece: Piece) {
+    /// A copy is under way that nobody here has asked for.
+    pub(super) fn announce(&mut self, piece: &Piece) {
         let end = piece.start + piece.data.len();
         if self.arriving.len() < end {
             self.arriving.resize(end, 0);
         }
         self.arriving[piece.start..end].fill(piece.op + 1);
+    }
+
+    pub(super) fn copy(&mut self, piece: Piece) {
+        self.announce(&piece);
         let own = self.own();
         if piece.by_engine { own.boxes.push(piece) } else { own.open.push(piece) }
     }

@@ -72,12 +72,15 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
             .values()
             .map(|info| Ring {
                 depth: info.depth as usize,
-                counts: [info.full, info.empty],
+                // To who waits, bytes that another block brings are an arrival of that block.
+                counts: [info.full * attrs.blocks_of(info), info.empty],
                 copies: matches!(info.fill, Fill::Copies | Fill::Boxes),
                 boxes: info.fill == Fill::Boxes,
                 alone: [info.fills_alone(), info.drains_alone()],
                 by_warps: info.drain == Drain::Warps,
                 products: [info.fill == Fill::Products, info.drains_alone()],
+                blocks: attrs.blocks_of(info),
+                multicast: info.multicast.iter().flatten().map(|buffer| buffer.0 as usize).collect(),
             })
             .collect(),
     }

@@ -64,6 +64,13 @@ struct Window {
     four_rows: bool,
 }
 
+impl Load {
+    /// The CTAs whose barriers it tells.
+    pub(crate) fn barriers(&self) -> impl Iterator<Item = usize> {
+        self.barriers.iter().map(|(cta, _)| *cta)
+    }
+}
+
 impl Source {
     /// The pieces of global memory that are read.
     fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
@@ -175,6 +182,9 @@ impl Machine<'_> {
             if ranks.iter().any(|&rank| rank >= cluster.ctas.len()) {
                 return Err(Fault::new("SIM071", format!("multicast to CTAs {ctas:#x} of a cluster of {}", cluster.ctas.len())));
             }
+            if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
+                return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
+            }
             // With a pair of CTAs the barrier of the destination's pair is the one of the same parity as the operand's.
             let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
             let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
@@ -194,6 +204,7 @@ impl Machine<'_> {
             }
         };
         for &barrier in &barriers {
+            cluster.reach(barrier, actor)?;
             cluster.mbarrier(barrier)?;
         }
         self.note_bulk(true, bytes, from.rows(bytes), &barriers);

@@ -64,6 +64,10 @@ impl Cluster {
         barrier.transactions -= i64::from(bytes);
         self.settle(place)
     }
+    /// Who reaches the barrier of another CTA has to know that it was initialised.
+    pub(crate) fn reach(&mut self, place: (usize, u32), actor: Actor) -> Result<()> {
+        if place.0 == actor.cta { Ok(()) } else { self.order.reach(actor, place) }
+    }
     fn settle(&mut self, place: (usize, u32)) -> Result<()> {
         if self.mbarrier(place)?.settle() {
             self.order.phase_done(place);
@@ -101,6 +105,9 @@ impl Machine<'_> {
             let place = shared_place(cluster, cta, at[lane] as u32)?;
             let located = |fault: Box<Fault>| fault.lanes(1 << lane);
             let bar = (place.0 as u8, place.1);
+            if !matches!(op, MbarrierOp::Init | MbarrierOp::Invalidate) {
+                cluster.reach(place, actor).map_err(located)?;
+            }
             match op {
                 MbarrierOp::Init => {
                     // NVIDIA's compiler writes one that nobody waits for, in blocks of a pair that do not multiply.
@@ -110,6 +117,9 @@ impl Machine<'_> {
                     self.note(|| Event::Init { bar, count: value });
                     // Its bytes have to be shared memory.
                     cluster.ctas[place.0].shared.write_async(place.1, &[0; 8])?;
+                    if cluster.ctas.len() > 1 {
+                        cluster.order.write(actor, place.0, place.1, 8).map_err(located)?;
+                    }
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
                     cluster.ctas[place.0].mbarriers.insert(place.1, barrier);
                 }

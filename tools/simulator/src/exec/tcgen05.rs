@@ -103,6 +103,7 @@ impl Machine<'_> {
                     };
                     self.note_commit(&barriers);
                     let actor = self.actor(cta, warp);
+                    barriers.iter().try_for_each(|barrier| cluster.reach(*barrier, actor))?;
                     cluster.order.tensor_fence(actor, true);
                     let number = cluster.order.tensor_commit(actor);
                     self.submit(cluster, Pending { actor, action: Action::Commit { barriers, number } })?;

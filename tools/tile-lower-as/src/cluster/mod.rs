@@ -215,7 +215,8 @@ impl Weights {
     }
 
     /// Why two blocks would be slower than one: each does most of the work again, or both together load more than one did, and neither
-    /// are the products so slow that this does not matter, nor are their sums too large for one block.
+    /// are the products so slow that this does not matter, nor are their sums too large for one block. What both need they may bring each
+    /// other by boxes, which is no slower where the products of a half are still wide.
     fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
         let whole = self.sum(function, |_| vec![Form::Whole]);
@@ -227,9 +228,39 @@ impl Weights {
         let multiply_adds = self.rate(function)?;
         let copy = u128::from(machine::rates(self.target).copy);
         let in_time = 3 * half[1] * multiply_adds <= 2 * half[0] * copy;
-        let as_much = 8 * u128::from(MOST_RANKS) * half[1] <= 9 * whole[1];
+        let ranks = u128::from(MOST_RANKS);
+        let brought = if self.are_wide(forms) { self.shared(forms) / ranks } else { 0 };
+        let as_much = 8 * ranks * (half[1] - brought) <= 9 * whole[1];
         let fits = self.sums(function) <= self.room();
         (fits && !in_time && !as_much).then_some("both blocks together would load more than one")
+    }
+
+    /// Bytes that a block loads through views and the other one does, too.
+    fn shared(&self, forms: &Forms<'_>) -> u128 {
+        let function = forms.function;
+        let bytes = |(&op, rounds): (&OpId, &u32)| {
+            let node = &function.body.ops[op];
+            let tile = *node.results.first().filter(|_| matches!(node.kind, Op::LoadView { .. }))?;
+            forms.of(tile).contains(&Form::Whole).then(|| self.of_op(function, op, tile, Form::Whole)[1] << rounds)
+        };
+        self.rounds.iter().filter_map(bytes).sum()
+    }
+
+    /// Whether the target makes products from what the copy engine brings, and those of a half are wide enough for its fastest.
+    fn are_wide(&self, forms: &Forms<'_>) -> bool {
+        const WIDE: u32 = 128;
+        let body = &forms.function.body;
+        let by_boxes = self.target.has(Feature::BoxMulticast);
+        let is_wide = |sums: Value| {
+            let extents = body.ty(sums).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
+            let wide = |form: Form| {
+                let extent = |dim: usize| extents[dim] / if form == Form::Half(dim) { MOST_RANKS } else { 1 };
+                (extents.len().saturating_sub(2)..extents.len()).all(|dim| extent(dim) >= WIDE)
+            };
+            forms.passed(sums).all(wide)
+        };
+        let products = body.ops.values().filter(|node| matches!(node.kind, Op::Mma { .. } | Op::MmaScaled { .. }));
+        by_boxes && products.flat_map(|node| node.results.iter()).all(|sums| is_wide(*sums))
     }
 
     /// Multiply-adds in a clock, of the first product.

@@ -1,6 +1,7 @@
 //! Agents as branches that whole warps take, and the steps of pipes as operations on barriers in shared memory (`mbarrier`).
 
 use super::Emitter;
+use crate::ir::Val;
 use base::diag::Result;
 use base::ir::OpNode;
 use base::{Region, Value};
@@ -110,9 +111,52 @@ impl<'c> Emitter<'c, '_> {
             self.instruction_alone("fence.mbarrier_init.release.cluster;");
         }
         self.tensor_fence(true);
-        self.block_barrier();
+        match self.joined_blocks() {
+            1 => self.block_barrier(),
+            // Another block may arrive at the barriers as soon as it is past this.
+            _ => self.cluster_barrier(".aligned"),
+        }
         self.tensor_fence(false);
         self.find_tensor_memory();
+        if self.function.attrs.tensor.is_some() || self.joined_blocks() > 1 {
+            self.end = Some(ir.block(self.kernel, "end"));
+        }
+    }
+
+    /// The end of the kernel, to which all its ways lead where a block has something to give back, or others of its cluster may still
+    /// reach what it has.
+    pub(super) fn end_block(&self) {
+        let Some(end) = self.end else { return };
+        let ir = self.ir;
+        ir.builder.position_at_end(end);
+        self.tensor_fence(true);
+        // Threads of a warp may come from different agents' ends.
+        match self.joined_blocks() > 1 && !common::planted("ptx.end") {
+            true => self.cluster_barrier(""),
+            false => _ = ir.intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]),
+        }
+        self.tensor_fence(false);
+        self.give_back_tensor_memory();
+        ir.builder.build_return(None).expect("the builder is in a block");
+    }
+
+    /// A thread is done.
+    pub(super) fn end_thread(&self) {
+        match self.end {
+            Some(end) => self.ir.go(end),
+            None => _ = self.ir.builder.build_return(None).expect("the builder is in a block"),
+        }
+    }
+
+    fn joined_blocks(&self) -> u32 {
+        self.function.attrs.joined_blocks()
+    }
+
+    /// All threads of a cluster come here, and know what each other did before.
+    fn cluster_barrier(&self, aligned: &str) {
+        for step in ["arrive", "wait"] {
+            self.ir.intrinsic(&format!("llvm.nvvm.barrier.cluster.{step}{aligned}"), &[], &[]);
+        }
     }
 
     fn shared_address(&self) -> IntValue<'c> {
@@ -158,7 +202,9 @@ impl<'c> Emitter<'c, '_> {
             Some(parity) => (parity.to_string(), vec![address.into()], "=b,r"),
             None => ("$2".into(), vec![address.into(), parity.into()], "=b,r,r"),
         };
-        let text = format!("mbarrier.{wait}.parity.shared.b64 $0, [$1+{offset}], {given};");
+        // Threads of other blocks may say that a slot is free.
+        let scope = if side == Side::Empty && info.multicast.is_some() { ".acquire.cluster" } else { "" };
+        let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {given};");
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
         ir.go(again);
         ir.builder.position_at_end(again);
@@ -175,9 +221,13 @@ impl<'c> Emitter<'c, '_> {
         let alone = if side == Side::Full { info.fills_alone() } else { info.drains_alone() };
         // The thread that made the products says so as soon as they are complete.
         let commit = format!("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0+{offset}];");
+        if side == Side::Empty && info.multicast.is_some() {
+            return self.tell_all_blocks(info, (address, offset));
+        }
         let text = match (side, info.fill) {
             (Side::Full, Fill::Boxes) => {
                 let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
+                let bytes = if info.multicast.is_some() && common::planted("ptx.bytes") { bytes / 2 } else { bytes };
                 let text = |first: usize| format!("mbarrier.arrive.expect_tx.shared.b64 _, [${first}+{offset}], {bytes};");
                 let slot = slot.map(|slot| self.scalar(slot).into_int_value());
                 self.guarded(self.filling_warp(slot), &[], |e| {
@@ -206,6 +256,42 @@ impl<'c> Emitter<'c, '_> {
             e.ir.asm(None, &text, if args.len() > 1 { "r,r" } else { "r" }, args, true);
             Vec::new()
         });
+    }
+
+    /// Consumers leave a slot that the blocks of a cluster fill together: each of these waits for those of all.
+    fn tell_all_blocks(&self, info: &PipeInfo, (address, offset): (IntValue<'c>, u32)) {
+        let (ir, blocks) = (self.ir, self.function.attrs.blocks_of(info));
+        if info.drains_alone() {
+            let text = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64";
+            let text = format!("{text} [$0+{offset}], $1;");
+            self.guarded(Some(self.first_thread()), &[], |e| {
+                e.ir.asm(None, &text, "r,h", &[address.into(), e.all_blocks()], true);
+                Vec::new()
+            });
+            return;
+        }
+        self.tensor_fence(true);
+        let arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];";
+        let start = format!("{{ .reg .b32 there; .reg .pred tells; add.u32 there, $0, {offset};");
+        if info.drain == Drain::Warps {
+            // A lane for each of the blocks.
+            let lane = ir.and(self.thread, ir.const32(31));
+            let text = format!(
+                "{start} setp.lt.u32 tells, $1, {blocks}; bar.warp.sync -1; @tells mapa.shared::cluster.u32 there, there, $1; @tells {arrive} }}"
+            );
+            ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
+            return;
+        }
+        for block in 0..blocks {
+            let text = format!("{start} mapa.shared::cluster.u32 there, there, {block}; {arrive} }}");
+            ir.asm(None, &text, "r", &[address.into()], true);
+        }
+    }
+
+    /// A bit for each block of the cluster.
+    pub(super) fn all_blocks(&self) -> Val<'c> {
+        let bits = (1u64 << self.function.attrs.joined_blocks()) - 1;
+        self.ir.context.i16_type().const_int(bits, false).into()
     }
 
     /// The barrier that says a slot is filled, of the slot of a buffer that the op being emitted means.

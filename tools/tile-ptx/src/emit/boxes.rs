@@ -45,21 +45,31 @@ impl<'c> Emitter<'c, '_> {
         let tileas::Op::CopyBoxes { view, index, buffer, map, .. } = program else {
             unreachable!("only copies by boxes come here")
         };
-        let Some((pipe, _)) = self.function.attrs.pipe_of(*buffer) else { return Err(self.unsupported(op)) };
-        let Some(tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
+        let Some((pipe, info)) = self.function.attrs.pipe_of(*buffer) else { return Err(self.unsupported(op)) };
+        let Some(mut tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
         let full = self.full_barrier(pipe, *buffer);
+        let multicast = info.is_multicast(*buffer);
+        if multicast {
+            self.own_part(&mut tile, self.function.attrs.blocks_of(info));
+        }
         self.guarded(self.filling_warp(self.slots.get(buffer).copied()), &[], |e| {
             let map = e.map_address(&tile);
             let one = e.elected();
             for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
                 let rank = coordinates.len();
-                let args = [vec![tile.start.into(), map, full.into()], coordinates].concat();
+                let to_all: &[Val<'c>] = if multicast { &[e.all_blocks()] } else { &[] };
+                let args = [&[tile.start.into(), map, full.into()], &coordinates[..], to_all].concat();
                 let to = at as u32 * tile.bytes;
                 let text = |first: usize| {
                     let (map, barrier, origin) = (first + 1, first + 2, operands(first + 3, rank));
-                    format!("cp.async.bulk.tensor.{rank}d.{LOAD} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}];")
+                    let (all, mask) = match multicast {
+                        true => (".multicast::cluster", format!(", ${}", first + 3 + rank)),
+                        false => ("", String::new()),
+                    };
+                    format!("cp.async.bulk.tensor.{rank}d.{LOAD}{all} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
                 };
-                e.by_one(one, text, &format!("r,l,r{}", ",r".repeat(rank)), &args);
+                let mask = if multicast { ",h" } else { "" };
+                e.by_one(one, text, &format!("r,l,r{}{mask}", ",r".repeat(rank)), &args);
             }
             Vec::new()
         });
@@ -118,6 +128,22 @@ impl<'c> Emitter<'c, '_> {
             parts: boxes::boxes(&tile, &stated.extent),
             bytes: stated.box_bytes(),
         })
+    }
+
+    /// Leaves the boxes that this block asks for, of those that the blocks of a cluster bring each other: as many as each other one, from
+    /// its rank's on.
+    fn own_part(&self, tile: &mut Boxed<'c>, blocks: u32) {
+        let ir = self.ir;
+        let own = tile.parts.len() / blocks as usize;
+        let rank = ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]).into_int_value();
+        let rank = if common::planted("ptx.part") { ir.const32(0) } else { rank };
+        let further: Vec<u32> = tile.parts[own].iter().zip(&tile.parts[0]).map(|(other, first)| other - first).collect();
+        tile.parts.truncate(own);
+        tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(own as u32 * tile.bytes)));
+        let rank = ir.resize(rank, ir.i64(), false);
+        for (origin, further) in tile.origins.iter_mut().zip(further).filter(|(_, further)| *further > 0) {
+            *origin = ir.add(*origin, ir.mul(rank, ir.const64(further.into())));
+        }
     }
 
     fn map_address(&self, tile: &Boxed<'c>) -> Val<'c> {

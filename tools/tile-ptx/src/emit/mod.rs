@@ -160,7 +160,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             self.start();
         }
         self.block(self.function.entry())?;
-        self.give_back_tensor_memory();
+        self.end_block();
         Ok(())
     }
 

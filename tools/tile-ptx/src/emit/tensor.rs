@@ -100,33 +100,17 @@ impl<'c> Emitter<'c, '_> {
         let text = format!("ld.shared.b32 $0, [$1+{}];", tensor.address);
         let start = ir.asm(Some(ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
         self.tensor_base = Some(start.into_int_value());
-        self.end = Some(ir.block(self.kernel, "end"));
     }
 
-    /// The end of the kernel, to which all its ways lead: all threads are done when the columns are given back.
+    /// All threads are done when the columns are given back.
     pub(super) fn give_back_tensor_memory(&self) {
-        let (Some(tensor), Some(start), Some(end)) = (self.function.attrs.tensor, self.tensor_base, self.end) else { return };
-        let ir = self.ir;
-        ir.builder.position_at_end(end);
-        self.tensor_fence(true);
-        // Threads of a warp may come from different agents' ends.
-        ir.intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]);
-        self.tensor_fence(false);
+        let (Some(tensor), Some(start)) = (self.function.attrs.tensor, self.tensor_base) else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
             e.instruction_alone("bar.warp.sync 0xffffffff;");
             let text = format!("tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {};", tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
             Vec::new()
         });
-        ir.builder.build_return(None).expect("the builder is in a block");
-    }
-
-    /// A thread is done.
-    pub(super) fn end_thread(&self) {
-        match self.end {
-            Some(end) => self.ir.go(end),
-            None => _ = self.ir.builder.build_return(None).expect("the builder is in a block"),
-        }
     }
 
     fn first_warp(&self) -> IntValue<'c> {

@@ -1,0 +1,158 @@
+//! Boxes that the blocks of a cluster bring each other: of a tile that all of them copy each asks for a part of the boxes, and all
+//! receive them. A slot is then free when no block needs it any more, and filled when the boxes of all blocks are there.
+//!
+//! `tile-sched` says which buffers are filled so. Here is what the blocks must have in common for that: they ask for the same tiles, one
+//! after the other and equally often. What else has to hold, such as who knows when a slot may be overwritten in another block, the
+//! judge finds by playing all blocks of a cluster together.
+
+use crate::{Fill, Function, Op, PipeInfo};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Region, Target, Value};
+use hardware::Feature;
+use tileas::{Buffer, MapId, Type};
+use vocabulary::core_ops::Core;
+
+/// Why the blocks of a cluster cannot fill a buffer of a pipe together, if they cannot.
+pub fn refused(function: &Function, info: &PipeInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+    is_shared(function, info, buffer, target)?;
+    let ranks = function.attrs.program.cluster.unwrap_or(1);
+    let mut copies = copies(function, buffer);
+    match copies.all(|(_, view, _, map)| boxes(function, view, map).is_multiple_of(ranks)) {
+        true => Ok(()),
+        false => Err("its boxes cannot be divided among the blocks"),
+    }
+}
+
+/// The same, were there boxes enough.
+pub fn is_shared(function: &Function, info: &PipeInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+    if !target.has(Feature::BoxMulticast) {
+        return Err("the target has no boxes for several blocks");
+    }
+    if function.attrs.program.cluster.is_none() {
+        return Err("there is no cluster");
+    }
+    if info.fill != Fill::Boxes {
+        return Err("it is not filled by boxes");
+    }
+    let own = Own::of(function);
+    if own.decides {
+        return Err("the blocks may take different ways");
+    }
+    let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| own.has(view) || index.iter().any(|index| own.has(*index));
+    match copies(function, buffer).any(differs) {
+        true => Err("each block copies tiles of its own"),
+        false => Ok(()),
+    }
+}
+
+/// The copies by boxes to a buffer: the view and index of the tile, and the map.
+pub fn copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId, Value, &[Value], MapId)> {
+    let body = &function.body;
+    body.walk(function.region).into_iter().filter_map(move |op| match &body.ops[op].kind {
+        Op::Core(tileas::Op::CopyBoxes { view, index, buffer: filled, map, .. }) if *filled == buffer => {
+            Some((op, *view, &index[..], *map))
+        }
+        _ => None,
+    })
+}
+
+/// How many boxes of a map a tile of a view is.
+pub fn boxes(function: &Function, view: Value, map: MapId) -> u32 {
+    let Type::View(ty) = function.body.ty(view) else { return 0 };
+    let of_box: u32 = function.attrs.program.maps[map].extent.iter().product();
+    ty.tile.iter().product::<u32>() / of_box.max(1)
+}
+
+/// The values that may not be the same in all blocks of a cluster: what follows from the rank, or from what may change.
+struct Own {
+    of: Vec<bool>,
+    /// Whether one of them decides what is executed.
+    decides: bool,
+    changed: bool,
+}
+
+/// The constructs around an op whose values it may hand on: the condition, and the loop.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    condition: Option<OpId>,
+    repeats: Option<OpId>,
+}
+
+impl Own {
+    fn of(function: &Function) -> Own {
+        let mut own = Own { of: vec![false; function.body.values.len()], decides: false, changed: true };
+        while std::mem::take(&mut own.changed) {
+            own.block(function, function.entry(), Around::default());
+        }
+        own
+    }
+
+    fn has(&self, value: Value) -> bool {
+        self.of[value.0 as usize]
+    }
+
+    fn add(&mut self, value: Value) {
+        self.changed |= !std::mem::replace(&mut self.of[value.0 as usize], true);
+    }
+
+    fn pass(&mut self, from: &[Value], to: &[Value]) {
+        let own = from.iter().zip(to).filter(|(from, _)| self.of[from.0 as usize]).map(|(_, to)| *to).collect::<Vec<_>>();
+        own.into_iter().for_each(|value| self.add(value));
+    }
+
+    fn block(&mut self, function: &Function, block: Block, around: Around) {
+        for &op in &function.body.blocks[block].ops {
+            self.op(function, op, around);
+        }
+    }
+
+    fn op(&mut self, function: &Function, op: OpId, around: Around) {
+        let body = &function.body;
+        let node = &body.ops[op];
+        let args = |region: Region| &body.blocks[body.block_of(region)].args[..];
+        let results = |op: Option<OpId>| op.map_or(&[][..], |op| &body.ops[op].results[..]);
+        let inner = match node.kind.core() {
+            Some(Core::If { cond, .. }) => {
+                self.decides |= self.has(*cond);
+                Around { condition: Some(op), ..around }
+            }
+            Some(Core::For { lower, upper, step, init, body, .. }) => {
+                self.decides |= [lower, upper, step].into_iter().any(|bound| self.has(*bound));
+                self.pass(init, args(*body).get(1..).unwrap_or_default());
+                self.pass(init, &node.results);
+                Around { condition: None, repeats: Some(op) }
+            }
+            Some(Core::Loop { init, body }) => {
+                self.pass(init, args(*body));
+                Around { condition: None, repeats: Some(op) }
+            }
+            Some(Core::Yield { values }) => return self.pass(values, results(around.condition)),
+            Some(Core::Break { values }) => return self.pass(values, results(around.repeats)),
+            Some(Core::Continue { values }) => return self.goes_on(function, around.repeats, values),
+            _ if matches!(node.kind, Op::Agent { .. }) => Around::default(),
+            core => {
+                // What the bodies of reductions are about are tiles, of which none decides.
+                let made = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
+                if made || node.kind.operands().iter().any(|value| self.has(*value)) {
+                    node.results.iter().for_each(|value| self.add(*value));
+                }
+                return;
+            }
+        };
+        node.kind.regions().into_iter().for_each(|region| self.block(function, body.block_of(region), inner));
+    }
+
+    /// The next round of a loop gets what this one leaves, and so does the end.
+    fn goes_on(&mut self, function: &Function, repeats: Option<OpId>, values: &[Value]) {
+        let body = &function.body;
+        let Some(repeats) = repeats.map(|op| &body.ops[op]) else { return };
+        match repeats.kind.core() {
+            Some(Core::For { body: region, .. }) => {
+                self.pass(values, body.blocks[body.block_of(*region)].args.get(1..).unwrap_or_default());
+                self.pass(values, &repeats.results);
+            }
+            Some(Core::Loop { body: region, .. }) => self.pass(values, &body.blocks[body.block_of(*region)].args),
+            _ => {}
+        }
+    }
+}

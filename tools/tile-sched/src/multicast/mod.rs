@@ -1,0 +1,147 @@
+//! Lets the blocks of a cluster bring each other the boxes that all of them need: each is read once from global memory, by one of them.
+//!
+//! Requires: pipes with producer and consumers. Establishes: which buffers of a pipe are filled so: all that can be, of
+//! which the log says why not. A box that all of a tile is becomes two, so that there is one for each block. Whether the memory of a
+//! slot is free in the other block when it is filled from here is for the judge to say: where it is not, each block reads for itself.
+
+mod tail;
+
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::Op as OpId;
+use base::{Arena, Envelope, Target};
+use sched::{Drain, Fill, Function, Op, Pipe, judge, multicast};
+use std::collections::BTreeSet;
+use tensormap::Map;
+use tileas::layout::{Layout, LayoutId};
+use tileas::{Buffer, MapId, Type, boxes};
+
+pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, envelope: &mut Envelope) -> Result<()> {
+    let wanted = envelope.options.get("multicast").unwrap_or("auto");
+    let asked = wanted == "on";
+    if wanted == "off" || function.attrs.program.cluster.is_none() && !asked {
+        return Ok(());
+    }
+    match joined(function, layouts, envelope.target()?) {
+        Ok((joined, told)) => {
+            *function = joined;
+            if common::planted("sched.multicast") {
+                let blocks = function.attrs.program.cluster.unwrap_or(1);
+                let pipes = function.attrs.pipes.values_mut();
+                pipes.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= blocks);
+            }
+            envelope.log.push(entry(function, Outcome::Passed, told));
+            Ok(())
+        }
+        Err(why) if asked => {
+            let refused = Diagnostic::unsupported("SC102", format!("--multicast: blocks bring each other nothing: {why}"));
+            Err(refused.at_loc(&envelope.debug, function.loc))
+        }
+        Err(why) => {
+            envelope.log.push(entry(function, Outcome::Missed, format!("the blocks of a cluster bring each other nothing: {why}")));
+            Ok(())
+        }
+    }
+}
+
+fn entry(function: &Function, outcome: Outcome, message: String) -> LogEntry {
+    let (pass, name, category) = ("materialize".into(), "Multicast".into(), Category::Other);
+    LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
+}
+
+/// The function whose blocks bring each other what they can, with what the log says of it; or why they bring nothing.
+fn joined(
+    function: &Function,
+    layouts: &Arena<LayoutId, Layout>,
+    target: Target,
+) -> std::result::Result<(Function, String), String> {
+    let mut joined = function.clone();
+    let (mut brought, mut others): (Vec<Buffer>, Vec<String>) = Default::default();
+    for pipe in function.attrs.pipes.ids() {
+        for buffer in function.attrs.pipes[pipe].buffers.clone() {
+            match join(&mut joined, pipe, buffer, target) {
+                Ok(()) => brought.push(buffer),
+                Err(why) if joined.attrs.pipes[pipe].fill == Fill::Boxes => others.push(format!("{buffer}: {why}")),
+                Err(_) => {}
+            }
+        }
+    }
+    if brought.is_empty() {
+        let why = if others.is_empty() { "they copy no boxes".into() } else { others.join("; ") };
+        return Err(why);
+    }
+    drop_unused_maps(&mut joined);
+    for pipe in joined.attrs.pipes.ids().collect::<Vec<_>>() {
+        let empty = joined.attrs.draining_threads(&joined.attrs.pipes[pipe]);
+        joined.attrs.pipes[pipe].empty = empty;
+        if joined.attrs.pipes[pipe].ends_free() {
+            tail::write(&mut joined, pipe).ok_or_else(|| format!("where the last slots of {pipe} are is not known"))?;
+        }
+    }
+    joined = base::text::compact(&joined);
+    if let Some(why) = judge::refusal(&joined, layouts) {
+        return Err(why);
+    }
+    let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
+    let rest = if others.is_empty() { String::new() } else { format!("; not {}", others.join("; ")) };
+    Ok((joined, format!("the blocks of a cluster bring each other {}{rest}", list(&brought))))
+}
+
+/// The blocks fill a buffer of a pipe together, in halves of boxes where there is one for both.
+fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> std::result::Result<(), &'static str> {
+    multicast::is_shared(function, &function.attrs.pipes[pipe], buffer, target)?;
+    let ranks = function.attrs.program.cluster.unwrap_or(1);
+    let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
+    let single: Vec<(OpId, MapId)> = copies
+        .filter(|(_, view, map)| !multicast::boxes(function, *view, *map).is_multiple_of(ranks))
+        .map(|(op, _, map)| (op, map))
+        .collect();
+    let halves: Vec<(OpId, Map)> = single
+        .into_iter()
+        .map(|(op, map)| Some((op, halved(function, op, map)?)))
+        .collect::<Option<_>>()
+        .ok_or("half of a box is too small")?;
+    for (op, half) in halves {
+        let maps = &mut function.attrs.program.maps;
+        let known = maps.iter().find(|(_, other)| **other == half).map(|(id, _)| id);
+        let half = known.unwrap_or_else(|| maps.push(half));
+        if let Op::Core(tileas::Op::CopyBoxes { map, .. }) = &mut function.body.ops[op].kind {
+            *map = half;
+        }
+    }
+    multicast::refused(function, &function.attrs.pipes[pipe], buffer, target)?;
+    let info = &mut function.attrs.pipes[pipe];
+    info.multicast.get_or_insert_default().push(buffer);
+    // Other blocks are told by as few threads as can be.
+    if info.drain == Drain::Threads {
+        info.drain = Drain::Warps;
+    }
+    Ok(())
+}
+
+/// The map of a copy with boxes of half the size, that fill its buffer as the whole ones do.
+fn halved(function: &Function, op: OpId, map: MapId) -> Option<Map> {
+    let Op::Core(tileas::Op::CopyBoxes { view, buffer, .. }) = &function.body.ops[op].kind else { return None };
+    let Type::View(view) = function.body.ty(*view) else { return None };
+    let whole = &function.attrs.program.maps[map];
+    let extent = boxes::halves(&whole.extent, whole.box_bytes(), whole.swizzle)?;
+    let filled = boxes::buffer(view, &extent, whole.swizzle)?;
+    (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..whole.clone() })
+}
+
+/// Each map is a parameter of the kernel.
+fn drop_unused_maps(function: &mut Function) {
+    let mut used = BTreeSet::new();
+    let maps_of = |op: &mut Op, change: &mut dyn FnMut(&mut MapId)| {
+        if let Op::Core(tileas::Op::CopyBoxes { map, .. } | tileas::Op::StoreBoxes { map, .. }) = op {
+            change(map);
+        }
+    };
+    let all = function.body.walk(function.region);
+    all.iter().for_each(|op| maps_of(&mut function.body.ops[*op].kind, &mut |map| _ = used.insert(*map)));
+    let kept: Vec<MapId> = used.into_iter().collect();
+    let number = |map: MapId| kept.iter().position(|other| *other == map).map_or(map, |at| MapId(at as u32));
+    all.iter().for_each(|op| maps_of(&mut function.body.ops[*op].kind, &mut |map| *map = number(*map)));
+    let maps = &mut function.attrs.program.maps;
+    *maps = kept.iter().map(|map| maps[*map].clone()).collect();
+}
