@@ -8,13 +8,13 @@
 //! grid no more blocks are launched than run at a time. It takes registers, so a loop carries but a part of those that a thread has.
 
 use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
-use crate::materialize::{around, forget_order, mapped};
+use crate::materialize::{forget_order, mapped};
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Arena, Body, Loc, Target, Value};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use sched::{Function, Op};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Type, budget};
 use vocabulary::core_ops::Core;
@@ -36,9 +36,8 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let attrs = &function.attrs.program;
     let room = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / PART;
     let mut moved = Vec::new();
-    for number in 0..loops(function).len() {
-        let for_op = loops(function)[number];
-        let found = if everywhere || persists(function, for_op) { loads(function, for_op, layouts) } else { Vec::new() };
+    for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
+        let found = loads(function, for_op, layouts);
         let mut left = room;
         let fitting = found.into_iter().filter(|load| {
             let fits = load.registers <= left;
@@ -58,9 +57,20 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     moved
 }
 
-/// Whether a loop, or one around it, goes round the tiles of a grid.
-fn persists(function: &Function, for_op: OpId) -> bool {
-    around(function, for_op).into_iter().chain([for_op]).any(|op| is_persistent(&function.body, op, Op::core))
+/// The loops that go round the tiles of a grid, and those directly inside them, in program order.
+fn persistent_loops(function: &Function) -> Vec<OpId> {
+    let body = &function.body;
+    let mut persistent = BTreeSet::new();
+    let mut stack = vec![(function.region, false)];
+    while let Some((region, inside)) = stack.pop() {
+        for &op in &body.blocks[body.block_of(region)].ops {
+            let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. }));
+            let persists = is_loop && (inside || is_persistent(body, op, Op::core));
+            persistent.extend(persists.then_some(op));
+            stack.extend(body.ops[op].kind.regions().into_iter().map(|region| (region, persists)));
+        }
+    }
+    loops(function).into_iter().filter(|op| persistent.contains(op)).collect()
 }
 
 /// The loads of a loop that it may carry.

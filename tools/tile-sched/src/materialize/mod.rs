@@ -101,7 +101,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
 }
 
 /// The loops around a loop, outermost first; none where it is inside a condition, too.
-pub(crate) fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
+fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
     let body = &function.body;
     let all = body.walk(function.region);
     let blocks = body.op_blocks();
