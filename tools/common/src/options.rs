@@ -42,7 +42,7 @@ pub struct Lowering {
     #[arg(long, value_name = "N", value_parser = parse_cluster)]
     pub cluster: Option<u32>,
     /// Whether rows of products are made in two halves, one after the other: auto (in attention whose sums have no room in registers), on
-    /// (where that can be) or off [default: auto]
+    /// (refused where that cannot be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub halves: Option<String>,
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]

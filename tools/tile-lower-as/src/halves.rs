@@ -11,6 +11,7 @@
 
 use crate::cluster::forms::{Flow, Form, Forms};
 use crate::cluster::{self, Halves};
+use crate::operands;
 use crate::products::{self, registers};
 use base::ir::Operation;
 use base::{Target, Value};
@@ -66,15 +67,11 @@ fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
         let rank = body.ty(result).tile().map_or(0, |(_, shape)| shape.len());
         forms.passed(result).eq([Form::Half(rank - 2)])
     };
-    let nodes = body.walk(forms.function.region).into_iter().map(|op| &body.ops[op]);
-    match nodes.filter(|node| is_product(&node.kind)).find(|node| !has_rows(node.results[0])) {
+    let products = body.walk(forms.function.region).into_iter().filter(|op| operands::is_product(forms.function, *op));
+    match products.map(|op| &body.ops[op]).find(|node| !has_rows(node.results[0])) {
         Some(node) => Err(format!("both halves need the result of '{}'", node.kind.mnemonic())),
         None => Ok(()),
     }
-}
-
-fn is_product(op: &Op) -> bool {
-    matches!(op, Op::Mma { .. } | Op::MmaScaled { .. })
 }
 
 /// That no token is needed of an access that is made in halves, which would be two.

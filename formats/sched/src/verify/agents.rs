@@ -108,6 +108,9 @@ pub(super) fn pipes(function: &Function, target: Target) -> Rule {
         let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
         let counted = *fill != Fill::Boxes || bytes.sum::<u64>() <= MOST_BYTES;
         require(counted, || format!("{pipe}: a barrier counts up to {MOST_BYTES} bytes"))?;
+        require(multicast.as_ref().is_none_or(|all| !all.is_empty()), || {
+            format!("{pipe}: blocks fill none of its buffers together")
+        })?;
         for buffer in multicast.iter().flatten() {
             let own = require(buffers.contains(buffer), || format!("{pipe}: {buffer} is none of its buffers"));
             let can = own.and_then(|()| crate::multicast::refused(function, info, *buffer, target).map_err(Into::into));
