@@ -234,11 +234,6 @@ impl PipeInfo {
     pub fn empty_barrier(&self, slot: u32) -> u32 {
         self.full_barrier(self.depth + slot)
     }
-    /// Whether its producer has to wait, in the end, until all slots are free: products of other blocks say so some time after these have
-    /// issued them, and must not tell a block that has ended. What threads tell comes before the barrier at a block's end.
-    pub fn ends_free(&self) -> bool {
-        self.multicast.is_some() && self.drains_alone()
-    }
     /// Whether the blocks of a cluster fill a buffer together.
     pub fn is_multicast(&self, buffer: Buffer) -> bool {
         self.multicast.as_ref().is_some_and(|all| all.contains(&buffer))
@@ -282,13 +277,25 @@ impl FunctionAttrs {
         let own: u32 = info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).map(|all| info.releases(all)).sum();
         own * self.blocks_of(info)
     }
-    /// The blocks whose consumers free a slot of a pipe: those of the cluster where they fill it together.
+    /// The blocks whose consumers free a slot of a pipe: those of the cluster where they fill it together, or where a pair's products do.
     pub fn blocks_of(&self, info: &PipeInfo) -> u32 {
-        info.multicast.as_ref().and(self.program.cluster).unwrap_or(1)
+        let together = info.multicast.is_some() || self.is_of_pair(info) && info.fill == Fill::Products;
+        self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// The blocks of a cluster that bring each other boxes; 1 where none does.
+    /// The blocks of a cluster that bring each other boxes, or make products together; 1 where none does.
     pub fn joined_blocks(&self) -> u32 {
-        self.pipes.values().map(|info| self.blocks_of(info)).max().unwrap_or(1)
+        let together = self.program.pair || self.pipes.values().any(|info| info.multicast.is_some());
+        self.program.cluster.filter(|_| together).unwrap_or(1)
+    }
+    /// Whether products that a pair of blocks makes together fill a pipe or leave it. The first block alone then has that side of it, for
+    /// both: it waits for the slots of both, at a barrier of its own, and tells either.
+    pub fn is_of_pair(&self, info: &PipeInfo) -> bool {
+        self.program.pair && (info.fill == Fill::Products || info.drains_alone())
+    }
+    /// Whether the producer of a pipe has to wait, in the end, until all slots are free: products of other blocks say so some time after
+    /// these have issued them, and must not tell a block that has ended. What threads tell comes before the barrier at a block's end.
+    pub fn ends_free(&self, info: &PipeInfo) -> bool {
+        info.drains_alone() && (info.multicast.is_some() || self.program.pair)
     }
     /// The pipe that a buffer belongs to.
     pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {

@@ -34,12 +34,17 @@ pub fn is_shared(function: &Function, info: &PipeInfo, buffer: Buffer, target: T
     if info.fill != Fill::Boxes {
         return Err("it is not filled by boxes");
     }
+    are_same(function, &[buffer])
+}
+
+/// Whether the blocks of a cluster do the same, and copy the same tiles to some buffers.
+pub fn are_same(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
     let own = Own::of(function);
     if own.decides {
         return Err("the blocks may take different ways");
     }
     let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| own.has(view) || index.iter().any(|index| own.has(*index));
-    match copies(function, buffer).any(differs) {
+    match buffers.iter().any(|buffer| copies(function, *buffer).any(differs)) {
         true => Err("each block copies tiles of its own"),
         false => Ok(()),
     }

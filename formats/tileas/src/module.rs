@@ -63,6 +63,10 @@ pub struct FunctionAttrs {
     /// Blocks of a cluster that share each tile block out among them, two of them; none: each block has one of its own.
     #[serde(default)]
     pub cluster: Option<u32>,
+    /// Whether these two make their products in tensor memory together, for which each has half of the columns of a right operand: for
+    /// `.sched` to say.
+    #[serde(default)]
+    pub pair: bool,
     pub buffers: Arena<Buffer, BufferInfo>,
     /// Over the function's parameters.
     pub maps: Arena<MapId, Map>,

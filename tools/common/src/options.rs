@@ -71,6 +71,10 @@ pub struct Scheduling {
     /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub multicast: Option<String>,
+    /// Whether the two blocks of a cluster make products in tensor memory together: auto (where they can), on (or why not) or off
+    /// [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub pairs: Option<String>,
 }
 
 /// Debug information: first needed by tile-ptx.
@@ -208,7 +212,7 @@ impl Lowering {
 
 impl Scheduling {
     fn given(&self) -> Vec<(&'static str, String)> {
-        let words = [("agents", self.agents.clone()), ("multicast", self.multicast.clone())];
+        let words = [("agents", self.agents.clone()), ("multicast", self.multicast.clone()), ("pairs", self.pairs.clone())];
         let all = [("stages", self.stages.map(|stages| stages.to_string()))].into_iter().chain(words);
         all.filter_map(|(name, value)| Some((name, value?))).collect()
     }

@@ -89,6 +89,10 @@ impl Generator {
 
     /// Rows, columns and depth of a product.
     fn extents(&mut self) -> [i64; 3] {
+        if self.plain {
+            let rows = self.random.pick(&[128, 256, 256, 512]);
+            return [rows, self.random.pick(&[32, 64, 128, 128, 256]), self.random.pick(&[16, 32, 64])];
+        }
         let rows = self.random.pick(&[16, 32, 32, 64, 64, 128]);
         [rows, self.random.pick(&[16, 16, 32, 32, 64]), self.random.pick(&[16, 16, 32, 32, 64])]
     }
@@ -209,7 +213,7 @@ impl Generator {
         let mut kinds = vec![result.clone(); 1 + usize::from(second.is_some())];
         let mut init: Vec<Value> = kinds.iter().map(|kind| self.start(kind, types.limit)).collect();
         // Something else that is carried.
-        if self.random.one_in(3) {
+        if self.random.one_in(3) && !self.plain {
             let (x, kind) = self.any();
             init.push(x);
             kinds.push(kind);

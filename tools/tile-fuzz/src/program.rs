@@ -87,6 +87,8 @@ pub(crate) struct Generator {
     pub(crate) loops: u32,
     /// Whether reductions have only bodies for which left and right may be exchanged.
     pub(crate) commutative: bool,
+    /// Whether programs have no ordered accesses, and large tiles.
+    pub(crate) plain: bool,
     params: Vec<Param>,
     data: Vec<(String, Vec<u8>)>,
     pub(crate) outputs: Vec<Output>,
@@ -150,6 +152,9 @@ const LARGE: &[Step] = &[
     (1, Generator::scaled),
 ];
 
+/// What two blocks may do that have half of it each.
+const OF_CLUSTERS: &[Step] = &[(3, Generator::product_loop), (2, Generator::product_tiles)];
+
 /// What programs are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Theme {
@@ -157,6 +162,8 @@ pub(crate) enum Theme {
     All,
     /// Matrix products and loops around them.
     Products,
+    /// Loops of large products and little else, whose tile blocks the blocks of a cluster can share out.
+    Clusters,
 }
 
 impl Generator {
@@ -176,6 +183,7 @@ impl Generator {
             depth: 0,
             loops: 0,
             commutative: wish.commutative,
+            plain: theme == Theme::Clusters,
             params: Vec::new(),
             data: Vec::new(),
             outputs: Vec::new(),
@@ -185,9 +193,13 @@ impl Generator {
         let steps = match theme {
             Theme::All => 3 + generator.random.below(20),
             Theme::Products => generator.random.below(6),
+            Theme::Clusters => 0,
         };
         for _ in 0..steps {
             generator.step();
+        }
+        if theme == Theme::Clusters {
+            generator.take(OF_CLUSTERS);
         }
         if theme == Theme::Products {
             for _ in 0..1 + generator.random.below(2) {
@@ -283,6 +295,9 @@ impl Generator {
         }
         if bits == 0 {
             self.shapes.push(Vec::new());
+        }
+        if self.plain {
+            return;
         }
         for _ in 0..2 {
             self.load();

@@ -85,6 +85,7 @@ impl Generator {
 
     pub(crate) fn load_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
+            _ if self.plain => (MemoryOrdering::Weak, None),
             0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
             1 => (MemoryOrdering::Acquire, Some(MemoryScope::TileBlock)),
             _ => (MemoryOrdering::Weak, None),
@@ -219,6 +220,7 @@ impl Generator {
 
     pub(crate) fn store_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
+            _ if self.plain => (MemoryOrdering::Weak, None),
             0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
             1 => (MemoryOrdering::Release, Some(MemoryScope::Device)),
             _ => (MemoryOrdering::Weak, None),

@@ -40,7 +40,7 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
         }
     };
     let tileaa::FunctionAttrs { private, cluster, .. } = function.attrs;
-    Ok(FunctionAttrs { private, warps, occupancy, cluster, buffers: Arena::new(), maps: Arena::new() })
+    Ok(FunctionAttrs { private, warps, occupancy, cluster, pair: false, buffers: Arena::new(), maps: Arena::new() })
 }
 
 /// What becomes of the author's wish, and what is said of it.

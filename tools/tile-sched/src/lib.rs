@@ -5,6 +5,7 @@ mod ahead;
 mod alloc;
 mod analysis;
 mod barriers;
+mod block_pairs;
 mod boxes;
 mod check;
 mod columns;
@@ -37,7 +38,7 @@ use tileas::layout::{Layout, LayoutId};
 pub use trace::trace;
 
 pub const PASSES: &[Pass<File<Module>>] = &[
-    Pass { name: "analysis", run: |file| phase(file, Phase::Analysis, analysis::run) },
+    Pass { name: "analysis", run: |file| phase(file, Phase::Analysis, analyse) },
     Pass { name: "alloc", run: |file| phase(file, Phase::Alloc, alloc) },
     Pass { name: "materialize", run: |file| phase(file, Phase::Materialize, materialize) },
 ];
@@ -49,6 +50,13 @@ pub fn check(file: &File<Module>) -> Result<()> {
         Some(Phase::Materialize) => Ok(()),
         _ => check::schedules(file),
     }
+}
+
+/// Whether blocks are pairs decides what lies in memory, and so all that follows.
+fn analyse(file: &mut File<Module>) -> Result<()> {
+    let carry_out = |file: &mut File<Module>| analysis::run(file).and_then(|()| alloc(file)).and_then(|()| materialize(file));
+    block_pairs::run(file, carry_out)?;
+    analysis::run(file)
 }
 
 /// Schedules come from here or from a person: they are checked before anything is built on them.
@@ -78,6 +86,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         weave(function, &own, layouts, false);
     }
     for function in functions {
+        block_pairs::finish(function, envelope)?;
         multicast::run(function, layouts, envelope)?;
         stores::run(function);
         edges::run(function, layouts);

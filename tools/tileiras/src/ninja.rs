@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 26] = [
+const FORWARDED: [&str; 27] = [
     "max-memory",
     "max-time",
     "check-bounds",
@@ -30,6 +30,7 @@ const FORWARDED: [&str; 26] = [
     "stages",
     "agents",
     "multicast",
+    "pairs",
     "lineinfo",
     "device-debug",
     "host-arch",

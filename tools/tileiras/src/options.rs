@@ -214,6 +214,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Whether the blocks of a cluster bring each other the boxes that they all need [default: auto]",
     ),
     option(
+        "pairs",
+        Extension,
+        Choice(&[("auto", "where they can"), ("on", "or why not"), ("off", "never")]),
+        "when",
+        "Whether the two blocks of a cluster make products in tensor memory together [default: auto]",
+    ),
+    option(
         "stages",
         Extension,
         Integer,

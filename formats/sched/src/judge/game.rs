@@ -13,7 +13,8 @@
 //!
 //! Where the blocks of a cluster bring each other boxes, all of them are played, each with all its agents: they do the same, each in
 //! memory of its own, and a slot that they fill together is filled when all have committed their part, and free when the consumers of
-//! all have left it. Copies from one block to another have a place of their own in what agents know.
+//! all have left it. Copies from one block to another have a place of their own in what agents know. Where two blocks are a pair only the
+//! first one's agents make products and what belongs to them, in the memory of both.
 //!
 //! As every wait is for a phase that stays reached, and nobody looks without waiting, the outcome does not depend on the order in
 //! which the agents are played, so one order stands for all.
@@ -184,7 +185,8 @@ impl<'a> Game<'a> {
     pub(super) fn new(program: &'a Program<'a>, rules: Rules) -> Game<'a> {
         let attrs = &program.function.attrs;
         let agents: Vec<Agent> = attrs.agents.ids().chain(attrs.agents.is_empty().then_some(Agent(0))).collect();
-        let ranks = attrs.joined_blocks() as usize;
+        // Before there are pipes a block does what it does by itself.
+        let ranks = if rules.synchronised { attrs.joined_blocks() as usize } else { 1 };
         let count = ranks * (2 * agents.len() + ranks * attrs.pipes.len());
         let of_block = |rank: usize| if ranks > 1 { format!(" of block {rank}") } else { String::new() };
         let player = |rank: usize, agent: Agent| Player {
@@ -222,7 +224,8 @@ impl<'a> Game<'a> {
     /// An agent's next event. Those of one that is alone are played as they come, which takes no memory.
     pub(super) fn add(&mut self, agent: Agent, event: Event) -> Result<(), Fault> {
         let agents = self.players.len() / self.ranks;
-        for rank in 1..self.ranks {
+        let others = if self.is_of_leader(&event) { 1..1 } else { 1..self.ranks };
+        for rank in others {
             self.players[rank * agents + agent.0 as usize].events.push_back(event.clone());
         }
         self.players[agent.0 as usize].events.push_back(event);
@@ -230,6 +233,21 @@ impl<'a> Game<'a> {
             return self.ended();
         }
         Ok(())
+    }
+
+    /// Whether only the first block of a pair does it, for both: their products, and what these wait for and tell.
+    fn is_of_leader(&self, event: &Event) -> bool {
+        let of_pair = |pipe: Pipe| self.attrs.is_of_pair(self.info(pipe));
+        match &event.what {
+            What::Acquire(Position { pipe, .. }) | What::Commit(pipe, _) => of_pair(*pipe) && self.info(*pipe).fill == Fill::Products,
+            What::Wait(Position { pipe, .. }) | What::Release(pipe, _) => of_pair(*pipe) && self.info(*pipe).drains_alone(),
+            What::Accesses(_, completes) => self.is_product_of_pair(*completes),
+            _ => false,
+        }
+    }
+
+    fn is_product_of_pair(&self, completes: Completes) -> bool {
+        self.attrs.program.pair && completes == Completes::WithItsCommit
     }
 
     /// Plays what all agents do.
@@ -444,10 +462,17 @@ impl<'a> Game<'a> {
         &mut self.sides.entry((rank, pipe, slot)).or_default()[side]
     }
 
-    /// The blocks that a step of a pipe tells: all that fill it together.
-    fn told(&self, at: usize, pipe: Pipe) -> std::ops::Range<usize> {
-        let rank = self.players[at].rank;
-        if self.info(pipe).multicast.is_some() { 0..self.ranks } else { rank..rank + 1 }
+    /// The blocks that a step of a pipe tells of a side of it: all that fill it together; where a pair has products, those of which the
+    /// first block is told, or both by it.
+    fn told(&self, at: usize, pipe: Pipe, side: usize) -> std::ops::Range<usize> {
+        let (rank, info) = (self.players[at].rank, self.info(pipe));
+        let by_products = if info.fill == Fill::Products { FULL } else { EMPTY };
+        match self.attrs.is_of_pair(info) {
+            true if side == by_products => 0..self.ranks,
+            true => 0..1,
+            false if info.multicast.is_some() => 0..self.ranks,
+            false => rank..rank + 1,
+        }
     }
 
     fn may_pass(&mut self, at: usize, Position { pipe, slot, .. }: Position, side: usize) -> bool {
@@ -556,22 +581,26 @@ impl<'a> Game<'a> {
             }
         }
         let threads = if info.fills_alone() { 1 } else { threads };
-        self.side(self.players[at].rank, pipe, slot, FULL).arrive(threads, threads, &knows);
+        for rank in self.told(at, pipe, FULL) {
+            self.side(rank, pipe, slot, FULL).arrive(threads, threads, &knows);
+        }
         Ok(())
     }
 
     /// A slot is filled when the boxes of all are there that fill it together. In its own block the thread that asked for them says so, of
-    /// what it knows of all; to others come only the boxes.
+    /// what it knows of all; to others come only the boxes. The first block of a pair waits for those of both, each in its own memory.
     fn commit_boxes(&mut self, at: usize, pipe: Pipe, slot: u32) -> Rule {
-        let (info, told) = (self.info(pipe), self.told(at, pipe));
+        let (info, told) = (self.info(pipe), self.told(at, pipe, FULL));
         let Player { rank: own, now, ref knows, .. } = self.players[at];
-        let (knows, parts) = (knows.clone(), told.len() as u32);
+        let of_pair = self.attrs.is_of_pair(info);
+        let (knows, parts) = (knows.clone(), if of_pair { self.ranks } else { told.len() } as u32);
         for rank in told {
-            let by = self.copies_of(own, rank, pipe);
-            for buffer in info.buffers.iter().filter(|buffer| rank == own || info.is_multicast(**buffer)) {
+            let into = if of_pair { own } else { rank };
+            let by = self.copies_of(own, into, pipe);
+            for buffer in info.buffers.iter().filter(|buffer| into == own || info.is_multicast(**buffer)) {
                 let filled = |touch: &&mut Touch| {
                     let Slot { buffer: of, number, rank: to, .. } = touch.slot;
-                    (of, number, to) == (*buffer, slot, rank)
+                    (of, number, to) == (*buffer, slot, into)
                 };
                 let copies: Vec<&mut Touch> = self.under_way(at, Way::Boxes).filter(filled).collect();
                 if copies.len() != 1 {
@@ -596,7 +625,7 @@ impl<'a> Game<'a> {
         let knows = if info.drains_alone() { self.committed(at) } else { self.arrival(at) };
         let threads = info.releases(self.players[at].threads);
         let all = self.attrs.draining_threads(info);
-        for rank in self.told(at, pipe) {
+        for rank in self.told(at, pipe, EMPTY) {
             self.side(rank, pipe, slot, EMPTY).arrive(threads, all, &knows);
         }
         Ok(())
@@ -628,8 +657,19 @@ impl<'a> Game<'a> {
         slot.of_block(self.players[at].rank)
     }
 
+    /// The slots that an access means: a product of a pair those of both.
+    fn held_by(&self, completes: Completes, slot: Slot) -> Vec<Slot> {
+        match self.is_product_of_pair(completes) {
+            true => (0..self.ranks).map(|rank| slot.of_block(rank)).collect(),
+            false => vec![slot],
+        }
+    }
+
     /// What of that an access reaches: boxes that blocks bring each other are a part of the slot, in each of them.
-    fn reached_by(&self, access: &BufferAccess, slot: Slot) -> Vec<Slot> {
+    fn reached_by(&self, access: &BufferAccess, completes: Completes, slot: Slot) -> Vec<Slot> {
+        if self.is_product_of_pair(completes) {
+            return self.held_by(completes, slot);
+        }
         let brought = self.attrs.pipe_of(slot.buffer).is_some_and(|(_, info)| info.is_multicast(slot.buffer));
         if !brought || access.way != Way::Boxes || !access.does.writes() {
             return vec![slot];
@@ -643,10 +683,10 @@ impl<'a> Game<'a> {
             let slot = self.slot(at, access.buffer, *number);
             if self.rules.synchronised {
                 self.is_at(at, access, *number)?;
-                let mut reached = self.reached_by(access, slot).into_iter();
+                let mut reached = self.reached_by(access, completes, slot).into_iter();
                 reached.try_for_each(|slot| self.is_ordered(at, slot, access, completes))?;
             }
-            self.is_there(slot, access)?;
+            self.held_by(completes, slot).into_iter().try_for_each(|slot| self.is_there(slot, access))?;
         }
         let in_flight = completes == Completes::WithItsProducts;
         if in_flight {
@@ -654,9 +694,9 @@ impl<'a> Game<'a> {
         }
         for (access, number) in accesses {
             let slot = self.slot(at, access.buffer, *number);
-            self.fill(slot, access);
+            self.held_by(completes, slot).into_iter().for_each(|slot| self.fill(slot, access));
             if self.rules.synchronised {
-                for slot in self.reached_by(access, slot) {
+                for slot in self.reached_by(access, completes, slot) {
                     self.touch(at, op, slot, access, completes);
                 }
             }
@@ -856,7 +896,7 @@ impl<'a> Game<'a> {
             };
             let open = |agent, side| end(agent, side).and_then(|end| end.open.first());
             let visited = |agent, side| end(agent, side).map_or(0, |end| end.visited);
-            let last = if info.ends_free() { info.depth as usize } else { 0 };
+            let last = if self.attrs.ends_free(info) { info.depth as usize } else { 0 };
             match (open(info.producer, EMPTY), end(info.producer, EMPTY).map_or(0, |end| end.open.len())) {
                 (_, slots) if slots == last => {}
                 (Some(slot), _) if last == 0 => return Some(format!("slot {slot} of {pipe} is acquired and never committed")),

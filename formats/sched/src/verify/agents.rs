@@ -100,6 +100,7 @@ pub(super) fn pipes(function: &Function, target: Target) -> Rule {
         });
         taken.extend(places);
     }
+    crate::block_pairs::refused(function).map_err(|why| format!("the blocks are no pair: {why}"))?;
     let mut piped = BTreeSet::new();
     for (pipe, info) in attrs.pipes.iter() {
         let PipeInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain, multicast } = info;
@@ -108,6 +109,8 @@ pub(super) fn pipes(function: &Function, target: Target) -> Rule {
         let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
         let counted = *fill != Fill::Boxes || bytes.sum::<u64>() <= MOST_BYTES;
         require(counted, || format!("{pipe}: a barrier counts up to {MOST_BYTES} bytes"))?;
+        let of_pair = *fill == Fill::Products || *fill == Fill::Boxes && *drain == Drain::Products && multicast.is_none();
+        require(!attrs.is_of_pair(info) || of_pair, || format!("{pipe}: a pair of blocks multiplies what boxes bring to each"))?;
         require(multicast.as_ref().is_none_or(|all| !all.is_empty()), || {
             format!("{pipe}: blocks fill none of its buffers together")
         })?;

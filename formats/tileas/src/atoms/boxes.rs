@@ -67,6 +67,19 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
     (whole_boxes && info.bytes().is_multiple_of(repeats)).then_some(info)
 }
 
+/// The same, where the tile is so many boxes.
+pub fn filled(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
+    let whole = order(view)?.iter().zip(extent).all(|(t, own)| *own <= view.tile[*t]);
+    if whole { buffer(view, extent, swizzle) } else { None }
+}
+
+/// The dimension along which a buffer has half of a tile, if it has that.
+pub fn halved(tile: &[u32], buffer: &[u32]) -> Option<usize> {
+    let mut differ = (0..tile.len()).filter(|dim| buffer.get(*dim) != Some(&tile[*dim]));
+    let dim = differ.next().filter(|dim| buffer.get(*dim).is_some_and(|own| own * 2 == tile[*dim]))?;
+    (differ.next().is_none() && tile.len() == buffer.len()).then_some(dim)
+}
+
 /// Whether boxes of these extents are the rows of others in several parts.
 pub fn are_parts(extent: &[u32], whole: &[u32]) -> bool {
     let row = extent.first() == whole.first();

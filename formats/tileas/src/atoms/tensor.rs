@@ -34,6 +34,9 @@ pub const WARP_BITS: usize = 2;
 pub const MOST_ROWS: u32 = 128;
 pub const FEWEST_ROWS: u32 = 64;
 pub const MOST_COLUMNS: u32 = 256;
+/// Blocks that make a product together, and columns of one at least.
+pub const PAIR: u32 = 2;
+const FEWEST_OF_PAIR: u32 = 32;
 /// A buffer begins at a multiple of its columns, up to so many.
 const ALIGN: u32 = 32;
 
@@ -178,6 +181,12 @@ pub fn scaled_tensor_atom(
     let fits = |atom: &&TensorAtom| atom.scales.as_ref().is_some_and(takes) && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
     (target.has(atom.needs) && m >= MOST_ROWS && n >= 16 && k >= atom.k).then_some(atom)
+}
+
+/// Whether a pair of blocks can make a product together of which each has so many rows and columns of sums: one instruction has all rows
+/// that a lane of either is for, and all columns, of which the operand has the upper half in the second block.
+pub fn suits_pairs([m, n]: [u32; 2]) -> bool {
+    m >= MOST_ROWS && (FEWEST_OF_PAIR..=MOST_COLUMNS).contains(&n)
 }
 
 pub fn named(name: &str) -> Option<&'static TensorAtom> {

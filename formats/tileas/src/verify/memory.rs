@@ -147,8 +147,11 @@ impl Check<'_> {
         let whole = Map { extent: made.extent.clone(), ..stated.clone() };
         require(whole == made, || format!("{map} is not the tensor map of {view}"))?;
         require(boxes::are_parts(&stated.extent, &made.extent), || format!("the boxes of {map} are no parts of those of {view}"))?;
-        let filled = boxes::buffer(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small")?;
         let info = self.buffer(*buffer)?;
+        // Each block of a pair brings the half that it has.
+        let half = self.attrs.pair && loads && boxes::halved(&ty.tile, &info.shape).is_some();
+        let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
+        let filled = boxes::filled(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small, or longer than what they fill")?;
         let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = same && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} is not as the boxes of {map} fill it"))

@@ -39,6 +39,10 @@ use vocabulary::tile::Global;
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     program(&module.layouts, &module.globals, &module.functions, |_| Vec::new(), envelope)?;
     module.functions.iter().try_for_each(|function| {
+        if function.attrs.pair {
+            let message = format!("in '{}': that blocks are a pair is for `.sched` to say", function.name);
+            return Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, function.loc));
+        }
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
             let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. });
@@ -162,6 +166,8 @@ impl Check<'_> {
         let has_clusters = cluster.is_none() || self.target.has(Feature::Clusters);
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
         rules::cluster(body, cluster).map_err(breach("AS003", here))?;
+        let can_pair = cluster.is_some() && self.target.has(Feature::TensorMemory);
+        require(can_pair || !self.attrs.pair, || "there is no pair of blocks with tensor memory".into()).map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);
         let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
         let op_blocks: Vec<Block> = body.op_blocks().into_iter().map(|block| block.expect("each op is in one place")).collect();

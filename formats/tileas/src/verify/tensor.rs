@@ -69,7 +69,9 @@ impl Check<'_> {
         let Place::Memory { buffer: right, transposed, .. } = rhs else {
             return Err(format!("'{name}' has its right operand in shared memory"));
         };
-        let (b, [depth, n]) = self.in_shared(*right, Operand::B, *transposed, atom)?;
+        let (b, [depth, own]) = self.in_shared(*right, Operand::B, *transposed, atom)?;
+        // Each block of a pair has the columns that its rank says.
+        let n = if self.attrs.pair { own * tensor::PAIR } else { own };
         let (a, [m, k]) = match lhs {
             Place::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
             Place::Memory { buffer, transposed, .. } if self.buffer(*buffer)?.space == Space::Tensor => {
@@ -96,7 +98,9 @@ impl Check<'_> {
         };
         require(found.is_some_and(|found| found.name == name), || {
             format!("the product does not divide into '{name}' on {}", self.target)
-        })
+        })?;
+        let of_pair = tensor::suits_pairs([m, n]) && lhs_scale.is_none() && self.is_shared(lhs)?;
+        require(of_pair || !self.attrs.pair, || "a pair of blocks makes no such product".into())
     }
 
     /// The type of an operand's scales, of which the buffer has one for each line and block.
@@ -112,6 +116,10 @@ impl Check<'_> {
         require(lies, || format!("{buffer} does not lie as scales do"))?;
         require(scales.elems.contains(&elem), || format!("'{}' takes no scales of {elem}", atom.name))?;
         Ok(elem)
+    }
+
+    fn is_shared(&self, place: &Place) -> Result<bool, String> {
+        place.buffer().map_or(Ok(false), |buffer| Ok(self.buffer(buffer)?.space == Space::Shared))
     }
 
     /// The type and extents of an operand in shared memory.

@@ -7,10 +7,14 @@ use super::{Plan, SpreadProgram, Step};
 use crate::exec::access::ended;
 use crate::exec::{Env, Results};
 use crate::tile::memory_bits;
+use crate::value::View;
 use base::Op as OpId;
 use base::diag::Result;
 use std::ops::Range;
-use tileas::{Buffer, CopyAtom, Layout, Op};
+use std::sync::Arc;
+use tileas::tensor::PAIR;
+use tileas::{Buffer, CopyAtom, Layout, Op, boxes};
+use vocabulary::tile::ViewKind;
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
@@ -49,6 +53,9 @@ impl<O: Step> SpreadProgram<'_, O> {
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
+        if let Some(dim) = boxes::halved(&view.tile, &self.info(*buffer).shape).filter(|_| self.source.attrs.pair) {
+            return self.copy_halves(op, kind, dim, env);
+        }
         if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
             return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
         }
@@ -57,6 +64,32 @@ impl<O: Step> SpreadProgram<'_, O> {
         let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
         let part = self.own_part(*buffer, env);
         self.copy_pieces(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), part, env)?;
+        Ok(ended(None, env))
+    }
+
+    /// Each block of a pair asks for its half of a tile. What the other one asks for is the same in each round, and is here where its products
+    /// are looked for.
+    fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
+        let (Op::CopyBoxes { view, index, order, buffer, .. }, Plan::Boxes(spread)) = (kind, &self.plans[op.0 as usize]) else {
+            unreachable!("called for copies by boxes only")
+        };
+        let (whole, info) = (env.view(*view), self.info(*buffer));
+        let (rank, ty) = (env.state.place.rank, info.elem.carrier());
+        let steps: Vec<u32> = (0..whole.tile.len()).map(|t| whole.kind.step(&whole.tile, t)).collect();
+        for block in 0..PAIR {
+            let mut half = View { tile: info.shape.clone(), kind: ViewKind::Strided { steps: steps.clone() }, ..(*whole).clone() };
+            let (along, behind) = (half.dim_map[dim], i64::from(block * info.shape[dim]));
+            let tensor = Arc::make_mut(&mut half.tensor);
+            tensor.sizes[along] -= behind;
+            let bytes = behind.wrapping_mul(tensor.strides[along]).wrapping_mul(i64::from(info.elem.bytes()));
+            tensor.base = tensor.base.wrapping_add(bytes as u64);
+            let spots = self.window(op, spread, &half, index, env)?;
+            let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
+            self.hazards(env).shared.look_at(block != rank);
+            let copied = self.copy_pieces(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), 0..usize::MAX, env);
+            self.hazards(env).shared.look_at(false);
+            copied?;
+        }
         Ok(ended(None, env))
     }
 

@@ -374,7 +374,7 @@ mod tests {
 
     /// Two buffers at the same place, as lifetimes that do not meet allow.
     fn hazards() -> Hazards {
-        let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared };
+        let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared, other: 0 };
         Hazards::new(&[place, place], true, &[], &[])
     }
 
@@ -504,8 +504,8 @@ mod tests {
             blocks: 1,
             multicast: Vec::new(),
         };
-        let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared };
-        let mut hazards = Hazards::new(&[place, Place { base: 8, ..place }], true, &agents, &[pipe]);
+        let place = Place { base: 0, bytes: 8, depth: 1, space: Space::Shared, other: 0 };
+        let mut hazards = Hazards::new(&[place, Place { base: 8, other: 8, ..place }], true, &agents, &[pipe]);
         hazards.turn(0);
         for (buffer, way) in [(0, Way::Copies), (1, Way::Boxes)] {
             let access = BufferAccess { buffer: Buffer(buffer), slot: None, does: Does::Writes, way };

@@ -11,6 +11,7 @@ use numerics::arith::Signedness;
 use std::collections::BTreeSet;
 use tileas::layout::{LANE_BITS, Strides};
 use tileas::mma::{Bit, Fragment, SyncAtom};
+use tileas::tensor::PAIR;
 use tileas::{Buffer, MmaAtom, Op, Place};
 use vocabulary::tile::Shape;
 
@@ -119,7 +120,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             Place::Registers(value) => Ok(self.shape(*value)),
             Place::Memory { buffer, transposed, .. } => self.in_buffer(*buffer, *transposed, &sums),
         };
-        let shapes = [shape(lhs)?, shape(rhs)?, sums.clone()];
+        let mut shapes = [shape(lhs)?, shape(rhs)?, sums.clone()];
+        if let (true, Place::Memory { .. }, Some(columns)) = (self.source.attrs.pair, acc, shapes[1].last_mut()) {
+            *columns *= PAIR;
+        }
         Extents::new(shapes)
     }
 
@@ -297,7 +301,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             self.read_elements(op, *buffer, (0..count).map(|element| (there(element), element)), 0, &mut data, env)?;
             Ok(Tile::new(extents.0[side].clone(), elem, buffer_lanes(elem, data)))
         };
-        let (a, b) = (read(lhs, 0, env)?, read(rhs, 1, env)?);
+        let (a, b) = match self.source.attrs.pair {
+            false => (read(lhs, 0, env)?, read(rhs, 1, env)?),
+            true => (read(lhs, 0, env)?, self.of_both(op, rhs, extents, env)?),
+        };
         let Place::Memory { buffer, .. } = acc else { unreachable!("sums in registers are made elsewhere") };
         let elem = self.info(*buffer).elem;
         let c = match is_fresh(*fresh, env) {
@@ -323,6 +330,24 @@ impl<O: Step> SpreadProgram<'_, O> {
             written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
         }
         Ok(Results::new())
+    }
+
+    /// A right operand of which each block of a pair has half of the columns, the first one the lower half.
+    fn of_both(&self, op: OpId, place: &Place, extents: &Extents, env: &mut Env<'_>) -> Result<Tile> {
+        let Place::Memory { buffer, transposed, .. } = place else { unreachable!("checked at the start") };
+        let (elem, [rows, columns], rank) = (self.info(*buffer).elem, extents.last(1), env.state.place.rank);
+        let mut data = vec![0; (rows * columns) as usize * bytes(elem)];
+        let own = columns / PAIR;
+        for block in 0..PAIR {
+            let there = |row: u32, column: u32| if *transposed { column * rows + row } else { row * own + column };
+            let elements = (0..rows).flat_map(|row| (0..own).map(move |column| (row, column)));
+            let elements = elements.map(|(row, column)| (there(row, column), row * columns + block * own + column));
+            self.hazards(env).shared.look_at(block != rank);
+            let read = self.read_elements(op, *buffer, elements, 0, &mut data, env);
+            self.hazards(env).shared.look_at(false);
+            read?;
+        }
+        Ok(Tile::new(extents.0[1].clone(), elem, buffer_lanes(elem, data)))
     }
 
     /// The scales of an operand, of which a buffer has copies: the tensor cores may read any.

@@ -24,11 +24,13 @@ pub(crate) struct Place {
     pub(crate) bytes: usize,
     pub(crate) depth: usize,
     pub(crate) space: Space,
+    /// Where the half is that the other block of a pair has of it: what that brings for products is here, too.
+    pub(crate) other: usize,
 }
 
 impl Place {
-    fn end(&self) -> usize {
-        self.base + self.bytes * self.depth
+    pub(crate) fn end(&self) -> usize {
+        self.base.max(self.other) + self.bytes * self.depth
     }
 }
 
@@ -41,7 +43,7 @@ pub(super) fn bytes(elem: Elem) -> usize {
 pub(crate) fn apart<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<Place> {
     let mut base = 0;
     let place = |info: &BufferInfo| {
-        let place = Place { base, bytes: slot_bytes(info), depth: 1, space: info.space };
+        let place = Place { base, bytes: slot_bytes(info), depth: 1, space: info.space, other: base };
         base = place.end().next_multiple_of(1024);
         place
     };
@@ -87,6 +89,8 @@ pub(crate) struct SharedMemory {
     places: Vec<Place>,
     /// Of each buffer the slot that the op being executed means.
     slots: Vec<usize>,
+    /// Whether what is read and copied is what the other block of a pair has.
+    other: bool,
     data: Vec<u8>,
     /// For each byte the buffer through which it was written, counted from 1; 0 for none.
     owners: Vec<u16>,
@@ -101,7 +105,7 @@ impl SharedMemory {
         let end = places.iter().map(Place::end).max().unwrap_or(0);
         let marks = if races { vec![Mark::default(); end] } else { Vec::new() };
         let (slots, data, owners) = (vec![0; places.len()], vec![0; end], vec![0; end]);
-        SharedMemory { places: places.to_vec(), slots, data, owners, unfenced: vec![0; marks.len()], marks }
+        SharedMemory { places: places.to_vec(), slots, other: false, data, owners, unfenced: vec![0; marks.len()], marks }
     }
 
     pub(super) fn select(&mut self, buffer: usize, slot: u64) -> Result<(), String> {
@@ -119,7 +123,13 @@ impl SharedMemory {
         if byte + length > place.bytes {
             return Err(Fault::Outside { byte, bytes: place.bytes });
         }
-        Ok(place.base + self.slots[buffer] * place.bytes + byte)
+        let base = if self.other { place.other } else { place.base };
+        Ok(base + self.slots[buffer] * place.bytes + byte)
+    }
+
+    /// What is read and copied from here on is in this block, or the half that the other one of a pair has.
+    pub(super) fn look_at(&mut self, other: bool) {
+        self.other = other;
     }
 
     /// Whether products read a buffer by another way than threads write it.

@@ -6,7 +6,7 @@
 use crate::exec_as::{Agent, COLUMN, Place, Ring, Side, Source, Step, StepKind, apart, slot_bytes};
 use base::{DebugInfo, Value};
 use sched::pairs::Paired;
-use sched::{Drain, Fill, Function, Module, Op, Phase, Pipe};
+use sched::{Drain, Fill, Function, FunctionAttrs, Module, Op, Phase, Pipe, PipeInfo};
 use tileas::Space;
 
 impl Step for Op {
@@ -41,7 +41,7 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
     let buffers = attrs.program.buffers.values();
     // Tensor memory is as if it lay behind shared memory.
     let behind = (attrs.shared_bytes as usize).next_multiple_of(COLUMN);
-    let places = match phase {
+    let mut places: Vec<Place> = match phase {
         Phase::Analysis => apart(buffers),
         Phase::Alloc | Phase::Materialize => buffers
             .zip(attrs.placements.values())
@@ -50,10 +50,14 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
                     Space::Shared => place.offset as usize,
                     Space::Tensor => behind + place.offset as usize * COLUMN,
                 };
-                Place { base, bytes: slot_bytes(info), depth: place.depth as usize, space: info.space }
+                Place { base, bytes: slot_bytes(info), depth: place.depth as usize, space: info.space, other: base }
             })
             .collect(),
     };
+    for buffer in sched::block_pairs::halves(function).keys() {
+        let behind = places.iter().map(Place::end).max().unwrap_or(0);
+        places[buffer.0 as usize].other = behind.next_multiple_of(COLUMN);
+    }
     Source {
         body: &function.body,
         region: function.region,
@@ -70,18 +74,26 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
         pipes: attrs
             .pipes
             .values()
-            .map(|info| Ring {
-                depth: info.depth as usize,
-                // To who waits, bytes that another block brings are an arrival of that block.
-                counts: [info.full * attrs.blocks_of(info), info.empty],
-                copies: matches!(info.fill, Fill::Copies | Fill::Boxes),
-                boxes: info.fill == Fill::Boxes,
-                alone: [info.fills_alone(), info.drains_alone()],
-                by_warps: info.drain == Drain::Warps,
-                products: [info.fill == Fill::Products, info.drains_alone()],
-                blocks: attrs.blocks_of(info),
-                multicast: info.multicast.iter().flatten().map(|buffer| buffer.0 as usize).collect(),
-            })
+            .map(|info| ring(attrs, info))
             .collect(),
+    }
+}
+
+/// The pipe of a block. To who waits, bytes that another block brings are an arrival of that block. Of a product that a pair makes each
+/// block makes its own part, when the boxes of both are there and both have taken up the sums before, and both are told of either.
+fn ring(attrs: &FunctionAttrs, info: &PipeInfo) -> Ring {
+    let of_pair = attrs.is_of_pair(info);
+    let blocks = if of_pair { attrs.joined_blocks() } else { attrs.blocks_of(info) };
+    let freeing = if of_pair { blocks / attrs.blocks_of(info) } else { 1 };
+    Ring {
+        depth: info.depth as usize,
+        counts: [info.full * blocks, info.empty * freeing],
+        copies: matches!(info.fill, Fill::Copies | Fill::Boxes),
+        boxes: info.fill == Fill::Boxes,
+        alone: [info.fills_alone(), info.drains_alone()],
+        by_warps: info.drain == Drain::Warps,
+        products: [info.fill == Fill::Products, info.drains_alone()],
+        blocks,
+        multicast: info.multicast.iter().flatten().map(|buffer| buffer.0 as usize).collect(),
     }
 }

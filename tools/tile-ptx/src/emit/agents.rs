@@ -49,7 +49,9 @@ impl<'c> Emitter<'c, '_> {
         if self.is_of_first_thread(body) {
             // The others would go round its loops for nothing.
             let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
-            ir.branch(self.first_thread(), alone, others);
+            let of_leader = self.is_of_leader(body);
+            ir.branch(if of_leader { self.multiplying_thread() } else { self.first_thread() }, alone, others);
+            self.is_leader = of_leader;
             ir.builder.position_at_end(others);
             self.end_thread();
             ir.builder.position_at_end(alone);
@@ -58,7 +60,7 @@ impl<'c> Emitter<'c, '_> {
         self.fences_tensor = self.touches_tensor_memory(body);
         self.block(self.function.body.block_of(body))?;
         (self.thread, self.warps, self.agent) = whole;
-        self.fences_tensor = true;
+        (self.fences_tensor, self.is_leader) = (true, false);
         ir.builder.position_at_end(next);
         Ok(())
     }
@@ -181,8 +183,8 @@ impl<'c> Emitter<'c, '_> {
         // Who asks for boxes is alone in waiting for where they go, with its warp; so is who makes products in tensor memory.
         let alone = match side {
             Side::Empty if info.fill == Fill::Boxes => self.filling_warp(slot.map(|slot| self.scalar(slot).into_int_value())),
-            Side::Empty => info.fills_alone().then(|| self.first_thread()),
-            Side::Full => info.drains_alone().then(|| self.first_thread()),
+            Side::Empty => info.fills_alone().then(|| self.multiplying_thread()),
+            Side::Full => info.drains_alone().then(|| self.multiplying_thread()),
         };
         self.guarded(alone, &[], |e| {
             e.wait_for_phase(info, slot, phase, side);
@@ -202,8 +204,9 @@ impl<'c> Emitter<'c, '_> {
             Some(parity) => (parity.to_string(), vec![address.into()], "=b,r"),
             None => ("$2".into(), vec![address.into(), parity.into()], "=b,r,r"),
         };
-        // Threads of other blocks may say that a slot is free.
-        let scope = if side == Side::Empty && info.multicast.is_some() { ".acquire.cluster" } else { "" };
+        // Threads of other blocks may say that a slot is free, and whatever a pair does one block says to the other.
+        let told = side == Side::Empty && info.multicast.is_some() || self.function.attrs.is_of_pair(info);
+        let scope = if told { ".acquire.cluster" } else { "" };
         let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {given};");
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
         ir.go(again);
@@ -218,58 +221,49 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn pipe_arrive(&mut self, pipe: Pipe, slot: Option<Value>, side: Side) {
         let info = &self.function.attrs.pipes[pipe];
         let (address, offset) = self.pipe_barrier(info, slot, side);
-        let alone = if side == Side::Full { info.fills_alone() } else { info.drains_alone() };
         // The thread that made the products says so as soon as they are complete.
-        let commit = format!("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0+{offset}];");
-        if side == Side::Empty && info.multicast.is_some() {
-            return self.tell_all_blocks(info, (address, offset));
+        if side == Side::Full && info.fill == Fill::Products || side == Side::Empty && info.drains_alone() {
+            return self.commit_to(info, (address, offset));
+        }
+        let of_pair = self.function.attrs.is_of_pair(info);
+        if side == Side::Empty && (info.multicast.is_some() || of_pair) {
+            return self.tell_blocks(info, (address, offset));
         }
         let text = match (side, info.fill) {
             (Side::Full, Fill::Boxes) => {
                 let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
-                let bytes = if info.multicast.is_some() && common::planted("ptx.bytes") { bytes / 2 } else { bytes };
+                let bytes = if of_pair { bytes * self.group() } else { bytes };
+                let joined = info.multicast.is_some() || of_pair;
+                let bytes = if joined && common::planted("ptx.bytes") { bytes / 2 } else { bytes };
                 let text = |first: usize| format!("mbarrier.arrive.expect_tx.shared.b64 _, [${first}+{offset}], {bytes};");
                 let slot = slot.map(|slot| self.scalar(slot).into_int_value());
-                self.guarded(self.filling_warp(slot), &[], |e| {
+                let leads = if of_pair { self.leads() } else { None };
+                self.guarded(self.both(self.filling_warp(slot), leads), &[], |e| {
                     e.by_one(e.elected(), text, "r", &[address.into()]);
                     Vec::new()
                 });
                 return;
             }
             (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
-            (Side::Full, Fill::Products) => commit,
-            (Side::Empty, _) if info.drains_alone() => commit,
             (Side::Empty, _) if info.drain == Drain::Warps => format!(
                 "{{ .reg .pred first; .reg .b64 state; setp.eq.b32 first, $1, 0; bar.warp.sync -1; \
                  @first mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}"
             ),
-            (Side::Full, Fill::Threads) | (Side::Empty, _) => {
+            (Side::Full, _) | (Side::Empty, _) => {
                 format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
             }
         };
-        self.guarded(alone.then(|| self.first_thread()), &[], |e| {
-            if !alone {
-                e.tensor_fence(true);
-            }
-            let lane = e.ir.and(e.thread, e.ir.const32(31));
-            let args: &[_] = if text.contains("$1") { &[address.into(), lane.into()] } else { &[address.into()] };
-            e.ir.asm(None, &text, if args.len() > 1 { "r,r" } else { "r" }, args, true);
-            Vec::new()
-        });
+        self.tensor_fence(true);
+        let lane = self.ir.and(self.thread, self.ir.const32(31));
+        let args: &[_] = if text.contains("$1") { &[address.into(), lane.into()] } else { &[address.into()] };
+        self.ir.asm(None, &text, if args.len() > 1 { "r,r" } else { "r" }, args, true);
     }
 
-    /// Consumers leave a slot that the blocks of a cluster fill together: each of these waits for those of all.
-    fn tell_all_blocks(&self, info: &PipeInfo, (address, offset): (IntValue<'c>, u32)) {
-        let (ir, blocks) = (self.ir, self.function.attrs.blocks_of(info));
-        if info.drains_alone() {
-            let text = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64";
-            let text = format!("{text} [$0+{offset}], $1;");
-            self.guarded(Some(self.first_thread()), &[], |e| {
-                e.ir.asm(None, &text, "r,h", &[address.into(), e.all_blocks()], true);
-                Vec::new()
-            });
-            return;
-        }
+    /// Consumers leave a slot that the blocks of a cluster fill together: each of these waits for those of all; or one in which products of a
+    /// pair have sums, for which the first block waits.
+    fn tell_blocks(&self, info: &PipeInfo, (address, offset): (IntValue<'c>, u32)) {
+        let (ir, of_pair) = (self.ir, self.function.attrs.is_of_pair(info));
+        let blocks = if of_pair { 1 } else { self.function.attrs.blocks_of(info) };
         self.tensor_fence(true);
         let arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];";
         let start = format!("{{ .reg .b32 there; .reg .pred tells; add.u32 there, $0, {offset};");
@@ -296,8 +290,10 @@ impl<'c> Emitter<'c, '_> {
 
     /// The barrier that says a slot is filled, of the slot of a buffer that the op being emitted means.
     pub(super) fn full_barrier(&self, pipe: Pipe, buffer: Buffer) -> IntValue<'c> {
-        let ir = self.ir;
-        let first = ir.add(self.shared_address(), ir.const32(self.function.attrs.pipes[pipe].full_barrier(0)));
+        let (ir, info) = (self.ir, &self.function.attrs.pipes[pipe]);
+        let base = self.shared_address();
+        let base = if self.function.attrs.is_of_pair(info) { self.leaders_memory(base) } else { base };
+        let first = ir.add(base, ir.const32(info.full_barrier(0)));
         let behind = self.slots.get(&buffer).map(|slot| ir.mul(*slot, ir.const32(PipeInfo::BARRIER)));
         behind.map_or(first, |behind| ir.add(first, behind))
     }

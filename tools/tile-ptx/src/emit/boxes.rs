@@ -49,6 +49,7 @@ impl<'c> Emitter<'c, '_> {
         let Some(mut tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
         let full = self.full_barrier(pipe, *buffer);
         let multicast = info.is_multicast(*buffer);
+        let group = if self.function.attrs.is_of_pair(info) { ".cta_group::2" } else { "" };
         if multicast {
             self.own_part(&mut tile, self.function.attrs.blocks_of(info));
         }
@@ -66,7 +67,7 @@ impl<'c> Emitter<'c, '_> {
                         true => (".multicast::cluster", format!(", ${}", first + 3 + rank)),
                         false => ("", String::new()),
                     };
-                    format!("cp.async.bulk.tensor.{rank}d.{LOAD}{all} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
+                    format!("cp.async.bulk.tensor.{rank}d.{LOAD}{all}{group} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
                 };
                 let mask = if multicast { ",h" } else { "" };
                 e.by_one(one, text, &format!("r,l,r{}{mask}", ",r".repeat(rank)), &args);
@@ -113,13 +114,17 @@ impl<'c> Emitter<'c, '_> {
         let (order, ir) = (boxes::order(ty)?, self.ir);
         let stated = &self.function.attrs.program.maps[map];
         let memory = self.memory(view);
+        // Each block of a pair has the half that its rank says.
+        let filled = &self.function.attrs.program.buffers[buffer].shape;
+        let half = boxes::halved(&ty.tile, filled);
         let origin = |t: &usize| {
             let step = u64::from(ty.kind.step(&ty.tile, *t));
             let index = ir.resize(self.scalar(index[*t]).into_int_value(), ir.i64(), false);
-            let origin = ir.mul(self.no_more(index), ir.const64(step));
-            self.unless_empty(memory.sizes[ty.dim_map[*t] as usize], origin)
+            let origin = self.unless_empty(memory.sizes[ty.dim_map[*t] as usize], ir.mul(self.no_more(index), ir.const64(step)));
+            let rank = || ir.resize(self.rank(), ir.i64(), false);
+            if half == Some(*t) { ir.add(origin, ir.mul(rank(), ir.const64(filled[*t].into()))) } else { origin }
         };
-        let tile: Vec<u32> = order.iter().map(|t| ty.tile[*t]).collect();
+        let tile: Vec<u32> = order.iter().map(|t| if half == Some(*t) { filled[*t] } else { ty.tile[*t] }).collect();
         let number = (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(number, _)| number);
         Some(Boxed {
             start: ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset)),
@@ -135,7 +140,7 @@ impl<'c> Emitter<'c, '_> {
     fn own_part(&self, tile: &mut Boxed<'c>, blocks: u32) {
         let ir = self.ir;
         let own = tile.parts.len() / blocks as usize;
-        let rank = ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]).into_int_value();
+        let rank = self.rank();
         let rank = if common::planted("ptx.part") { ir.const32(0) } else { rank };
         let further: Vec<u32> = tile.parts[own].iter().zip(&tile.parts[0]).map(|(other, first)| other - first).collect();
         tile.parts.truncate(own);

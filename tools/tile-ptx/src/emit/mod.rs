@@ -18,6 +18,7 @@ mod math;
 mod mma;
 mod multicast;
 mod packed;
+mod pair;
 mod pointer;
 mod reduce;
 mod shape;
@@ -94,6 +95,8 @@ pub(crate) struct Emitter<'c, 'a> {
     tensor_base: Option<IntValue<'c>>,
     /// Whether those who execute what is being emitted touch it.
     fences_tensor: bool,
+    /// Whether they are known to be of the first block of a pair.
+    is_leader: bool,
     end: Option<BasicBlock<'c>>,
     /// The slots that the op being emitted means, of buffers that are rings.
     slots: BTreeMap<Buffer, IntValue<'c>>,
@@ -139,6 +142,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
             tensor_base: None,
             fences_tensor: true,
+            is_leader: false,
             end: None,
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),

@@ -82,9 +82,10 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn take_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         let base = self.shared_base.expect("the word that says where it begins is in shared memory");
+        let group = self.group();
         self.guarded(Some(self.first_warp()), &[], |e| {
             let text = format!(
-                "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0+{}], {};\n\ttcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+                "tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [$0+{}], {};\n\ttcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;",
                 tensor.address, tensor.columns
             );
             e.ir.asm(None, &text, "r", &[base.into()], true);
@@ -107,7 +108,7 @@ impl<'c> Emitter<'c, '_> {
         let (Some(tensor), Some(start)) = (self.function.attrs.tensor, self.tensor_base) else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
             e.instruction_alone("bar.warp.sync 0xffffffff;");
-            let text = format!("tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {};", tensor.columns);
+            let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.group(), tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
             Vec::new()
         });
@@ -167,10 +168,11 @@ impl<'c> Emitter<'c, '_> {
             None => ir.context.bool_type().const_all_ones(),
         };
         let (rows, columns) = (m.min(MOST_ROWS), n.min(MOST_COLUMNS));
-        self.guarded(Some(self.first_thread()), &[], |e| {
+        let group = self.group();
+        self.guarded(Some(self.multiplying_thread()), &[], |e| {
             let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
             let elems = [(left, *signed_lhs), (right, *signed_rhs)].map(|(buffer, signed)| (buffers[buffer].elem.carrier(), signed));
-            let form = atom.descriptor(elems, [a.across, b.across], [rows, columns]);
+            let form = atom.descriptor(elems, [a.across, b.across], [rows * group, columns]);
             let in_memory = matches!(a.place, Found::Shared(_));
             let register = if in_memory { "b64" } else { "b32" };
             let of_scales = if scales.is_some() { ", sa, sb" } else { "" };
@@ -203,7 +205,7 @@ impl<'c> Emitter<'c, '_> {
                             ", [sa], [sb]".into()
                         });
                         let _ =
-                            write!(text, "tcgen05.mma.cta_group::1.kind::{} [{d}], {a}, {b}, form{by}, {adds};\n\t", atom.kind);
+                            write!(text, "tcgen05.mma.cta_group::{group}.kind::{} [{d}], {a}, {b}, form{by}, {adds};\n\t", atom.kind);
                     }
                 }
             }

@@ -4,7 +4,7 @@
 //! which the log says why not. A box that all of a tile is becomes two, so that there is one for each block. Whether the memory of a
 //! slot is free in the other block when it is filled from here is for the judge to say: where it is not, each block reads for itself.
 
-mod tail;
+pub(crate) mod tail;
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
@@ -33,6 +33,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
             envelope.log.push(entry(function, Outcome::Passed, told));
             Ok(())
         }
+        Err(_) if function.attrs.program.pair && !asked => Ok(()),
         Err(why) if asked => {
             let refused = Diagnostic::unsupported("SC102", format!("--multicast: blocks bring each other nothing: {why}"));
             Err(refused.at_loc(&envelope.debug, function.loc))
@@ -55,6 +56,9 @@ fn joined(
     layouts: &Arena<LayoutId, Layout>,
     target: Target,
 ) -> std::result::Result<(Function, String), String> {
+    if function.attrs.program.pair {
+        return Err("they are a pair".into());
+    }
     let mut joined = function.clone();
     let (mut brought, mut others): (Vec<Buffer>, Vec<String>) = Default::default();
     for pipe in function.attrs.pipes.ids() {
@@ -74,7 +78,7 @@ fn joined(
     for pipe in joined.attrs.pipes.ids().collect::<Vec<_>>() {
         let empty = joined.attrs.draining_threads(&joined.attrs.pipes[pipe]);
         joined.attrs.pipes[pipe].empty = empty;
-        if joined.attrs.pipes[pipe].ends_free() {
+        if joined.attrs.ends_free(&joined.attrs.pipes[pipe]) {
             tail::write(&mut joined, pipe).ok_or_else(|| format!("where the last slots of {pipe} are is not known"))?;
         }
     }
@@ -130,7 +134,7 @@ fn halved(function: &Function, op: OpId, map: MapId) -> Option<Map> {
 }
 
 /// Each map is a parameter of the kernel.
-fn drop_unused_maps(function: &mut Function) {
+pub(crate) fn drop_unused_maps(function: &mut Function) {
     let mut used = BTreeSet::new();
     let maps_of = |op: &mut Op, change: &mut dyn FnMut(&mut MapId)| {
         if let Op::Core(tileas::Op::CopyBoxes { map, .. } | tileas::Op::StoreBoxes { map, .. }) = op {

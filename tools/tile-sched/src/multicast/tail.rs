@@ -19,7 +19,7 @@ struct Place {
 }
 
 /// Behind what the producer of a pipe does; nothing where its last place is not known.
-pub(super) fn write(function: &mut Function, pipe: Pipe) -> Option<()> {
+pub(crate) fn write(function: &mut Function, pipe: Pipe) -> Option<()> {
     let body = &function.body;
     let producer = function.attrs.pipes[pipe].producer;
     let own = |op: &OpId| match body.ops[*op].kind {
