@@ -1,13 +1,11 @@
 //! Kernels whose blocks bring each other boxes: right in every executor, order and delivery, and broken in each way that there is, which
 //! the judge or the executors see.
 
-use std::path::Path;
+use tests::clustered::{Clustered, lines_without};
 use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, written};
-use tests::{for_each, root, run, temporary};
+use tests::{for_each, temporary};
 
-const ROWS: usize = 128;
-const COLUMNS: usize = 64;
-const STEP: usize = 32;
+const PRODUCT: Clustered = Clustered { kernel: "cluster_matmul", rows: 128, columns: 64 };
 /// None; fewer than slots; many times around the ring.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
 
@@ -17,55 +15,8 @@ type Way = (&'static str, &'static [&'static str], [u32; 2]);
 const WAYS: [Way; 3] =
     [("sm_90", &["--agents=on"], [1, 0]), ("sm_90", &["--agents=off"], [1, 0]), ("sm_100", &["--agents=auto"], [0, 1])];
 
-/// The `.sched` of a product of 128 rows and 64 columns, in blocks of a cluster.
 fn text((target, options, _): Way) -> String {
-    let folder = temporary();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    let kernel = root().join("tests/run/cluster_matmul/kernel.tile").display().to_string();
-    run("tile-write", &[&kernel, "-o", &path("k.tileirbc")], b"").ok("tile-write");
-    run("tile-read", &[&path("k.tileirbc"), "-o", &path("k.tile")], b"").ok("tile-read");
-    run("tile-lower-aa", &[&path("k.tile"), "-o", &path("k.aa")], b"").ok("tile-lower-aa");
-    run("tile-lower-as", &["--gpu-name", target, "--cluster=2", &path("k.aa"), "-o", &path("k.as")], b"").ok("tile-lower-as");
-    let (from, to) = (path("k.as"), path("k.sched"));
-    let scheduled = [options, &["--multicast=on", "--format=text", &from, "-o", &to]].concat();
-    run("tile-sched", &scheduled, b"").ok("tile-sched");
-    std::fs::read_to_string(path("k.sched")).expect("a file was written")
-}
-
-fn left(row: usize, k: usize) -> i32 {
-    (row * 7 + k * 3 + k / STEP) as i32 % 5 - 2
-}
-fn right(k: usize, column: usize) -> i32 {
-    (k * 5 + column * 2 + k / STEP) as i32 % 3 - 1
-}
-
-/// A small whole number as f16.
-fn half(number: i32) -> [u8; 2] {
-    let sign = u16::from(number < 0) << 15;
-    let magnitude = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
-    (sign | magnitude).to_le_bytes()
-}
-
-/// The launch for some number of steps in a folder, and what it has to leave.
-fn launch(folder: &Path, steps: usize) -> Vec<u8> {
-    let depth = steps * STEP;
-    let stride = depth.max(STEP);
-    let a: Vec<u8> = (0..ROWS * stride).flat_map(|i| half(left(i / stride, i % stride))).collect();
-    let b: Vec<u8> = (0..stride * COLUMNS).flat_map(|i| half(right(i / COLUMNS, i % COLUMNS))).collect();
-    for (name, data) in [("a", a), ("b", b), ("c", vec![0xff; ROWS * COLUMNS * 4])] {
-        std::fs::write(folder.join(format!("{name}.in")), data).expect("the folder takes files");
-    }
-    let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
-    let array = |name: &str, [rows, columns, stride]: [usize; 3]| {
-        format!(r#"{{"ptr": "{name}"}}, {{"i32": {rows}}}, {{"i32": {columns}}}, {{"i32": {stride}}}, {{"i32": 1}}"#)
-    };
-    let arrays = [("a", [ROWS, depth, stride]), ("b", [depth, COLUMNS, COLUMNS]), ("c", [ROWS, COLUMNS, COLUMNS])];
-    let params = arrays.map(|(name, extents)| array(name, extents)).join(", ");
-    let text = format!(r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
-    std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
-    // The kernel adds the extent of its grid.
-    let sum = |i: usize| 1 + (0..depth).map(|k| left(i / COLUMNS, k) * right(k, i % COLUMNS)).sum::<i32>();
-    (0..ROWS * COLUMNS).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
+    PRODUCT.text(target, &[options, &["--multicast=on"]].concat())
 }
 
 #[test]
@@ -78,7 +29,7 @@ fn blocks_bring_each_other_boxes() {
             return Err(format!("the blocks do not fill buffer{together} together"));
         }
         judged(&text)?;
-        let wanted = launch(folder.path(), *steps);
+        let wanted = PRODUCT.launch(folder.path(), *steps);
         written(folder.path(), &text);
         for (tool, options) in ways(4) {
             let left = executed(folder.path(), tool, file_for(tool), &options)?;
@@ -109,7 +60,7 @@ fn the_judge_plays_all_blocks() {
                 return Err(format!("{way:?}: the judge says '{said}', not '{message}'"));
             }
             let folder = temporary();
-            let wanted = launch(folder.path(), STEPS[3]);
+            let wanted = PRODUCT.launch(folder.path(), STEPS[3]);
             written(folder.path(), &text);
             seen_by_both(folder.path(), &wanted, &said)?;
         }
@@ -125,18 +76,12 @@ fn the_judge_plays_all_blocks() {
     });
 }
 
-/// The lines of PTX without those that contain something.
-fn lines_without(ptx: &str, what: &str) -> String {
-    assert!(ptx.contains(what), "{what} is not in\n{ptx}");
-    ptx.lines().filter(|line| !line.contains(what)).map(|line| format!("{line}\n")).collect()
-}
-
 /// What only PTX says is for `tile-sim` to see.
 #[test]
 fn the_barriers_of_a_cluster_are_needed() {
     for_each(&WAYS, |way| {
         let folder = temporary();
-        let wanted = launch(folder.path(), STEPS[3]);
+        let wanted = PRODUCT.launch(folder.path(), STEPS[3]);
         written(folder.path(), &text(*way));
         let path = folder.path().join("k.ptx");
         let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");

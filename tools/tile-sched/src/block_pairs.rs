@@ -55,7 +55,11 @@ fn log(file: &mut File<Module>, index: usize, (outcome, message): (Outcome, Stri
 }
 
 /// The function as one of a pair, if all that is behind takes it; or why it is none.
-fn tried(file: &File<Module>, index: usize, carry_out: fn(&mut File<Module>) -> Result<()>) -> std::result::Result<Function, String> {
+fn tried(
+    file: &File<Module>,
+    index: usize,
+    carry_out: fn(&mut File<Module>) -> Result<()>,
+) -> std::result::Result<Function, String> {
     if file.envelope.options.get("multicast") == Some("on") {
         return Err("they are to bring each other boxes".into());
     }
@@ -93,7 +97,8 @@ fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Funct
     for (buffer, dim) in halves(&paired) {
         halve(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
-        Matrix::of(info, Operand::B, rights[&buffer]).ok_or_else(|| format!("{buffer}: half of it does not lie as products read it"))?;
+        Matrix::of(info, Operand::B, rights[&buffer])
+            .ok_or_else(|| format!("{buffer}: half of it does not lie as products read it"))?;
     }
     refused(&paired)?;
     multicast::drop_unused_maps(&mut paired);
@@ -110,7 +115,9 @@ fn products(function: &Function) -> std::result::Result<Vec<Product>, String> {
                 return Err("operands have scales in tensor memory".into());
             }
             Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::Tensor(_), .. }) => {
-                let (Place::Memory { buffer: lhs, .. }, Place::Memory { buffer: rhs, transposed, .. }) = (lhs, rhs) else { continue };
+                let (Place::Memory { buffer: lhs, .. }, Place::Memory { buffer: rhs, transposed, .. }) = (lhs, rhs) else {
+                    continue;
+                };
                 let Place::Memory { buffer: acc, .. } = acc else { continue };
                 let sums = *buffers[*acc].shape.last_chunk().ok_or("its sums are no matrix")?;
                 products.push(Product { lhs: *lhs, rhs: *rhs, transposed: *transposed, sums });
@@ -163,7 +170,8 @@ fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Re
     let mut found: Option<BufferInfo> = None;
     for (op, mut view, map) in copies {
         view.tile[dim] /= PAIR;
-        let (map, info) = half(&view, &function.attrs.program.maps[map]).ok_or_else(|| format!("{buffer}: half of a box is too small"))?;
+        let (map, info) =
+            half(&view, &function.attrs.program.maps[map]).ok_or_else(|| format!("{buffer}: half of a box is too small"))?;
         if found.as_ref().is_some_and(|found| *found != info) {
             return Err(format!("{buffer}: boxes of several kinds fill it"));
         }

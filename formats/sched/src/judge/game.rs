@@ -239,7 +239,9 @@ impl<'a> Game<'a> {
     fn is_of_leader(&self, event: &Event) -> bool {
         let of_pair = |pipe: Pipe| self.attrs.is_of_pair(self.info(pipe));
         match &event.what {
-            What::Acquire(Position { pipe, .. }) | What::Commit(pipe, _) => of_pair(*pipe) && self.info(*pipe).fill == Fill::Products,
+            What::Acquire(Position { pipe, .. }) | What::Commit(pipe, _) => {
+                of_pair(*pipe) && self.info(*pipe).fill == Fill::Products
+            }
             What::Wait(Position { pipe, .. }) | What::Release(pipe, _) => of_pair(*pipe) && self.info(*pipe).drains_alone(),
             What::Accesses(_, completes) => self.is_product_of_pair(*completes),
             _ => false,

@@ -151,7 +151,8 @@ impl Check<'_> {
         // Each block of a pair brings the half that it has.
         let half = self.attrs.pair && loads && boxes::halved(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
-        let filled = boxes::filled(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small, or longer than what they fill")?;
+        let filled =
+            boxes::filled(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small, or longer than what they fill")?;
         let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = same && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} is not as the boxes of {map} fill it"))

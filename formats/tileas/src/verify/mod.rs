@@ -167,7 +167,8 @@ impl Check<'_> {
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
         rules::cluster(body, cluster).map_err(breach("AS003", here))?;
         let can_pair = cluster.is_some() && self.target.has(Feature::TensorMemory);
-        require(can_pair || !self.attrs.pair, || "there is no pair of blocks with tensor memory".into()).map_err(breach("AS003", here))?;
+        require(can_pair || !self.attrs.pair, || "there is no pair of blocks with tensor memory".into())
+            .map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);
         let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
         let op_blocks: Vec<Block> = body.op_blocks().into_iter().map(|block| block.expect("each op is in one place")).collect();

@@ -71,11 +71,7 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
             .values()
             .map(|info| Agent { name: info.name.clone(), first_warp: info.first_warp as usize, warps: info.warps as usize })
             .collect(),
-        pipes: attrs
-            .pipes
-            .values()
-            .map(|info| ring(attrs, info))
-            .collect(),
+        pipes: attrs.pipes.values().map(|info| ring(attrs, info)).collect(),
     }
 }
 

@@ -89,6 +89,8 @@ pub(super) struct Builder<'m> {
     constants: BTreeMap<u64, Slot>,
     specials: BTreeMap<Special, Slot>,
     carry: Option<Slot>,
+    /// Whether instructions of `tcgen05` are for a pair of CTAs, as soon as one says so: all of a kernel are alike.
+    pub(super) of_pair: Option<bool>,
     params: Vec<ParamSlot>,
     param_bytes: u32,
     shared_bytes: u64,
@@ -117,6 +119,7 @@ impl<'m> Builder<'m> {
             constants: BTreeMap::from([(0, 0)]),
             specials: BTreeMap::new(),
             carry: None,
+            of_pair: None,
             params: Vec::new(),
             param_bytes: 0,
             // Dynamic shared memory comes first, so that its place does not depend on what is declared later.

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::{only, unsupported};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::program::*;
 use crate::tmem::Shape;
 use ptx::{Instruction, Operand};
@@ -19,6 +19,13 @@ impl Builder<'_> {
             only(instruction, &known)
         };
         let has = |word: &str| instruction.has(word);
+        if has("cta_group::1") || has("cta_group::2") {
+            let of_pair = has("cta_group::2");
+            if *self.of_pair.get_or_insert(of_pair) != of_pair {
+                let message = "a kernel has tcgen05 instructions of one CTA and of a pair; all have the same cta_group";
+                return Err(Fault::new("SIM082", message));
+            }
+        }
         Ok(Some(if has("alloc") {
             words(&["alloc"])?;
             Op::TensorAllocate { address: self.address(instruction, 0)?, columns: self.source(instruction, 1, 32)? }

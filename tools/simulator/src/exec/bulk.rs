@@ -190,6 +190,10 @@ impl Machine<'_> {
             let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
             (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
         } else {
+            if to.0 != barrier.0 && (!op.pair || to.0 / 2 != barrier.0 / 2) {
+                let message = format!("a copy to CTA {} tells a barrier of CTA {}, which only pairs may", to.0, barrier.0);
+                return Err(Fault::new("SIM071", message));
+            }
             (vec![to], vec![barrier])
         };
         let from = match (tensor, op.from_side) {
