@@ -7,8 +7,9 @@ use tests::compare::Expect;
 use tests::{for_each, root, run, run_in, temporary};
 
 /// Products of every kind, with the targets on which the copy engine makes their copies.
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "attention",
+    "attention_latent",
     "matmul_f16",
     "matmul_f32",
     "matmul_turned",
@@ -22,7 +23,10 @@ const CASES: [&str; 11] = [
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// The cases whose products are made in tensor memory, where there is some, by an agent of their own.
-const MULTIPLIED: [&str; 6] = ["attention", "matmul_turned", "groups_bytes", "groups_e4m3", "groups_tf32", "weighted"];
+const MULTIPLIED: [&str; 7] =
+    ["attention", "attention_latent", "matmul_turned", "groups_bytes", "groups_e4m3", "groups_tf32", "weighted"];
+/// Those whose products have two agents there.
+const OVERLAPPED: [&str; 2] = ["attention", "attention_latent"];
 
 /// Compiles a case in a folder; its `.sched` as text.
 fn divided(folder: &Path, case: &str, target: &str) -> String {
@@ -56,6 +60,9 @@ fn divided_functions_compute_what_they_should_in_every_order() {
         let multiplied = *target == "sm_100" && MULTIPLIED.contains(name);
         if text.contains("name: \"multiply\"") != multiplied {
             return Err(format!("{name} {target}: products in tensor memory and their agent are not where they should be"));
+        }
+        if text.contains("name: \"multiply_next\"") != (*target == "sm_100" && OVERLAPPED.contains(name)) {
+            return Err(format!("{name} {target}: two agents ask for products where one should, or the other way round"));
         }
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let case = root().join("tests/run").join(name);
@@ -141,6 +148,22 @@ fn the_judge_refuses_products_of_an_agent_without_a_step() {
         ("(buffers", "fill: products", "fill: threads"),
         ("(buffers", "fill: boxes", "fill: threads"),
         ("(buffers", "empty: 1,", "empty: 2,"),
+    ];
+    refused(&text, &steps, &changes);
+}
+
+/// Both agents that ask for products read the keys.
+#[test]
+fn the_judge_refuses_two_agents_for_products_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention_latent", "sm_100");
+    let steps = ["pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "copy_boxes"];
+    let changes = [
+        ("(buffers", "consumers: [2, 3]", "consumers: [2]"),
+        ("(buffers", "consumers: [2, 3]", "consumers: [3]"),
+        ("(buffers", "consumers: [3]", "consumers: [2]"),
+        ("(buffers", "producer: 2", "producer: 3"),
+        ("(buffers", "empty: 2,", "empty: 1,"),
     ];
     refused(&text, &steps, &changes);
 }

@@ -92,6 +92,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("sched.distance", "what is copied ahead is for the iteration that will read it", "matmul_f16", "sm_80"),
     ("sched.fence", "matrix units see what threads wrote behind a fence", "groups_bytes", "sm_90"),
     ("sched.flight", "products in flight are waited for before their operands change", "matmul_turned", "sm_90"),
+    ("sched.follower", "each agent waits for the operands that it multiplies with", "attention_latent", "sm_100"),
     ("sched.lives", "buffers that are in use together do not overlap", "matmul_f16", "sm_80"),
     ("sched.multicast", "what blocks bring each other is free when all have left it", "cluster_tiles", "sm_90"),
     ("sched.order", "a barrier stands where a token orders accesses of different threads", "order", "sm_80"),

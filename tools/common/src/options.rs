@@ -67,6 +67,10 @@ pub struct Scheduling {
     /// Whether the copy engine's copies have warps of their own: auto (where that pays), on (where it can be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub agents: Option<String>,
+    /// Whether products in tensor memory have a second agent, so that those that a round begins with are made during the round before: auto
+    /// (where that pays), on (or why not) or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub overlap: Option<String>,
     /// Whether the blocks of a cluster bring each other the boxes that they all need: auto (what can be), on (some, or why none) or off
     /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
@@ -212,7 +216,8 @@ impl Lowering {
 
 impl Scheduling {
     fn given(&self) -> Vec<(&'static str, String)> {
-        let words = [("agents", self.agents.clone()), ("multicast", self.multicast.clone()), ("pairs", self.pairs.clone())];
+        let words = [("agents", &self.agents), ("overlap", &self.overlap), ("multicast", &self.multicast), ("pairs", &self.pairs)];
+        let words = words.map(|(name, value)| (name, value.clone()));
         let all = [("stages", self.stages.map(|stages| stages.to_string()))].into_iter().chain(words);
         all.filter_map(|(name, value)| Some((name, value?))).collect()
     }

@@ -147,7 +147,7 @@ impl Uses {
 }
 
 /// The ops from whose results an op computes.
-fn sources(function: &Function, op: OpId) -> BTreeSet<OpId> {
+pub(crate) fn sources(function: &Function, op: OpId) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut found = BTreeSet::new();
     let mut work: Vec<Value> = body.ops[op].kind.operands().to_vec();

@@ -29,7 +29,7 @@ mod system;
 mod tensor;
 mod trace;
 
-use base::diag::Result;
+use base::diag::{Diagnostic, Result};
 use base::{Arena, File, Target};
 use common::Pass;
 use partition::Wanted;
@@ -70,13 +70,25 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
     let target = envelope.target()?;
     for function in functions.iter_mut() {
-        let wanted = Wanted::of(envelope);
-        if wanted != Wanted::Never && partition::has_copies(function) {
-            let divided = divided(function, schedules, layouts, (target, wanted)).map(|divided| (*function, *layouts) = divided);
-            envelope.log.push(partition::told(function, divided.as_ref().copied()));
-            if divided.is_ok() {
-                continue;
+        let [wanted, overlap] = [Wanted::of(envelope), Wanted::overlap(envelope)];
+        let divided = match wanted != Wanted::Never && partition::has_copies(function) {
+            true => {
+                let divided = divided(function, schedules, layouts, (target, [wanted, overlap]));
+                let divided = divided.map(|(divided, all, overlap)| {
+                    (*function, *layouts) = (divided, all);
+                    overlap
+                });
+                envelope.log.push(partition::told(function, divided.as_ref()));
+                divided
             }
+            false => Err("nothing has an agent of its own".into()),
+        };
+        if let (Wanted::WherePossible, Err(why) | Ok(Err(why))) = (overlap, &divided) {
+            let refused = Diagnostic::unsupported("SC104", format!("--overlap: products have no two agents: {why}"));
+            return Err(refused.at_loc(&envelope.debug, function.loc));
+        }
+        if divided.is_ok() {
+            continue;
         }
         let own = match partition::rings::are_shared(function) {
             // Of one pipe nothing may run ahead of the loop before.
@@ -110,14 +122,14 @@ fn divided(
     function: &Function,
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
-    (target, wanted): (Target, Wanted),
+    (target, wanted): (Target, [Wanted; 2]),
 ) -> partition::Divided {
     partition::check(function)?;
     partition::check_memory(function)?;
     let (mut divided, mut layouts) = (function.clone(), layouts.clone());
     weave(&mut divided, &partition::unhurried(function, schedules), &layouts, true);
-    partition::run(&mut divided, &mut layouts, target, wanted)?;
-    Ok((divided, layouts))
+    let overlap = partition::run(&mut divided, &mut layouts, target, wanted)?;
+    Ok((divided, layouts, overlap))
 }
 
 /// The program as `tile-sched` finds it: nothing decided.

@@ -29,6 +29,7 @@ const FORWARDED: [&str; 27] = [
     "prefetch",
     "stages",
     "agents",
+    "overlap",
     "multicast",
     "pairs",
     "lineinfo",

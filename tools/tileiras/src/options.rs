@@ -207,6 +207,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Whether the copy engine's copies have warps of their own [default: auto]",
     ),
     option(
+        "overlap",
+        Extension,
+        Choice(&[("auto", "where that pays"), ("on", "or why not"), ("off", "never")]),
+        "when",
+        "Whether products in tensor memory that a round begins with are made during the round before [default: auto]",
+    ),
+    option(
         "multicast",
         Extension,
         Choice(&[("auto", "what can be"), ("on", "some, or why none"), ("off", "never")]),

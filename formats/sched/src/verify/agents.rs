@@ -124,8 +124,6 @@ pub(super) fn pipes(function: &Function, target: Target) -> Rule {
             require(place.depth == *depth, || format!("{pipe} has {depth} slots, and {buffer} has {}", place.depth))?;
             require(piped.insert(*buffer), || format!("{buffer} is in two pipes"))?;
         }
-        let one = *drain != Drain::Products || consumers.len() == 1;
-        require(one, || format!("{pipe}: products of one agent free its slots"))?;
         let known = |agent: &Agent| attrs.agent_threads(*agent).is_some();
         require(known(producer) && consumers.iter().all(known), || format!("{pipe}: an agent is not in the table"))?;
         let distinct = consumers.iter().collect::<BTreeSet<_>>().len() == consumers.len() && !consumers.is_empty();

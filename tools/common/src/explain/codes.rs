@@ -243,6 +243,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("SC101", "Loops cannot be pipelined in as many stages as --stages says; the reason is given. Fewer stages, or smaller tiles, may do."),
     ("SC102", "The blocks of a cluster cannot bring each other any boxes, as --multicast=on says; the reason is given."),
     ("SC103", "The two blocks of a cluster cannot make products in tensor memory together, as --pairs=on says; the reason is given."),
+    ("SC104", "Products in tensor memory are not shared out to two agents, as --overlap=on says; the reason is given."),
     ("SC120", "A schedule, perhaps an edited one, breaks a dependence of its loop or takes a unit twice in one cycle. The ops and their cycles are named."),
     ("SC121", "A schedule can be drawn only before it is applied."),
     ("SC130", "Played step by step, the function reads what is still being written, writes what is still being read, or uses a slot that was not filled: a wait, barrier or fence is missing."),

@@ -7,6 +7,7 @@
 //! those; [`rings`] comes before everything is decided.
 
 mod bodies;
+mod lines;
 mod registers;
 pub(crate) mod rings;
 mod seeds;
@@ -15,20 +16,24 @@ mod slice;
 use crate::{alloc, boxes, columns, tensor};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
+use lines::Lines;
 use registers::Crew;
-use sched::{Agent, AgentInfo, Drain, Function, LoopSchedule, Slot};
+use sched::{Agent, AgentInfo, Drain, Function, LoopSchedule, Pipe, PipeInfo, Slot};
 pub(crate) use seeds::Order;
-use seeds::{Role, Roles, drains, fills};
+use seeds::{Role, Roles};
 use slice::Slice;
 use tileas::layout::{Layout, LayoutId};
 
 /// Why a function stays that of one agent.
 pub(crate) type Why = String;
 
-/// A function that is divided, with the layouts of its module and its own.
-pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>), Why>;
+/// Whether products in tensor memory have two agents, or why one is enough.
+pub(crate) type Overlap = Result<(), Why>;
 
-/// Whether the copy engine's copies have an agent of their own: what `--agents` says.
+/// A function that is divided, with the layouts of its module and its own.
+pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>, Overlap), Why>;
+
+/// Whether something has an agent of its own, such as the copy engine's copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
     Never,
@@ -38,7 +43,14 @@ pub(crate) enum Wanted {
 
 impl Wanted {
     pub(crate) fn of(envelope: &Envelope) -> Wanted {
-        match envelope.options.get("agents") {
+        Wanted::said(envelope.options.get("agents"))
+    }
+    /// Whether products in tensor memory have two agents: what `--overlap` says.
+    pub(crate) fn overlap(envelope: &Envelope) -> Wanted {
+        Wanted::said(envelope.options.get("overlap"))
+    }
+    fn said(word: Option<&str>) -> Wanted {
+        match word {
             Some("off") => Wanted::Never,
             Some("on") => Wanted::WherePossible,
             _ => Wanted::WherePays,
@@ -57,12 +69,16 @@ pub(crate) fn check(function: &Function) -> Result<(), Why> {
 }
 
 /// What the log says of a function, which is divided already where it can be.
-pub(crate) fn told(function: &Function, divided: Result<(), &Why>) -> LogEntry {
+pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
     let has = |role: Role| function.attrs.agents.values().any(|info| info.name == role.name());
-    let products = if has(Role::Multiply) { ", and products in tensor memory another one" } else { "" };
+    let products = match divided {
+        _ if !has(Role::Multiply(0)) => String::new(),
+        Ok(Err(why)) => format!(", and products in tensor memory another one, not two: {why}"),
+        _ => ", and products in tensor memory two: those that a round begins with are made during the round before".into(),
+    };
     let stores = if has(Role::Store) { ", and its stores one more" } else { "" };
     let (outcome, message) = match divided {
-        Ok(()) => (Outcome::Passed, format!("the copy engine's copies have an agent of their own{products}{stores}")),
+        Ok(_) => (Outcome::Passed, format!("the copy engine's copies have an agent of their own{stores}{products}")),
         Err(why) => (Outcome::Declined, format!("the copies have no agent of their own: {why}")),
     };
     let (pass, name, category) = ("materialize".into(), "Specialised".into(), Category::Other);
@@ -95,10 +111,29 @@ pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<
     all
 }
 
-fn crew(function: &Function, target: Target, wanted: Wanted) -> Result<Crew, Why> {
+fn crew(function: &Function, lines: &Lines, target: Target, wanted: Wanted) -> Result<Crew, Why> {
     // Who computes could only ask for a copy that takes turns with others when products have read the one before.
     let wanted = if boxes::are_filled_in_turn(function) { wanted.max(Wanted::WherePossible) } else { wanted };
-    registers::crew(function, alloc::resident(&function.attrs, target).min(blocks(function, target)), target, wanted)
+    let resident = alloc::resident(&function.attrs, target).min(blocks(function, target));
+    registers::crew(function, lines, resident, (target, wanted))
+}
+
+/// Two agents for products where that pays, and one of them does not take registers that others need.
+fn crew_of_products(function: &Function, target: Target, [wanted, overlap]: [Wanted; 2]) -> Result<(Crew, Lines, Overlap), Why> {
+    let one = crew(function, &Lines::default(), target, wanted)?;
+    let lines = match overlap {
+        Wanted::Never => Err("--overlap=off".into()),
+        _ => Lines::of(function),
+    };
+    let two = lines.and_then(|lines| {
+        let two = crew(function, &lines, target, wanted)?;
+        let pays = overlap == Wanted::WherePossible || two.is_ample || !one.is_ample;
+        if pays { Ok((two, lines)) } else { Err("a warp more leaves others too few registers".into()) }
+    });
+    Ok(match two {
+        Ok((two, lines)) => (two, lines, Ok(())),
+        Err(why) => (one, Lines::default(), Err(why)),
+    })
 }
 
 /// The blocks that registers have room for on a multiprocessor, and at least as many as the author asks for. Sums in tensor memory
@@ -122,12 +157,12 @@ pub(crate) fn check_memory(function: &Function) -> Result<(), Why> {
 
 /// Whether there are registers for another agent beside the blocks that shared memory has room for.
 pub(crate) fn has_crew(function: &Function, target: Target, wanted: Wanted) -> bool {
-    crew(function, target, wanted).is_ok()
+    crew(function, &Lines::default(), target, wanted).is_ok()
 }
 
 /// Whether threads have the registers that they need where so many blocks are at a time.
 pub(crate) fn has_registers(function: &Function, blocks: u32, target: Target) -> bool {
-    registers::crew(function, blocks, target, Wanted::WherePossible).is_ok_and(|crew| crew.is_ample)
+    registers::crew(function, &Lines::default(), blocks, (target, Wanted::WherePossible)).is_ok_and(|crew| crew.is_ample)
 }
 
 /// Divides a function among agents.
@@ -135,13 +170,14 @@ pub(crate) fn run(
     function: &mut Function,
     layouts: &mut Arena<LayoutId, Layout>,
     target: Target,
-    wanted: Wanted,
-) -> Result<(), Why> {
-    let Crew { agents: crew, resident, .. } = crew(function, target, wanted)?;
-    let roles = Roles::of(function);
+    wanted: [Wanted; 2],
+) -> Result<Overlap, Why> {
+    let (Crew { agents: crew, resident, .. }, lines, overlap) = crew_of_products(function, target, wanted)?;
+    let roles = Roles::of(function, &lines);
     let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
     slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;
-    give_pipes(function, &crew);
+    let pipes = given_pipes(&roles, &crew);
+    function.attrs.pipes = pipes;
     function.attrs.program.warps = crew.iter().map(|(_, info)| info.first_warp + info.warps).max().unwrap_or(0);
     // Registers for more blocks than shared memory has room for would be left over.
     let hinted = function.attrs.program.occupancy;
@@ -150,22 +186,26 @@ pub(crate) fn run(
     }
     crew.into_iter().for_each(|(_, info)| _ = function.attrs.agents.push(info));
     bodies::write(function, &slices, layouts);
-    Ok(())
+    Ok(overlap)
 }
 
-/// Each pipe has those as its producer and consumer who do its steps.
-fn give_pipes(function: &mut Function, crew: &[(Role, AgentInfo)]) {
-    let agent = |role: Role| {
-        let at = crew.iter().position(|(other, _)| *other == role).expect("an agent of each role that has steps");
+/// Each pipe has those as its producer and consumers who do its steps.
+fn given_pipes(roles: &Roles<'_>, crew: &[(Role, AgentInfo)]) -> Arena<Pipe, PipeInfo> {
+    let agent = |role: &Role| {
+        let at = crew.iter().position(|(other, _)| other == role).expect("an agent of each role that has steps");
         (Agent(at as u32), crew[at].1.threads())
     };
-    for info in function.attrs.pipes.values_mut() {
-        let ((producer, filling), (consumer, draining)) = (agent(fills(info.fill)), agent(drains(info)));
-        if producer != consumer && info.drain == Drain::Threads {
+    let mut pipes = roles.function().attrs.pipes.clone();
+    for (info, pipe) in pipes.values_mut().zip(roles.function().attrs.pipes.ids()) {
+        let [fills, drains] = [roles.fills(pipe), roles.drains(pipe)];
+        let (producer, filling) = agent(&fills[0]);
+        if !drains.contains(&fills[0]) && info.drain == Drain::Threads {
             info.drain = Drain::Warps;
         }
-        (info.producer, info.consumers) = (producer, vec![consumer]);
+        info.producer = producer;
         info.full = if info.fills_alone() { 1 } else { filling };
-        info.empty = info.releases(draining);
+        info.consumers = drains.iter().map(|role| agent(role).0).collect();
+        info.empty = drains.iter().map(|role| info.releases(agent(role).1)).sum();
     }
+    pipes
 }

@@ -3,6 +3,7 @@
 //! A multiprocessor has four parts, among which the warps of all its blocks are shared out, so registers are counted by four warps;
 //! and by four they are moved from one agent to another while a block runs.
 
+use super::lines::Lines;
 use super::seeds::Role;
 use super::{Wanted, Why};
 use crate::tensor;
@@ -39,7 +40,7 @@ pub(super) struct Crew {
 
 /// The agents of a function that was one of all its warps. One warp is enough to ask for boxes, and another one for products. Where
 /// they leave the others too few registers, they are of a warp group that gives up its own.
-pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: Wanted) -> Result<Crew, Why> {
+pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, wanted): (Target, Wanted)) -> Result<Crew, Why> {
     let warps = function.attrs.program.warps;
     let agent = |role: Role, first_warp: u32, warps: u32, registers: Option<u32>| {
         (role, AgentInfo { name: role.name().into(), first_warp, warps, registers })
@@ -48,7 +49,7 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: W
         let all = (warps * resident).next_multiple_of(GROUP);
         (budget::registers(target, all, 1) & !(STEP - 1)).min(MOST)
     };
-    let helpers = helpers(function);
+    let helpers = helpers(function, lines);
     let count = helpers.len() as u32;
     let alone = each(warps + count);
     let whole = each(warps + GROUP);
@@ -80,12 +81,11 @@ pub(super) fn crew(function: &Function, resident: u32, target: Target, wanted: W
 }
 
 /// Who has a warp beside those that compute.
-fn helpers(function: &Function) -> &'static [Role] {
-    match (tensor::multiplies(function), tensor::stored(function).is_empty()) {
-        (false, _) => &[Role::Load],
-        (true, true) => &[Role::Load, Role::Multiply],
-        (true, false) => &[Role::Load, Role::Multiply, Role::Store],
-    }
+fn helpers(function: &Function, lines: &Lines) -> Vec<Role> {
+    let multiplying = if tensor::multiplies(function) { lines.count() } else { 0 };
+    let storing = multiplying > 0 && !tensor::stored(function).is_empty();
+    let multiply = (0..multiplying).map(Role::Multiply);
+    [Role::Load].into_iter().chain(multiply).chain(storing.then_some(Role::Store)).collect()
 }
 
 /// The blocks for whose warps there are registers enough, as far as can be told.

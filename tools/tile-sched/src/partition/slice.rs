@@ -27,7 +27,7 @@ impl Slice {
             why: None,
         };
         for op in function.body.walk(function.region) {
-            if roles.role(op) == Some(role) {
+            if roles.is_of(op, role) {
                 marker.op(op);
             }
         }
@@ -168,7 +168,7 @@ impl Marker<'_> {
         match body.values[value].def {
             Def::Result { op, index } => {
                 let kind = &body.ops[op].kind;
-                let foreign = self.roles.role(op).is_some_and(|role| role != self.slice.role);
+                let foreign = self.roles.is_foreign(op, self.slice.role);
                 if foreign && *body.ty(value) == Type::Token {
                     self.why = Some("what comes behind a copy is told by a token".into());
                     return;
