@@ -23,10 +23,10 @@ const CASES: [&str; 12] = [
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// The cases whose products are made in tensor memory, where there is some, by an agent of their own.
-const MULTIPLIED: [&str; 7] =
-    ["attention", "attention_latent", "matmul_turned", "groups_bytes", "groups_e4m3", "groups_tf32", "weighted"];
+const MULTIPLIED: [&str; 8] =
+    ["attention", "attention_latent", "attention_rows", "matmul_turned", "groups_bytes", "groups_e4m3", "groups_tf32", "weighted"];
 /// Those whose products have two agents there.
-const OVERLAPPED: [&str; 2] = ["attention", "attention_latent"];
+const OVERLAPPED: [&str; 3] = ["attention", "attention_latent", "attention_rows"];
 
 /// Compiles a case in a folder; its `.sched` as text.
 fn divided(folder: &Path, case: &str, target: &str) -> String {
@@ -50,7 +50,8 @@ fn divided(folder: &Path, case: &str, target: &str) -> String {
 
 #[test]
 fn divided_functions_compute_what_they_should_in_every_order() {
-    let runs: Vec<(&str, &str)> = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target))).collect();
+    let runs = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target)));
+    let runs: Vec<(&str, &str)> = runs.chain([("attention_rows", "sm_90"), ("attention_rows", "sm_100")]).collect();
     for_each(&runs, |(name, target)| {
         let folder = temporary();
         let text = divided(folder.path(), name, target);

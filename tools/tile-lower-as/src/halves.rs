@@ -1,4 +1,5 @@
-//! Makes attention of many rows in two halves, one after the other, where registers do not hold the sums of both.
+//! Makes attention of many rows in two halves, one after the other, where registers do not hold the sums of both, or tensor memory not
+//! also what threads compute from them.
 //!
 //! Requires: `.aa`. Establishes: `.aa` in which, of the products of a loop whose results are operands of others, one half of the rows is
 //! multiplied, weighed and multiplied again before the other: what goes from product to product then takes half of the registers.
@@ -6,20 +7,26 @@
 //! halves have none either, where not all of its products have rows of their own for each half, and where tokens say what is after an
 //! access that is then two.
 //!
-//! Sums in tensor memory need no registers. Products of single warps would read the other operand once for each half, and the assembler
+//! Sums in tensor memory need no registers. But where the operands that threads compute from them would lie in their place, the next
+//! sums could not be made meanwhile; halves that follow each other have one place for their sums and one for those operands.
+//!
+//! Products of single warps would read the other operand once for each half, and the assembler
 //! mixes both halves, so that nothing is gained.
 
 use crate::cluster::forms::{Flow, Form, Forms};
 use crate::cluster::{self, Halves};
 use crate::operands;
 use crate::products::{self, registers};
-use base::ir::Operation;
+use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
 use hardware::Feature;
 use tileaa::{Function, Op, Type};
 use tileas::budget;
 use vocabulary::core_ops::Core;
 
+/// Rows of a product in tensor memory, and bits of a word there.
+const LANES: u32 = tileas::tensor::LANES;
+const WORD: u32 = 32;
 /// Warps that products are shared among at most.
 const WARPS: u32 = 8;
 
@@ -28,6 +35,7 @@ pub(crate) fn are_wanted(function: &Function, target: Target, when: Option<&str>
     match when {
         Some("on") => true,
         Some("off") => false,
+        _ if target.has(Feature::TensorMemory) => halves_have_columns(function, target),
         _ => target.has(Feature::WarpGroupProducts) && halves_have_room(function, target),
     }
 }
@@ -48,16 +56,49 @@ fn halves_have_room(function: &Function, target: Target) -> bool {
         Op::Mma { acc, .. } => Some(acc),
         _ => None,
     };
-    // Sums that begin with a constant in each round are gone at its end; others go on, and both halves are there.
-    let passes = |value| {
-        let made = body.defining_op(value).map(|op| &body.ops[op].kind);
-        matches!(made, Some(Op::Core(Core::Constant { .. })))
-    };
     let sum = |value| registers(function, value, 32);
     let all = products::alive_together(function, |op| acc(op).map_or(0, sum));
-    let passing = products::alive_together(function, |op| acc(op).filter(|acc| passes(*acc)).map_or(0, sum));
+    let passing = products::alive_together(function, |op| acc(op).filter(|acc| begins_again(function, *acc)).map_or(0, sum));
     let room = budget::registers_of_products(target, WARPS) * 32 * WARPS;
     all > room && all - passing / 2 <= room
+}
+
+/// Whether tensor memory holds the sums of chained products, but not also the operands that threads compute from some for others; and
+/// halves, which have one place for both, leave room for them.
+fn halves_have_columns(function: &Function, target: Target) -> bool {
+    let body = &function.body;
+    let chained = operands::chained(function);
+    let columns = |value: Value| {
+        let (elem, shape) = body.ty(value).tile().expect("products are of tiles");
+        let [rows, width] = [2, 1].map(|back| shape[shape.len().saturating_sub(back)]);
+        rows.div_ceil(LANES).saturating_mul(width).saturating_mul(elem.bits()) / WORD
+    };
+    let has_rows = |op: &OpId| match body.ops[*op].kind {
+        Op::Mma { acc, .. } => body.ty(acc).tile().is_some_and(|(_, shape)| shape.len() == 2 && shape[0] >= 2 * LANES),
+        _ => false,
+    };
+    let sums = |op: OpId| match body.ops[op].kind {
+        Op::Mma { acc, .. } => columns(acc),
+        _ => 0,
+    };
+    let passes = |op: OpId| match body.ops[op].kind {
+        Op::Mma { acc, .. } if begins_again(function, acc) => columns(acc),
+        _ => 0,
+    };
+    let computed = |op: OpId| match body.ops[op].kind {
+        Op::Mma { lhs, .. } if operands::loaded_by(function, lhs).is_none() => columns(lhs),
+        _ => 0,
+    };
+    let together = |of: &dyn Fn(OpId) -> u32| products::alive_together(function, of);
+    let (all, passing) = (together(&|op| sums(op) + computed(op)), together(&|op| passes(op) + computed(op)));
+    let room = target.tensor_columns;
+    !chained.is_empty() && chained.iter().all(has_rows) && together(&sums) <= room && room < all && all - passing / 2 <= room
+}
+
+/// Whether sums begin with a constant in each round, and are gone at its end.
+fn begins_again(function: &Function, acc: Value) -> bool {
+    let made = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
+    matches!(made, Some(Op::Core(Core::Constant { .. })))
 }
 
 /// That each half has all of its products to itself.

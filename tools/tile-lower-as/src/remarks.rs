@@ -70,8 +70,14 @@ pub(crate) fn log_unscaled<'a>(
 /// That rows are made in halves, or why they are not where registers would need it.
 pub(crate) fn log_halves(function: &Function, why_not: Option<&str>, envelope: &mut Envelope) {
     let (outcome, message) = match why_not {
-        None => (Outcome::Passed, "rows are made in two halves, one after the other, so that what goes from product to product takes half of the registers".into()),
-        Some(why) => (Outcome::Missed, format!("registers do not hold what goes from product to product, and rows are not made in halves: {why}")),
+        None => (
+            Outcome::Passed,
+            "rows are made in two halves, one after the other, so that what goes from product to product takes half of the room"
+                .into(),
+        ),
+        Some(why) => {
+            (Outcome::Missed, format!("what goes from product to product has no room, and rows are not made in halves: {why}"))
+        }
     };
     envelope.log.push(LogEntry {
         pass: "halves".into(),
