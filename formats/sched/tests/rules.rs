@@ -42,7 +42,7 @@ fn edited_tensor_memory_is_refused() {
         ("(offset: 0, depth: 1)", "(offset: 32, depth: 1)", "buffer2 at 32 does not fit"),
         ("(offset: 0, depth: 1)", "(offset: 8, depth: 1)", "buffer2 at 8 does not fit"),
         ("first_warp: 0, warps: 4", "first_warp: 1, warps: 4", "has warps of another agent"),
-        ("consumers: [2]", "consumers: [0, 2]", "products of one agent free its slots"),
+        ("consumers: [2]", "consumers: [0, 2]", "2 threads free a slot"),
         ("drain: products", "drain: copies", "is not one of"),
     ];
     refused(include_str!("tensor.sched"), &cases);

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 27] = [
+const FORWARDED: [&str; 28] = [
     "max-memory",
     "max-time",
     "check-bounds",
