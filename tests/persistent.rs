@@ -16,22 +16,22 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
   %lhs = make_tensor_view %a16, shape = [ROWS, DEPTH], strides = [DEPTH, 1] : tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>
   %rhs = make_tensor_view %b16, shape = [DEPTH, COLUMNS], strides = [COLUMNS, 1] : tensor_view<DEPTHxCOLUMNSxf16, strides=[COLUMNS,1]>
   %out = make_tensor_view %c16, shape = [ROWS, COLUMNS], strides = [COLUMNS, 1] : tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>
-  %ls = make_partition_view %lhs : partition_view<tile=(128x32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>
+  %ls = make_partition_view %lhs : partition_view<tile=(TALLx32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>
   %rs = make_partition_view %rhs : partition_view<tile=(32xCOLUMNS), tensor_view<DEPTHxCOLUMNSxf16, strides=[COLUMNS,1]>>
-  %os = make_partition_view %out : partition_view<tile=(128xCOLUMNS), tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>>
+  %os = make_partition_view %out : partition_view<tile=(TALLxCOLUMNS), tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>>
   %x, %y, %z = get_tile_block_id : tile<i32>
   %blocks, %by, %bz = get_num_tile_blocks : tile<i32>
   %zero = constant <i32: 0> : tile<i32>
   %one = constant <i32: 1> : tile<i32>
-  %none = constant <f32: 0.000000e+00> : tile<128xCOLUMNSxf32>
+  %none = constant <f32: 0.000000e+00> : tile<TALLxCOLUMNSxf32>
   for %t in (%x to %tiles, step %blocks) : tile<i32> {
-    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<128xCOLUMNSxf32>) {
-      %l, %lt = load_view_tko weak %ls[%t, %i] : partition_view<tile=(128x32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>, tile<i32> -> tile<128x32xf16>, token
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<TALLxCOLUMNSxf32>) {
+      %l, %lt = load_view_tko weak %ls[%t, %i] : partition_view<tile=(TALLx32), tensor_view<ROWSxDEPTHxf16, strides=[DEPTH,1]>>, tile<i32> -> tile<TALLx32xf16>, token
       %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(32xCOLUMNS), tensor_view<DEPTHxCOLUMNSxf16, strides=[COLUMNS,1]>>, tile<i32> -> tile<32xCOLUMNSxf16>, token
-      %next = mmaf %l, %r, %acc : tile<128x32xf16>, tile<32xCOLUMNSxf16>, tile<128xCOLUMNSxf32>
-      continue %next : tile<128xCOLUMNSxf32>
+      %next = mmaf %l, %r, %acc : tile<TALLx32xf16>, tile<32xCOLUMNSxf16>, tile<TALLxCOLUMNSxf32>
+      continue %next : tile<TALLxCOLUMNSxf32>
     }
-    %stored = store_view_tko weak %sum, %os[%t, %zero] : tile<128xCOLUMNSxf32>, partition_view<tile=(128xCOLUMNS), tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>>, tile<i32> -> token
+    %stored = store_view_tko weak %sum, %os[%t, %zero] : tile<TALLxCOLUMNSxf32>, partition_view<tile=(TALLxCOLUMNS), tensor_view<ROWSxCOLUMNSxf32, strides=[COLUMNS,1]>>, tile<i32> -> token
     continue
   }
   return
@@ -39,11 +39,11 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
 ";
 const TILES: usize = 6;
 const STEPS: usize = 10;
-const ROWS: usize = TILES * 128;
 const DEPTH: usize = STEPS * 32;
-/// Those of a tile, as in most cases; the sums of more are taken up in parts.
-const COLUMNS: usize = 64;
-const MORE_COLUMNS: usize = 256;
+/// Rows and columns of a tile, as in most cases; the sums of more columns are taken up in parts, those of more rows a pair of blocks makes.
+const TILE: [usize; 2] = [128, 64];
+const MORE_COLUMNS: [usize; 2] = [128, 256];
+const OF_PAIR: [usize; 2] = [256, 128];
 
 /// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an agent for copies and without.
 const WAYS: [(&str, &[&str]); 7] = [
@@ -60,17 +60,18 @@ const WAYS: [(&str, &[&str]); 7] = [
 const COUNTS: [[usize; 2]; 6] = [[0, 3], [5, 0], [6, 1], [5, 3], [6, 7], [5, 10]];
 
 /// The program for a target, scheduled.
-fn scheduled(target: &str, options: &[&str], columns: usize) -> String {
+fn scheduled(target: &str, options: &[&str], [tall, columns]: [usize; 2]) -> String {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let sizes = [("ROWS", ROWS), ("DEPTH", DEPTH), ("COLUMNS", columns)];
+    let sizes = [("ROWS", TILES * tall), ("DEPTH", DEPTH), ("COLUMNS", columns), ("TALL", tall)];
     let kernel = sizes.iter().fold(KERNEL.to_string(), |text, (name, size)| text.replace(name, &size.to_string()));
     std::fs::write(path("k.tile"), kernel).expect("the folder takes files");
     let make = |tool: &str, options: &[&str], from: &str, to: &str| {
         let (from, to) = (path(from), path(to));
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {target}"));
     };
-    let (agents, tma): (Vec<&str>, Vec<&str>) = options.iter().partition(|option| option.starts_with("--agents"));
+    let (agents, tma): (Vec<&str>, Vec<&str>) =
+        options.iter().partition(|option| option.starts_with("--agents") || option.starts_with("--pairs"));
     make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
     make("tile-lower-as", &[&["--gpu-name", target], &tma[..]].concat(), "k.aa", "k.as");
     make("tile-sched", &[&["--format=text"], &agents[..]].concat(), "k.as", "k.sched");
@@ -90,10 +91,11 @@ fn half(number: i32) -> [u8; 2] {
 }
 
 /// The launch in a folder, and what it has to leave: tiles that are not asked for are as they were.
-fn launch(folder: &Path, [tiles, steps]: [usize; 2], columns: usize) -> Vec<u8> {
-    let a: Vec<u8> = (0..ROWS * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
+fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]) -> Vec<u8> {
+    let rows = TILES * tall;
+    let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
     let b: Vec<u8> = (0..DEPTH * columns).flat_map(|i| half(right(i / columns, i % columns))).collect();
-    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; ROWS * columns * 4])] {
+    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
         std::fs::write(folder.join(name), data).expect("the folder takes files");
     }
     let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
@@ -101,17 +103,17 @@ fn launch(folder: &Path, [tiles, steps]: [usize; 2], columns: usize) -> Vec<u8> 
     let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
     std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
     let sum = |row: usize, column: usize| (0..steps * 32).map(|k| left(row, k) * right(k, column)).sum::<i32>() as f32;
-    let element = |i: usize| match i / columns < tiles * 128 {
+    let element = |i: usize| match i / columns < tiles * tall {
         true => sum(i / columns, i % columns).to_le_bytes(),
         false => [0xff; 4],
     };
-    (0..ROWS * columns).flat_map(element).collect()
+    (0..rows * columns).flat_map(element).collect()
 }
 
 #[test]
 fn any_number_of_tiles_and_steps_is_right_in_every_order() {
     let programs: Vec<(String, String)> =
-        WAYS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options, COLUMNS))).collect();
+        WAYS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options, TILE))).collect();
     for (name, text) in &programs {
         let pipes = text.matches("pipe_acquire(").count();
         assert_eq!(pipes == 0, name.contains("off\"]") && name.contains("tma=off"), "{name} has {pipes} steps of pipes");
@@ -122,7 +124,7 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
         programs.iter().flat_map(|program| COUNTS.map(|counts| (program, counts))).collect();
     for_each(&runs, |((name, text), counts)| {
         let folder = temporary();
-        let wanted = launch(folder.path(), *counts, COLUMNS);
+        let wanted = launch(folder.path(), *counts, TILE);
         written(folder.path(), text);
         for (tool, options) in ways(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
             let left = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
@@ -132,6 +134,42 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
         }
         Ok(())
     });
+}
+
+/// Two blocks make each tile, and the sums of the next when both have taken up those of the one before.
+#[test]
+fn a_pair_goes_from_tile_to_tile() {
+    for target in ["sm_100", "sm_110"] {
+        let text = scheduled(target, &["--cluster=2", "--pairs=on"], OF_PAIR);
+        judged(&text).unwrap_or_else(|error| panic!("{target}: {error}\n{text}"));
+        for_each(&[[0, 3], [5, 0], [6, 1], [5, 7]], |counts| {
+            let folder = temporary();
+            let wanted = launch(folder.path(), *counts, OF_PAIR);
+            written(folder.path(), &text);
+            for (tool, options) in ways(2) {
+                let left = executed(folder.path(), tool, file_for(tool), &options)?;
+                if left != wanted {
+                    return Err(format!("{target}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The first block does not overwrite sums that the second one has yet to take up.
+#[test]
+fn both_blocks_of_a_pair_take_up_sums() {
+    let (folder, counts) = (temporary(), [6, 7]);
+    let wanted = launch(folder.path(), counts, OF_PAIR);
+    written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--pairs=on"], OF_PAIR));
+    let path = folder.path().join("k.ptx");
+    let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
+    let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first block is told");
+    let alone = line.split_once("@tells mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
+    std::fs::write(&path, ptx.replace(line, &alone.expect("it is found first"))).expect("the folder takes files");
+    let said = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == wanted);
+    assert!(said.as_ref().is_err_and(|said| said.contains("SIM040")), "{said:?}");
 }
 
 #[test]
@@ -173,8 +211,8 @@ fn kept(text: &str, which: usize, value: usize) -> String {
 
 /// Programs in which tiles meet, and what the judge says of them.
 fn broken() -> Vec<(String, &'static str)> {
-    let (one, agents) = (scheduled("sm_100", &["--agents=off"], COLUMNS), scheduled("sm_90", &["--tma=on"], COLUMNS));
-    let three = scheduled("sm_100", &[], COLUMNS);
+    let (one, agents) = (scheduled("sm_100", &["--agents=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
+    let three = scheduled("sm_100", &[], TILE);
     vec![
         (kept(&one, 0, 0), "is not the next one of the block"),
         (kept(&one, 0, 1), "the block is at phase 1 of slot 1 of pipe0, not 0"),
@@ -205,7 +243,7 @@ fn tiles_that_meet_are_refused_and_seen() {
             return Err(format!("'{said}' instead of '{wanted}':\n{text}"));
         }
         let folder = temporary();
-        let right = launch(folder.path(), [6, 10], COLUMNS);
+        let right = launch(folder.path(), [6, 10], TILE);
         written(folder.path(), text);
         seen_by_both(folder.path(), &right, wanted)
     });

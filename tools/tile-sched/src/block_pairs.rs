@@ -94,6 +94,8 @@ fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Funct
     paired.attrs.program.pair = true;
     let rights: BTreeMap<Buffer, bool> = products.iter().map(|product| (product.rhs, product.transposed)).collect();
     are_brought(function, &products)?;
+    let all: Vec<Buffer> = rights.keys().copied().collect();
+    sched::multicast::are_same(function, &all)?;
     for (buffer, dim) in halves(&paired) {
         halve(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
@@ -183,16 +185,17 @@ fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Re
             *map = own;
         }
     }
-    function.attrs.program.buffers[buffer] = found.ok_or_else(|| format!("{buffer}: boxes do not bring it"))?;
+    let info = &mut function.attrs.program.buffers[buffer];
+    let found = found.ok_or_else(|| format!("{buffer}: boxes do not bring it"))?;
+    *info = BufferInfo { align: info.align.max(found.align), ..found };
     Ok(())
 }
 
 /// The map of a tile that is half of the one before, and the buffer as its boxes fill it.
 fn half(view: &View, whole: &Map) -> Option<(Map, BufferInfo)> {
-    let order = boxes::order(view)?;
-    let extent: Vec<u32> = order.iter().zip(&whole.extent).map(|(t, extent)| view.tile[*t].min(*extent)).collect();
-    let info = boxes::filled(view, &extent, whole.swizzle).filter(|_| extent[0] == whole.extent[0])?;
-    Some((Map { extent, ..whole.clone() }, info))
+    let (extent, swizzle) = boxes::boxes_of(view)?;
+    let info = boxes::buffer(view, &extent, swizzle)?;
+    Some((Map { extent, swizzle, ..whole.clone() }, info))
 }
 
 /// The first block is told by the threads of both, and who asks for boxes waits, in the end, until its products have let go of every slot.

@@ -46,6 +46,12 @@ pub fn box_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
     Some((std::iter::once(row / bytes).chain(rows).collect(), swizzle))
 }
 
+/// The same for the tiles of a view.
+pub fn boxes_of(view: &View) -> Option<(Vec<u32>, Swizzle)> {
+    let tile: Vec<u32> = order(view)?.iter().map(|t| view.tile[*t]).collect();
+    box_of(view.memref.elem, &tile)
+}
+
 /// A buffer as boxes of these extents fill it; none when a slot of it would not begin where a swizzle does.
 pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
     let (elem, order) = (Elem::Scalar(view.memref.elem), order(view)?);
@@ -65,12 +71,6 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
     let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats, space: Space::Shared };
     let whole_boxes = extent.iter().product::<u32>() * elem.bytes() >= ALIGN;
     (whole_boxes && info.bytes().is_multiple_of(repeats)).then_some(info)
-}
-
-/// The same, where the tile is so many boxes.
-pub fn filled(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
-    let whole = order(view)?.iter().zip(extent).all(|(t, own)| *own <= view.tile[*t]);
-    if whole { buffer(view, extent, swizzle) } else { None }
 }
 
 /// The dimension along which a buffer has half of a tile, if it has that.

@@ -143,16 +143,18 @@ impl Check<'_> {
         require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
-        let made = boxes::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        let mut made = boxes::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        let info = self.buffer(*buffer)?;
+        // Each block of a pair brings the half that it has, as a tile of its own.
+        let half = self.attrs.pair && loads && boxes::halved(&ty.tile, &info.shape).is_some();
+        let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
+        if half {
+            (made.extent, made.swizzle) = boxes::boxes_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
+        }
         let whole = Map { extent: made.extent.clone(), ..stated.clone() };
         require(whole == made, || format!("{map} is not the tensor map of {view}"))?;
         require(boxes::are_parts(&stated.extent, &made.extent), || format!("the boxes of {map} are no parts of those of {view}"))?;
-        let info = self.buffer(*buffer)?;
-        // Each block of a pair brings the half that it has.
-        let half = self.attrs.pair && loads && boxes::halved(&ty.tile, &info.shape).is_some();
-        let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
-        let filled =
-            boxes::filled(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small, or longer than what they fill")?;
+        let filled = boxes::buffer(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small")?;
         let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = same && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} is not as the boxes of {map} fill it"))
