@@ -6,7 +6,7 @@
 use crate::{Machine, of_target};
 use base::Target;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// What a multiprocessor does in a clock, and after how many clocks results are there.
 #[derive(Clone, Debug)]
@@ -81,14 +81,13 @@ fn chip(target: Target) -> &'static str {
     }
 }
 
-static RATES: LazyLock<BTreeMap<&'static str, Rates>> = LazyLock::new(|| {
-    let rates = |target: Target| (target.name, Rates::new(&Machine::named(chip(target)).expect("the project's files are whole")));
-    Target::all().map(rates).collect()
-});
+/// Of each target, once somebody asks: reading a machine takes as long as compiling a small kernel.
+static RATES: LazyLock<BTreeMap<&'static str, OnceLock<Rates>>> =
+    LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
 /// The rates of a target.
 pub fn rates(target: Target) -> &'static Rates {
-    &RATES[target.name]
+    RATES[target.name].get_or_init(|| Rates::new(&Machine::named(chip(target)).expect("the project's files are whole")))
 }
 
 #[cfg(test)]

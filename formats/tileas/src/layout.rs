@@ -109,7 +109,8 @@ impl Layout {
         if !same_threads(&self.lane, &from.lane) || !same_threads(&self.warp, &from.warp) {
             return None;
         }
-        (0..self.registers()).map(|register| solve(&from.register, f(apply(&self.register, register as u32)))).collect()
+        let registers = Span::of(&from.register);
+        (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
     }
 }
 
@@ -127,26 +128,46 @@ pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
 
 /// The number whose bits select bases that add up to `target`.
 pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
-    // Each reduced basis remembers which of the original ones it is made of.
-    let mut reduced: Vec<(u32, usize)> = Vec::new();
-    let reduce = |reduced: &[(u32, usize)], mut rest: u32, mut made: usize| {
-        for (basis, of) in reduced {
-            if rest ^ basis < rest {
-                rest ^= basis;
-                made ^= of;
+    Span::of(bases).solve(target)
+}
+
+/// What bases add up to, for who asks it of many numbers.
+#[derive(Clone, Copy)]
+pub struct Span {
+    /// By its highest bit, a sum of bases, and which they are; 0 where no sum that is needed has this as its highest bit.
+    sums: [(u32, usize); u32::BITS as usize],
+}
+
+impl Span {
+    pub fn of(bases: &[u32]) -> Span {
+        let mut span = Span { sums: [(0, 0); u32::BITS as usize] };
+        for (bit, basis) in bases.iter().enumerate() {
+            let (rest, made) = span.reduce(*basis, 1 << bit);
+            if rest != 0 {
+                span.sums[rest.ilog2() as usize] = (rest, made);
             }
         }
-        (rest, made)
-    };
-    for (bit, basis) in bases.iter().enumerate() {
-        let (rest, made) = reduce(&reduced, *basis, 1 << bit);
-        if rest != 0 {
-            reduced.push((rest, made));
-            reduced.sort_by_key(|(basis, _)| std::cmp::Reverse(*basis));
-        }
+        span
     }
-    let (rest, made) = reduce(&reduced, target, 0);
-    (rest == 0).then_some(made)
+
+    /// The number whose bits select bases that add up to `target`; those that the ones before them add up to are not used.
+    pub fn solve(&self, target: u32) -> Option<usize> {
+        let (rest, made) = self.reduce(target, 0);
+        (rest == 0).then_some(made)
+    }
+
+    /// What is left of a number without the sums that cancel its highest bits, and what it was made of together with them.
+    fn reduce(&self, mut rest: u32, mut made: usize) -> (u32, usize) {
+        while rest != 0 {
+            let (sum, of) = self.sums[rest.ilog2() as usize];
+            if sum == 0 {
+                break;
+            }
+            rest ^= sum;
+            made ^= of;
+        }
+        (rest, made)
+    }
 }
 
 /// Where the bits of each dimension stand in the element number of a row-major tile.

@@ -1,7 +1,7 @@
 //! What a warp's access to a buffer costs: passes over the 32 banks of shared memory, of 4 bytes each.
 
 use serde::Serialize;
-use tileas::layout::{LANE_BITS, apply, solve};
+use tileas::layout::{LANE_BITS, Span, apply};
 use tileas::{BufferInfo, CopyAtom, Layout};
 
 /// All the banks, in bytes.
@@ -19,7 +19,8 @@ pub struct Passes {
 /// The passes of the access of a warp's first registers; those of others differ by an exclusive or, which permutes banks.
 pub fn passes(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Passes> {
     let bytes = info.elem.bytes();
-    let address = |element: u32| solve(&info.offsets, element).map(|offset| offset as u32 * bytes);
+    let offsets = Span::of(&info.offsets);
+    let address = |element: u32| offsets.solve(element).map(|offset| offset as u32 * bytes);
     match atom {
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans)?;

@@ -5,7 +5,7 @@
 
 use crate::convert::neighbours_first;
 use numerics::Scalar;
-use tileas::layout::{LANE_BITS, Strides, apply, solve};
+use tileas::layout::{LANE_BITS, Span, Strides, apply};
 use tileas::{BufferInfo, CopyAtom, Layout, Space, group};
 use vocabulary::tile::Elem;
 
@@ -110,7 +110,8 @@ impl Swizzle {
 /// Log2 of the widest access whose registers are neighbours in the buffer, and start at a multiple of it in every thread.
 pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
     let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
-    let at = |basis: &u32| solve(&info.offsets, *basis);
+    let offsets = Span::of(&info.offsets);
+    let at = |basis: &u32| offsets.solve(*basis);
     let run = layout.register.iter().enumerate().take_while(|(bit, basis)| at(basis) == Some(1 << bit)).count().min(widest);
     let starts = |bits: usize| {
         let others = layout.register[bits..].iter().chain(&layout.lane).chain(&layout.warp);
@@ -158,7 +159,8 @@ pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
 /// by an exclusive or, which permutes banks.
 pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> u32 {
     let bytes = info.elem.bytes();
-    let address = |element: u32| solve(&info.offsets, element).map_or(0, |offset| offset as u32 * bytes);
+    let offsets = Span::of(&info.offsets);
+    let address = |element: u32| offsets.solve(element).map_or(0, |offset| offset as u32 * bytes);
     match atom {
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
