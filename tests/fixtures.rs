@@ -14,7 +14,9 @@ fn fixtures() -> Vec<PathBuf> {
     let files = stages
         .iter()
         .filter(|folder| {
-            !["run", "cli", "src", "laws", "ops", "tensor", "planted", "targets"].iter().any(|name| folder.ends_with(name))
+            !["binaries", "run", "cli", "src", "laws", "ops", "tensor", "planted", "targets"]
+                .iter()
+                .any(|name| folder.ends_with(name))
         })
         .flat_map(|f| files_below(f));
     files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()

@@ -1,0 +1,66 @@
+//! Binary files of this version, which must stay readable for as long as the version is the same: what they hold is laid out as the
+//! types of the formats are, so that a field more makes another program of them. `tests/binaries` has them, each named as the fixture
+//! in the text form that it was made of.
+//!
+//! Where one differs from its fixture either the fixture was edited, which `scripts/bless` puts right, or a type was: then the
+//! `VERSION` of the format must be raised first, so that files of before are refused.
+
+use base::envelope::{File, Form, Payload};
+use std::path::Path;
+use tests::{blessing, root};
+
+const FOLDER: &str = "tests/binaries";
+
+#[test]
+fn aa() {
+    hold::<tileaa::Module>(&["tests/lower-as/copies/boxes.aa", "tests/lower-as/products/scaled_by_blocks.aa"]);
+}
+
+#[test]
+fn atoms() {
+    let fixtures = ["sample", "tensor", "boxes"].map(|name| format!("formats/tileas/tests/{name}.as"));
+    hold::<tileas::Module>(&fixtures.each_ref().map(String::as_str));
+}
+
+#[test]
+fn sched() {
+    let fixtures = ["sample", "tensor", "boxes", "group", "agents/copies"].map(|name| format!("formats/sched/tests/{name}.sched"));
+    hold::<sched::Module>(&fixtures.each_ref().map(String::as_str));
+}
+
+fn hold<P: Payload>(fixtures: &[&str]) {
+    for fixture in fixtures {
+        let text = std::fs::read(root().join(fixture)).unwrap_or_else(|error| panic!("{fixture}: {error}"));
+        let file = File::<P>::read(program(&text), fixture).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
+        let binary = file.write(Form::Binary).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
+        let name = Path::new(fixture).file_name().expect("a fixture has a name").to_string_lossy();
+        let path = root().join(FOLDER).join(&*name);
+        if blessing() {
+            std::fs::write(&path, binary).expect("the folder is there");
+            continue;
+        }
+        let kept = std::fs::read(&path).unwrap_or_else(|error| panic!("{FOLDER}/{name}: {error}"));
+        assert!(
+            kept == binary,
+            "{fixture} has another binary form than {FOLDER}/{name}. If a type of {} was changed, raise its VERSION; then scripts/bless",
+            P::FORMAT
+        );
+    }
+}
+
+/// The file below the command of a fixture.
+fn program(text: &[u8]) -> &[u8] {
+    let line = text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if text.starts_with(b"// RUN: ") { &text[line..] } else { text }
+}
+
+/// A file of another version is refused by that, and not by what is in it.
+#[test]
+fn another_version_is_told() {
+    let text = std::fs::read(root().join("formats/sched/tests/sample.sched")).expect("it is there");
+    let file = File::<sched::Module>::read(&text, "sample.sched").expect("it is a schedule");
+    let older = File { envelope: base::envelope::Envelope { version: 1, ..file.envelope.clone() }, payload: file.payload };
+    let binary = older.write(Form::Binary).expect("only readers look at the version");
+    let Err(error) = File::<sched::Module>::read(&binary, "sample.sched") else { panic!("it is read") };
+    assert!(error.message.contains("v1"), "{}", error.message);
+}
