@@ -64,7 +64,7 @@ pub fn in_order(mut function: Function) -> Function {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileaa";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

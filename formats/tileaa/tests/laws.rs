@@ -3,7 +3,7 @@
 use base::File;
 use tileaa::Module;
 
-const HEAD: &str = "//!tile tileaa 2 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00\n";
+const HEAD: &str = "//!tile tileaa 3 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00\n";
 
 /// Views, a loop, a reduction, a branch and memory by pointers.
 const SAMPLE: &str = r#"

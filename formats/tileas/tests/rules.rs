@@ -176,7 +176,7 @@ fn an_edited_product_in_tensor_memory_is_refused() {
 }
 
 const HEAD: &str =
-    "//!tile tileas 3 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+    "//!tile tileas 4 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])
 layout #1 = (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
 layout #2 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [])

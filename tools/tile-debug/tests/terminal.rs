@@ -22,7 +22,7 @@ fn header() -> String {
     let lines = (1..=10).map(|line| format!("//!tile loc Source(file:(0),line:{line},column:5,scope:None)\n"));
     let calls = ["//!tile loc Unknown\n".to_string()].into_iter();
     let calls = calls.chain([2, 3].map(|line| format!("//!tile loc CallSite(callee:({line}),caller:(6))\n")));
-    format!("//!tile tileaa 2 lowered\n//!tile name \"k.py\"\n{}", lines.chain(calls).collect::<String>())
+    format!("//!tile tileaa 3 lowered\n//!tile name \"k.py\"\n{}", lines.chain(calls).collect::<String>())
 }
 
 const CALLS: &str = "

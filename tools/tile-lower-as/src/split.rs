@@ -330,7 +330,7 @@ mod tests {
         let view = |tile: &str| format!("view<{tile}, {memory}>");
         let (a, b) = (view("16x2048"), view("2048x16"));
         let text = format!(
-            "//!tile tileaa 2 lowered
+            "//!tile tileaa 3 lowered
 func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
   %m = make_memref(base: %p, sizes: [%n, %n], strides: [%n]) : {memory}
   %a = make_view(memref: %m) : {a}

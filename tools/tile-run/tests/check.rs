@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Line `n` of the source is location `@n`.
-const HEADER: &str = r#"//!tile tileaa 2 lowered
+const HEADER: &str = r#"//!tile tileaa 3 lowered
 //!tile name "k.py"
 //!tile loc Source(file:(0),line:1,column:4,scope:None)
 //!tile loc Source(file:(0),line:2,column:4,scope:None)

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const HEADER: &str = "//!tile tileaa 2 lowered\n//!tile name \"k.py\"\n//!tile loc Source(file:(0),line:3,column:4,scope:None)\n";
+const HEADER: &str = "//!tile tileaa 3 lowered\n//!tile name \"k.py\"\n//!tile loc Source(file:(0),line:3,column:4,scope:None)\n";
 
 fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     let file = folder.join("k.aa");
