@@ -81,7 +81,7 @@ fn chip(target: Target) -> &'static str {
     }
 }
 
-/// Of each target, once somebody asks: reading a machine takes as long as compiling a small kernel.
+/// Of each target, once somebody asks: reading the machines of all takes longer than scheduling a small kernel.
 static RATES: LazyLock<BTreeMap<&'static str, OnceLock<Rates>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 

@@ -41,8 +41,8 @@ pub struct Lowering {
     /// Blocks of a cluster that share each tile block out among them, 1 or 2 [default: num_cta_in_cga of the program, where that pays]
     #[arg(long, value_name = "N", value_parser = parse_cluster)]
     pub cluster: Option<u32>,
-    /// Whether rows of products are made in two halves, one after the other: auto (in attention whose sums have no room in registers), on
-    /// (refused where that cannot be) or off [default: auto]
+    /// Whether rows of products are made in two halves, one after the other: auto (in attention whose sums have no room in registers, or what
+    /// is computed from them none in tensor memory), on (refused where that cannot be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub halves: Option<String>,
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]

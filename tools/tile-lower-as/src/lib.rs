@@ -4,7 +4,7 @@
 //! | pass | establishes |
 //! |---|---|
 //! | `cluster` | where the author asks for clusters, and the program can be shared out, the function is that of one block of a cluster |
-//! | `halves` | attention whose sums have no room in registers is made by halves of its rows, one after the other |
+//! | `halves` | attention whose sums have no room in registers, or what is computed from them none in tensor memory, is made by halves of its rows, one after the other |
 //! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
 //! | `split` | operands of products are tiles that pass through shared memory |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |

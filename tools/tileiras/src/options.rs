@@ -174,7 +174,11 @@ pub(crate) static OPTIONS: &[Spec] = &[
     option(
         "halves",
         Extension,
-        Choice(&[("auto", "in attention whose sums have no room in registers"), ("on", "where that can be"), ("off", "never")]),
+        Choice(&[
+            ("auto", "in attention whose sums have no room in registers, or what is computed from them none in tensor memory"),
+            ("on", "refused where that cannot be"),
+            ("off", "never"),
+        ]),
         "when",
         "Whether rows of products are made in two halves, one after the other [default: auto]",
     ),
