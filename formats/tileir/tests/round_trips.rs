@@ -30,6 +30,25 @@ fn text_reads_back_to_the_same_text() {
 }
 
 #[test]
+fn hints_of_any_name_and_kind_read_back_to_the_same_text() {
+    let hints =
+        r#""*m 100" = {"1st" = 1}, sm_90 = {a = 0x7F800000 : f32, b = 1.500000e+00, c = [0x7FC00000 : f32, "s"], d = f32, "#;
+    let hints = hints.to_string()
+        + "e = dense<3> : !cuda_tile.tile<4xi32>, f = dense<[[1.000000e+00, 0x7F80], [0.000000e+00, 2.000000e+00]]> : !cuda_tile.tile<2x2xbf16>, "
+        + "g = #cuda_tile.optimization_hints<x = {y = true}>, h = #cuda_tile.div_by<16, every 2 along 0>, "
+        + "i = [#cuda_tile.same_elements<[2]>, #cuda_tile.bounded<?, 4>]}";
+    let (module, _) = parse("hints", &format!("cuda_tile.module @m {{ entry @k() optimization_hints=<{hints}> {{ return }} }}"));
+    let printed = text::print(&module, None);
+    assert_eq!(printed.lines().find(|line| line.contains("entry")), Some(&*format!("entry @k() optimization_hints=<{hints}> {{")));
+    let (again, _) = parse("printed", &printed);
+    assert_eq!(text::print(&again, None), printed);
+    for deep in ["[", "{x = ", "#cuda_tile.optimization_hints<x = {y = "] {
+        let text = format!("cuda_tile.module @m {{ entry @k() optimization_hints=<a = {{b = {}", deep.repeat(100_000));
+        assert!(text::parse(&text, "deep", 1, &mut Default::default()).is_err(), "{deep}");
+    }
+}
+
+#[test]
 fn bytecode_of_every_version_reads_back_to_the_same_text() {
     for (name, bytes) in bytecode() {
         let read = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("{name}: {error:?}"));

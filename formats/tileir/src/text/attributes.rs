@@ -18,6 +18,7 @@ pub(super) enum Typed {
     Always,
     /// Not for i64 and f64, which are what a number without a type is.
     UnlessDefault,
+    /// As the reference writes hints: not even where the number then reads as one of another type.
     Never,
 }
 
@@ -51,14 +52,14 @@ pub(super) fn write_symbol(out: &mut String, name: &str) {
 pub(super) fn write_hints(out: &mut String, module: &Module, hints: &Dictionary) {
     out.push('<');
     separated(out, hints, ", ", |out, (key, value)| {
-        out.push_str(module.string(*key));
+        write_key(out, module.string(*key));
         out.push_str(" = {");
         let entries: &[_] = match value {
             Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => entries,
             _ => &[],
         };
         separated(out, entries, ", ", |out, (key, value)| {
-            out.push_str(module.string(*key));
+            write_key(out, module.string(*key));
             out.push_str(" = ");
             write_attribute(out, module, value, Typed::Never);
         });
@@ -105,7 +106,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
         Attribute::Float { ty, bits } => {
             let text = float_text(scalar(ty), *bits);
             // Hexadecimal digits without a type are an integer.
-            let typed = if typed == Typed::UnlessDefault && text.starts_with("0x") { Typed::Always } else { typed };
+            let typed = if text.starts_with("0x") { Typed::Always } else { typed };
             out.push_str(&text);
             write_scalar_type(out, scalar(ty), Scalar::F64, typed);
         }
@@ -116,11 +117,8 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
         Attribute::Dense { ty, data } => {
             out.push_str("dense<");
             write_elements(out, module, *data, *ty);
-            out.push('>');
-            if typed != Typed::Never {
-                out.push_str(" : ");
-                write_type(out, Tables::of(module), *ty, TypeText::Full);
-            }
+            out.push_str("> : ");
+            write_type(out, Tables::of(module), *ty, TypeText::Full);
         }
         Attribute::Dictionary(entries) => {
             out.push('{');
@@ -146,8 +144,9 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
     }
 }
 
+/// A name in a dictionary, in quotes when it is no identifier.
 fn write_key(out: &mut String, key: &str) {
-    let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
+    let plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
     if plain && !key.starts_with(|c: char| c.is_ascii_digit()) { out.push_str(key) } else { write_string(out, key) }
 }
 

@@ -168,12 +168,16 @@ impl Tables {
 
     /// The dictionary of dictionaries between `<` and `>`.
     pub(super) fn hints(&mut self, c: &mut Cursor<'_>) -> Result<Dictionary> {
+        self.hints_at(c, 0)
+    }
+
+    fn hints_at(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
         c.expect("<")?;
         let mut entries = Vec::new();
         while !c.sees(">") {
             let key = self.key(c)?;
             c.expect("=")?;
-            let value = self.attribute(c, 0)?;
+            let value = self.attribute(c, depth)?;
             if !matches!(value, Attribute::Dictionary(_)) {
                 return Err(c.error("expected a dictionary for this hint"));
             }
@@ -255,7 +259,9 @@ impl Tables {
             _ if c.eat("false") => Ok(Attribute::Bool(false)),
             Some('#') if c.sees("#cuda_tile<preview$") => Ok(Attribute::Preview(self.full(c, depth)?)),
             Some('#') if c.eat("#cuda_tile.multimem_reduction_kind") => Ok(Attribute::MulticastReduction(multicast_reduction(c)?)),
-            _ if c.eat("dense<") => Err(c.error("dense attributes have no text form that can be read")),
+            Some('#') if c.eat("#cuda_tile.optimization_hints") => Ok(Attribute::OptimizationHints(self.hints_at(c, depth + 1)?)),
+            Some('#') if c.sees("#cuda_tile.") => self.predicate(c),
+            _ if c.eat("dense<") => self.dense(c),
             _ => Ok(Attribute::Type(self.ty(c)?)),
         }
     }
@@ -315,19 +321,41 @@ impl Tables {
         c.skip_space();
         let elements_at = c.at();
         let elements = elements(c, scalar)?;
+        let (ty, element, count) = self.tile_of_numbers(c)?;
+        if element != scalar {
+            return Err(c.error_at(elements_at, format!("the elements are {scalar}, the type is one of {element}")));
+        }
+        let data = encode(elements, scalar, count).map_err(|message| c.error_at(elements_at, message))?;
+        Ok((self.data(data), ty))
+    }
+
+    /// `elements> : type`, what follows `dense<`. The type is read first, since only it says what the elements are.
+    fn dense(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
+        let mut after = c.clone();
+        let length = c.rest().find('>').ok_or_else(|| after.error("expected '>'"))?;
+        after.goto(c.at() + length);
+        let (ty, scalar, count) = self.tile_of_numbers(&mut after)?;
+        c.skip_space();
+        let at = c.at();
+        let elements = elements(c, scalar)?;
+        if !c.sees(">") {
+            return Err(c.error("expected '>'"));
+        }
+        let data = encode(elements, scalar, count).map_err(|message| c.error_at(at, message))?;
+        *c = after;
+        Ok(Attribute::Dense { ty, data: self.data(data) })
+    }
+
+    /// `> : type`, with the type of an element and how many there are.
+    fn tile_of_numbers(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Scalar, usize)> {
         c.expect(">")?;
         c.expect(":")?;
         let at = c.at();
         let ty = self.ty(c)?;
-        let Some((Element::Scalar(element), shape)) = self.types[ty].tile() else {
-            return Err(c.error_at(at, "a constant is a tile of numbers"));
-        };
-        if element != scalar {
-            return Err(c.error_at(elements_at, format!("the elements are {scalar}, the type is one of {element}")));
+        match self.types[ty].tile() {
+            Some((Element::Scalar(scalar), shape)) => Ok((ty, scalar, shape.iter().product::<i64>() as usize)),
+            _ => Err(c.error_at(at, "a constant is a tile of numbers")),
         }
-        let count = shape.iter().product::<i64>() as usize;
-        let data = encode(elements, scalar, count).map_err(|message| c.error_at(elements_at, message))?;
-        Ok((self.data(data), ty))
     }
 
     fn data(&mut self, data: Box<[u8]>) -> ConstantId {

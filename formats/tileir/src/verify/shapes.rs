@@ -211,6 +211,9 @@ fn attribute(module: &Module, value: &Attribute, depth: usize) -> Check {
             let hints = matches!(value, Attribute::OptimizationHints(_));
             for (key, value) in entries {
                 string(module, *key)?;
+                if module.string(*key).is_empty() {
+                    return Err("a name in a dictionary is empty".into());
+                }
                 if hints && !matches!(value, Attribute::Dictionary(_)) {
                     return Err(format!("hint {} is no dictionary", module.string(*key)));
                 }
