@@ -4,8 +4,10 @@
 //! ops give them the location of what they replace, or a [`LocData::Fused`] one.
 
 use crate::Arena;
+use crate::entity::Entity;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 crate::entity! {
     /// A location. Id 0 is always [`LocData::Unknown`].
@@ -97,6 +99,47 @@ impl DebugInfo {
         }
     }
 
+    /// The tables with what they have several times once, and which of those locations each of these is.
+    pub fn each_once(&self) -> (DebugInfo, Vec<Loc>) {
+        let (mut names, mut scopes, mut locs) = (Once::default(), Once::default(), Once::default());
+        self.names.iter().for_each(|(_, name)| names.add(name.clone()));
+        for (_, scope) in self.scopes.iter() {
+            let (name_of, scope_of) = (|name: &Name| names.of(*name), |scope: &Scope| scopes.of(*scope));
+            let scope = match scope {
+                ScopeData::File { name, directory } => ScopeData::File { name: name_of(name), directory: name_of(directory) },
+                ScopeData::CompileUnit { file } => ScopeData::CompileUnit { file: scope_of(file) },
+                ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration } => {
+                    ScopeData::Subprogram {
+                        file: scope_of(file),
+                        line: *line,
+                        name: name_of(name),
+                        linkage_name: name_of(linkage_name),
+                        compile_unit: scope_of(compile_unit),
+                        scope_line: *scope_line,
+                        declaration: *declaration,
+                    }
+                }
+                ScopeData::LexicalBlock { scope, file, line, column } => {
+                    ScopeData::LexicalBlock { scope: scope_of(scope), file: scope_of(file), line: *line, column: *column }
+                }
+            };
+            scopes.add(scope);
+        }
+        for (_, loc) in self.locs.iter() {
+            let loc = match loc {
+                LocData::Unknown => LocData::Unknown,
+                LocData::Source { file, line, column, scope } => {
+                    let scope = scope.map(|scope| scopes.of(scope));
+                    LocData::Source { file: names.of(*file), line: *line, column: *column, scope }
+                }
+                LocData::CallSite { callee, caller } => LocData::CallSite { callee: locs.of(*callee), caller: locs.of(*caller) },
+                LocData::Fused(parts) => LocData::Fused(parts.iter().map(|part| locs.of(*part)).collect()),
+            };
+            locs.add(loc);
+        }
+        (DebugInfo { names: names.table, locs: locs.table, scopes: scopes.table }, locs.of)
+    }
+
     /// Every reference points backwards and into the table, so walks end.
     pub fn verify(&self) -> Result<(), String> {
         let before = |used: u32, at: usize, what: &str| {
@@ -150,6 +193,29 @@ impl DebugInfo {
     }
 }
 
+/// A table that has each value once, and which of them the values were that it was given.
+struct Once<K, V> {
+    known: HashMap<V, K>,
+    table: Arena<K, V>,
+    of: Vec<K>,
+}
+
+impl<K: Entity, V> Default for Once<K, V> {
+    fn default() -> Self {
+        Once { known: HashMap::new(), table: Arena::new(), of: Vec::new() }
+    }
+}
+
+impl<K: Entity, V: Clone + Eq + Hash> Once<K, V> {
+    fn add(&mut self, value: V) {
+        let id = *self.known.entry(value.clone()).or_insert_with(|| self.table.push(value));
+        self.of.push(id);
+    }
+    fn of(&self, id: K) -> K {
+        self.of.get(id.index()).copied().unwrap_or(id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,5 +236,20 @@ mod tests {
         }
         let both = debug.locs.push(LocData::Fused(vec![hollow, deep]));
         assert_eq!(debug.position(both), Some(("k.py", 7, 3)));
+    }
+
+    #[test]
+    fn what_tables_have_twice_is_there_once() {
+        let mut debug = DebugInfo::default();
+        let files = ["k.py", "k.py"].map(|name| debug.names.push(name.into()));
+        let scopes = files.map(|name| debug.scopes.push(ScopeData::File { name, directory: files[0] }));
+        let of = |file, scope| LocData::Source { file, line: 1, column: 2, scope: Some(scope) };
+        let [first, second] = [0, 1].map(|i| debug.locs.push(of(files[i], scopes[1 - i])));
+        debug.locs.push(LocData::CallSite { callee: second, caller: first });
+        let (once, same) = debug.each_once();
+        assert_eq!((once.names.len(), once.scopes.len(), once.locs.len()), (1, 1, 3));
+        assert_eq!(same, [0, 1, 1, 2].map(Loc));
+        assert_eq!(once.locs[Loc(2)], LocData::CallSite { callee: Loc(1), caller: Loc(1) });
+        assert_eq!(once.each_once(), (once.clone(), [0, 1, 2].map(Loc).into()));
     }
 }

@@ -1,6 +1,7 @@
 //! The debug form: every location and scope has a short name, defined after the program.
 //!
 //! Names are given in the order of nesting depth, then kind, then first use, which is the reference's.
+//! What the tables have several times has one name, as it has for who reads the text.
 
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ enum Item {
 
 pub(super) struct Aliases<'a> {
     debug: &'a DebugInfo,
+    /// Which of its locations each of the program is.
+    same: &'a [Loc],
     /// In order of first use, with nesting depth.
     order: Vec<(Item, usize)>,
     seen: HashMap<Item, usize>,
@@ -25,7 +28,7 @@ pub(super) struct Aliases<'a> {
 }
 
 impl<'a> Aliases<'a> {
-    pub(super) fn new(debug: &'a DebugInfo) -> Self {
+    pub(super) fn new(debug: &'a DebugInfo, same: &'a [Loc]) -> Self {
         // What a record refers to comes before it, so one pass in order is enough.
         let mut scope_depth: Vec<usize> = Vec::new();
         for scope in debug.scopes.values() {
@@ -40,12 +43,12 @@ impl<'a> Aliases<'a> {
             };
             loc_depth.push(depth);
         }
-        Aliases { debug, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
+        Aliases { debug, same, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
     }
 
     /// Notes that a location is used.
     pub(super) fn visit(&mut self, loc: Loc) {
-        let mut pending = vec![Item::Loc(loc)];
+        let mut pending = vec![Item::Loc(self.same[loc.0 as usize])];
         while let Some(item) = pending.pop() {
             if self.seen.contains_key(&item) {
                 continue;
@@ -90,7 +93,7 @@ impl<'a> Aliases<'a> {
     }
 
     pub(super) fn write_use(&self, out: &mut String, loc: Loc) {
-        let _ = write!(out, " loc({})", self.name(Item::Loc(loc)));
+        let _ = write!(out, " loc({})", self.name(Item::Loc(self.same[loc.0 as usize])));
     }
 
     fn name(&self, item: Item) -> &str {
@@ -172,7 +175,7 @@ impl<'a> Aliases<'a> {
 
 /// A scope on its own, with everything it refers to written out.
 pub fn scope_text(debug: &DebugInfo, scope: Scope) -> String {
-    let mut aliases = Aliases::new(debug);
+    let mut aliases = Aliases::new(debug, &[]);
     // Scopes refer to earlier ones only, so each is known when it is needed.
     let mut needed = vec![scope];
     let mut at = 0;

@@ -35,7 +35,8 @@ enum Terminators {
 }
 
 fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminators) -> String {
-    let mut aliases = debug.map(Aliases::new);
+    let once = debug.map(DebugInfo::each_once);
+    let mut aliases = once.as_ref().map(|(debug, same)| Aliases::new(debug, same));
     if let Some(aliases) = &mut aliases {
         visit_locations(module, aliases, terminators);
         aliases.assign();
