@@ -16,7 +16,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use hardware::Feature;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tensormap::Map;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
@@ -161,6 +161,9 @@ impl Copies {
             self.take_turns(planner, ops, &boxes);
             has_room = self.has_room(planner, ops, &boxes, room);
         }
+        if !has_room && pieces.is_empty() {
+            has_room = self.pays_with_one_slot(planner, ops, &boxes, room);
+        }
         let reason = match (pieces.is_empty(), has_room) {
             (false, _) if planner.boxes == Boxes::WherePays && !boxes.iter().any(of_tensor_memory) => {
                 "threads copy another operand of its loop, and wait for all at once"
@@ -182,11 +185,27 @@ impl Copies {
     /// A ring that the copy engine fills shares memory with nothing else in its loop, and is worth that only if one slot is filled
     /// while another is read.
     fn has_room(&self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId], room: u32) -> bool {
+        self.have_room(planner, ops, boxes, (2, room))
+    }
+
+    /// Whether boxes pay where each ring has one slot: some are filled while others are read, since no product reads all of them. Threads
+    /// would wait for each of their copies, unless these have room for a second slot of the largest.
+    fn pays_with_one_slot(&self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId], room: u32) -> bool {
+        let read = |load: &OpId| planner.uses.ends(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
+        let all: Vec<BTreeSet<OpId>> = boxes.iter().map(read).collect();
+        let by_all = |op: &OpId| all.iter().all(|read| read.contains(op));
+        let largest = boxes.iter().map(|op| self.copies[op].buffer.bytes()).max().unwrap_or(0);
+        let is_tight = !self.have_room(planner, ops, boxes, (1, room.saturating_sub(largest)));
+        is_tight && !all.iter().flatten().any(by_all) && self.have_room(planner, ops, boxes, (1, room))
+    }
+
+    /// Whether so many slots of each ring have room beside what the loop stores for products.
+    fn have_room(&self, planner: &Planner<'_>, ops: &[OpId], boxes: &[OpId], (slots, room): (u32, u32)) -> bool {
         let own = boxes.iter().filter(|op| !self.in_turn.contains_key(*op));
         let bytes = own.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
         let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.brings(planner, operand));
         let stored = stored.map(|operand| planner.bytes(operand.value)).fold(0, u32::saturating_add);
-        bytes.saturating_mul(2).saturating_add(stored) <= room
+        bytes.saturating_mul(slots).saturating_add(stored) <= room
     }
 
     /// Lets copies by boxes fill one buffer in turn that lie alike, and of which products have read one before the next is asked for.

@@ -150,6 +150,8 @@ struct Ring {
     /// As many as it needs where all copies of its loop run as far ahead as the one that does least.
     levelled: u32,
     by_boxes: bool,
+    /// Whether several copies of a round fill it.
+    in_turn: bool,
     /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
     from_start: bool,
 }
@@ -174,6 +176,7 @@ fn rings(function: &Function, schedules: &[LoopSchedule], level: &[LoopSchedule]
         let ops = &function.body.blocks[block].ops;
         let mut kept = if schedule.in_flight { in_flight::read(function, block) } else { BTreeSet::new() };
         kept.extend(tensor::operands_in(function, block));
+        let in_turn = boxes::filled_in_turn(function, block);
         for slot in &schedule.slots {
             for touch in ops.get(slot.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
@@ -189,7 +192,8 @@ fn rings(function: &Function, schedules: &[LoopSchedule], level: &[LoopSchedule]
                     let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
                     let told = asked == Asked::WhenTold && !boxes::is_nested(function, block) && !tensor::multiplies(function);
                     let from_start = by_boxes && asked != Asked::ByAll && !told;
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, levelled, by_boxes, from_start });
+                    let in_turn = in_turn.contains(&touch.buffer());
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, levelled, by_boxes, in_turn, from_start });
                 }
             }
         }
@@ -298,6 +302,18 @@ fn deepest(
         match changed(&rings, &|ring| DEEPEST.min(ring.depth + 1)) {
             Some(deeper) => rings = deeper,
             None => break,
+        }
+    }
+    // What several copies of a round fill has a pipe of its own, and a slot more is worth as much to each of them.
+    let in_turn = (0..rings.len()).filter(|at| rings[*at].is_some_and(|ring| ring.by_boxes && ring.in_turn));
+    for at in in_turn.collect::<Vec<_>>() {
+        while let Some(depth) = rings[at].map(|ring| ring.depth).filter(|depth| *depth < DEEPEST) {
+            let mut deeper = rings.clone();
+            deeper[at] = rings[at].map(|ring| Ring { depth: depth + 1, ..ring });
+            if resident(bytes(&deeper)) < before {
+                break;
+            }
+            rings = deeper;
         }
     }
     rings

@@ -125,6 +125,8 @@ pub(crate) struct Filled {
     pub(crate) in_turn: bool,
     /// The first product into tensor memory that reads it; none where threads do.
     pub(crate) product: Option<OpId>,
+    /// How many products of an iteration are made before it is read.
+    pub(crate) products_before: usize,
 }
 
 /// Copies that fill a pipe together, by their place in the loop's order.
@@ -133,6 +135,7 @@ pub(crate) struct Group {
     pub(crate) ahead: u32,
     pub(crate) in_turn: bool,
     product: Option<OpId>,
+    products_before: usize,
     pub(crate) depth: u32,
     pub(crate) drain: Drain,
     pub(crate) pipe: Pipe,
@@ -143,22 +146,42 @@ impl Group {
     pub(crate) fn is_filled_by(&self, op: OpId) -> bool {
         self.copies.iter().any(|(copy, _)| *copy == op)
     }
+
+    /// Whether it has no slot to fill while another is read: it is filled while what others fill is.
+    fn is_single(&self) -> bool {
+        self.depth == 1 && self.ahead == 0
+    }
+
+    /// Whether both have one slot, and products read those one after the other.
+    pub(crate) fn takes_turns_with(&self, other: &Group) -> bool {
+        self.is_single() && other.is_single() && self.products_before != other.products_before
+    }
 }
 
 /// The pipes of a loop, which are added to the function's.
 pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for &Filled { op, buffer, ahead, in_turn, product } in copies {
+    for &Filled { op, buffer, ahead, in_turn, product, products_before } in copies {
         let depth = attrs.placements[buffer].depth;
         let drain = if product.is_some() { Drain::Products } else { Drain::Threads };
         let alike = |group: &&mut Group| {
-            let together = ahead > 0 || group.product == product;
+            let together =
+                ahead > 0 || group.product == product && (!group.is_single() || group.products_before == products_before);
             (group.ahead, group.depth, group.drain) == (ahead, depth, drain) && together && !group.in_turn && !in_turn
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.copies.push((op, buffer)),
             // The pipe is known when all its buffers are.
-            None => groups.push(Group { copies: vec![(op, buffer)], ahead, in_turn, product, depth, drain, pipe: Pipe(0) }),
+            None => groups.push(Group {
+                copies: vec![(op, buffer)],
+                ahead,
+                in_turn,
+                product,
+                products_before,
+                depth,
+                drain,
+                pipe: Pipe(0),
+            }),
         }
     }
     for group in &mut groups {

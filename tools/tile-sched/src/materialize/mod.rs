@@ -173,10 +173,17 @@ impl Plan {
         // One thread tests whether there is something to ask for; that costs less than the code twice.
         let once = !boxes.is_empty() || matrix_instructions(function, for_op) > MOST_REPEATED;
         let product = |buffer| order.iter().copied().find(|op| tensor::operands(&body.ops[*op].kind).contains(&Some(buffer)));
+        let reads = |op: &OpId, copy: &Copy| {
+            *op != copy.op && touches(&body.ops[*op].kind).iter().any(|touch| touch.buffer() == copy.buffer)
+        };
+        let products_before = |copy: &Copy| {
+            let before = order.iter().take_while(|op| !reads(op, copy));
+            before.filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::Mma { .. }))).count()
+        };
         let in_turn = boxes::filled_in_turn(function, block);
         let filled = |copy: &Copy| {
-            let in_turn = in_turn.contains(&copy.buffer);
-            Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, in_turn, product: product(copy.buffer) }
+            let (in_turn, product) = (in_turn.contains(&copy.buffer), product(copy.buffer));
+            Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, in_turn, product, products_before: products_before(copy) }
         };
         let filled: Vec<Filled> = boxes.iter().map(filled).collect();
         let groups = boxes::groups(&mut function.attrs, &filled);

@@ -237,14 +237,16 @@ impl Weaver<'_> {
     pub(super) fn leave_behind(&mut self, op: OpId, lanes: &[Lane]) {
         let plan = self.plan;
         let done = plan.groups.iter().zip(lanes);
-        let done = done.filter(|(group, _)| Self::is_left_early(group) && self.last_reader(group) == Some(op));
+        let done = done.filter(|(group, _)| self.is_left_early(group) && self.last_reader(group) == Some(op));
         for (group, lane) in done.collect::<Vec<_>>() {
             self.release(group, lane.slot);
         }
     }
 
-    fn is_left_early(group: &Group) -> bool {
-        group.drain == Drain::Products || group.in_turn
+    fn is_left_early(&self, group: &Group) -> bool {
+        let takes_turns = || self.plan.groups.iter().any(|other| group.takes_turns_with(other));
+        let is_read_here = || !self.is_in_flight(group) && self.last_reader(group).is_some();
+        group.drain == Drain::Products || group.in_turn || takes_turns() && is_read_here()
     }
 
     /// The last op of an iteration that reads what a group fills, before another one fills the same slots.
@@ -266,7 +268,7 @@ impl Weaver<'_> {
     pub(super) fn leave_slots(&mut self, frame: &Frame, lower: Value, counter: Value, lanes: &[Lane]) {
         let plan = self.plan;
         for (group, lane) in plan.groups.iter().zip(lanes) {
-            if Self::is_left_early(group) {
+            if self.is_left_early(group) {
                 continue;
             }
             if !self.is_in_flight(group) {
