@@ -135,6 +135,45 @@ fn a_reduction_that_depends_on_its_order_is_found() {
 }
 
 #[test]
+fn floats_may_depend_on_their_order_by_rounding_only() {
+    let body = |numbers: &str, fold: &str, combined: &str| {
+        format!(
+            "
+  %i = iota : tile<8xi32> loc(#at1)
+  %one = constant <i32: 1> : tile<8xi32>
+  %two = constant <i32: 2> : tile<8xi32>
+  %large = constant <f32: 2.000000e+38> : tile<8xf32>
+  %odd = andi %i, %one : tile<8xi32>
+  %twice = muli %odd, %two : tile<8xi32>
+  %sign = subi %one, %twice : tile<8xi32>
+  %f = itof {numbers} signed : tile<8xi32> -> tile<8xf32>
+  %x = mulf %f, %large : tile<8xf32>
+  %r = {fold}
+  (%left: tile<f32>, %right: tile<f32>) {{
+    %s = {combined} %left, %right : tile<f32>
+    yield %s : tile<f32>
+  }} loc(#at2)"
+        )
+    };
+    let reduced = "reduce %x dim=0 identities=[0.000000e+00 : f32] : tile<8xf32> -> tile<f32>";
+    let scanned =
+        |reverse: bool| format!("scan %x dim=0 reverse={reverse} identities=[0.000000e+00 : f32] : tile<8xf32> -> tile<8xf32>");
+    let cases = [
+        // Neighbours cancel each other; every second one alone is more than a number can be.
+        ("%sign", reduced, "addf", true),
+        ("%sign", reduced, "maxf", false),
+        ("%odd", reduced, "addf", false),
+        // Zero comes first, or what is infinite when zero comes.
+        ("%i", &scanned(false), "mulf", true),
+        ("%i", &scanned(true), "mulf", false),
+        ("%sign", &scanned(false), "maxf", false),
+    ];
+    for (numbers, fold, combined, found) in cases {
+        expect("order", found.then_some(("CHK009", 2)), "%n: tile<i32>", &body(numbers, fold, combined), &["1"]);
+    }
+}
+
+#[test]
 fn a_nan_is_found_where_it_is_made() {
     let body = format!("{POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
     expect("nan", None, POINTER, &body, &["iota:f32[8]"]);

@@ -79,7 +79,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("CHK006", "A NaN was computed from numbers that are none. `--check=nan` asks for this."),
     ("CHK007", "The table of facts in the file claims what a value does not keep: a bug of the pass that derived it."),
     ("CHK008", "An integer is divided by zero, which has no result that every target agrees on."),
-    ("CHK009", "A reduction gives something else when its elements are combined in another order, which they may be."),
+    ("CHK009", "A reduction or scan gives something else, by more than rounding, when its elements are combined in another order, which they may be."),
     ("CLI000", "An earlier stage of a pipe failed and has said why; nothing is printed for it."),
     ("CLI001", "Standard input is a terminal and no file was named."),
     ("CLI002", "Files have a largest size, so that one that never ends does not fill the memory."),

@@ -34,7 +34,7 @@ pub enum Check {
     Facts,
     /// Integers divided by zero
     Divide,
-    /// Reductions of integers whose result depends on the order in which elements are combined
+    /// Reductions and scans whose result depends on the order in which elements are combined, by more than rounding
     Order,
     /// A NaN that is not made of a NaN
     Nan,

@@ -7,8 +7,12 @@ use crate::tile::{Tile, fold};
 use crate::value::Value;
 use base::diag::Result;
 use base::{Loc, Region, Value as Id};
+use numerics::Scalar;
 use numerics::arith::Lanes;
-use vocabulary::tile::Shape;
+use numerics::arith::Rounding;
+use numerics::float::{self, Overflow};
+use tileir::enums::Direction;
+use vocabulary::tile::{Shape, element_count};
 
 /// How a body is run.
 #[derive(Clone, Copy)]
@@ -23,27 +27,6 @@ pub(crate) fn reduce<P: Program>(body: Body<'_, P>, dim: usize, operands: &[Id],
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
-/// Reports a reduction of integers that gives something else when its elements are combined in another order, which they may be.
-pub(crate) fn check_order<P: Program>(
-    body: Body<'_, P>,
-    dim: usize,
-    operands: &[Id],
-    results: &[Value],
-    loc: Loc,
-    env: &mut Env<'_>,
-) -> Result<()> {
-    let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
-    if !env.world.checks(Check::Order) || !tiles.iter().all(|tile| tile.elem.scalar().is_some_and(|elem| elem.is_int())) {
-        return Ok(());
-    }
-    let others = fold::reduce(&tiles, dim, Pairs::Halves, &mut |arguments| body.combine(arguments, env))?;
-    let same = |(one, other): (&Value, &Tile)| matches!(one, Value::Tile(one) if one.lanes().iter().eq(other.lanes().iter()));
-    if !results.iter().zip(&others).all(same) {
-        env.world.report(Check::Order, loc, "what is reduced depends on the order in which elements are combined".into());
-    }
-    Ok(())
-}
-
 pub(crate) fn scan<P: Program>(
     body: Body<'_, P>,
     dim: usize,
@@ -54,6 +37,59 @@ pub(crate) fn scan<P: Program>(
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
     let results = fold::scan(&tiles, dim, reverse, &mut |arguments| body.combine(arguments, env))?;
     Ok(results.into_iter().map(Value::Tile).collect())
+}
+
+/// What is combined along a dimension, by a reduction or by a scan in a direction.
+pub(crate) struct Combined<'a> {
+    pub(crate) dim: usize,
+    pub(crate) scan: Option<Direction>,
+    pub(crate) operands: &'a [Id],
+    pub(crate) results: &'a [Value],
+}
+
+/// Reports what gives something else when its elements are combined in another order, which they may be; of floats something else than
+/// rounding explains.
+pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>, loc: Loc, env: &mut Env<'_>) -> Result<()> {
+    let &Combined { dim, scan, operands, results } = combined;
+    let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
+    // Where two are equal by floats, an index beside them may be either's.
+    let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());
+    let alike = tiles.iter().all(is_int) || !tiles.iter().any(is_int);
+    if !env.world.checks(Check::Order) || !alike {
+        return Ok(());
+    }
+    let mut run = |arguments| body.combine(arguments, env);
+    let others = match scan {
+        None => fold::reduce(&tiles, dim, Pairs::Halves, &mut run)?,
+        Some(direction) => fold::scan_by_doubling(&tiles, dim, direction == Direction::Reverse, &mut run)?,
+    };
+    let count = tiles[0].shape[dim] as f64;
+    let same = |((one, other), tile): ((&Value, &Tile), &Tile)| {
+        let Value::Tile(one) = one else { return false };
+        let Some(scalar) = other.elem.scalar() else { return true };
+        let (magnitudes, inner) = (fold::magnitudes(tile, dim), element_count(&tile.shape[dim + 1..]));
+        let line = |at: usize| if scan.is_some() { at / (inner * count as usize) * inner + at % inner } else { at };
+        let both = one.lanes().iter().zip(other.lanes().iter()).enumerate();
+        both.into_iter().all(|(at, (one, other))| are_alike(scalar, one, other, (magnitudes[line(at)], count)))
+    };
+    if !results.iter().zip(&others).zip(&tiles).all(same) {
+        env.world.report(Check::Order, loc, "what is combined depends on the order in which elements are".into());
+    }
+    Ok(())
+}
+
+/// Whether two orders may give these, of so many elements with this sum of magnitudes.
+fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
+    if one == other || !scalar.is_float() {
+        return one == other;
+    }
+    let [a, b] = [one, other].map(|bits| float::decode(scalar, bits));
+    if !a.is_finite() || !b.is_finite() {
+        return a.is_nan() && b.is_nan() || a == b;
+    }
+    let one = float::encode(scalar, 1.0, Rounding::NearestEven, Overflow::Ieee);
+    let step = float::decode(scalar, one + 1) - 1.0;
+    (a - b).abs() <= count * step * (magnitudes + a.abs() + b.abs())
 }
 
 impl<P: Program> Body<'_, P> {

@@ -4,7 +4,7 @@ mod compute;
 mod memory;
 mod views;
 
-use crate::exec::combine::{self, Body as FoldBody};
+use crate::exec::combine::{self, Body as FoldBody, Combined};
 use crate::exec::{Control, Env, Program, Results, effects};
 use crate::tile::Tile;
 use crate::value::Value;
@@ -149,12 +149,15 @@ impl Program for TileProgram<'_> {
             Op::Reduce { dim, operands, body, .. } => {
                 let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
                 let results = combine::reduce(combined(), dim, operands, env)?;
-                combine::check_order(combined(), dim, operands, &results, loc, env)?;
+                combine::check_order(combined(), &Combined { dim, scan: None, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::Scan { dim, direction, operands, body, .. } => {
-                let reverse = *direction == Direction::Reverse;
-                combine::scan(FoldBody { program: self, region: *body }, *dim as usize, reverse, operands, env)
+                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let results = combine::scan(combined(), dim, *direction == Direction::Reverse, operands, env)?;
+                let scan = Some(*direction);
+                combine::check_order(combined(), &Combined { dim, scan, operands, results: &results }, loc, env)?;
+                Ok(results)
             }
             Op::GetTileBlockId {} => Ok(env.state.place.index.map(|i| Value::Tile(Tile::i32(i.into()))).into_iter().collect()),
             Op::GetNumTileBlocks {} => Ok(env.state.place.grid.map(|n| Value::Tile(Tile::i32(n.into()))).into_iter().collect()),

@@ -91,22 +91,58 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>)
             Some(before) => body(before.into_iter().zip(elements).flat_map(|(before, element)| [before, element]).collect())?,
         };
         for (result, tile) in results.iter_mut().zip(&now) {
-            write_slice(result, tile.lanes(), around, place);
+            write_slice(result, tile.lanes(), around, place..place + 1);
         }
         running = Some(now);
     }
     Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, place: usize) {
-    fn copy<W: Word>(to: &mut [W], from: &Lanes, around: Around, place: usize) {
+/// The same scan in another order that an associative body allows: each element with the one before it, then with the one two before,
+/// and so on.
+pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
+    let around = Around::new(&operands[0].shape, dim);
+    let mut all: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut distance = 1;
+    while distance < around.along {
+        let (low, high) = (0..around.along - distance, distance..around.along);
+        let (before, elements) = if reverse { (high, low) } else { (low, high) };
+        let sides = [before, elements.clone()];
+        let arguments = all.iter().zip(operands).flat_map(|(lanes, tile)| {
+            let side = |places: &std::ops::Range<usize>| flat(tile.elem, around.pick(lanes, places.clone()));
+            sides.each_ref().map(side)
+        });
+        let now = body(arguments.collect())?;
+        all.iter_mut().zip(&now).for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), around, elements.clone()));
+        distance *= 2;
+    }
+    Ok(all.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+}
+
+/// The sum of the magnitudes of each line along the dimension, of those that have one.
+pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
+    let around = Around::new(&tile.shape, dim);
+    let mut sums = vec![0.0; around.outer * around.inner];
+    let Some(scalar) = tile.elem.scalar().filter(|scalar| scalar.is_float()) else { return sums };
+    for (at, bits) in tile.lanes().iter().enumerate() {
+        let line = at / (around.along * around.inner) * around.inner + at % around.inner;
+        let value = numerics::float::decode(scalar, bits).abs();
+        sums[line] += if value.is_finite() { value } else { 0.0 };
+    }
+    sums
+}
+
+/// Writes the runs of elements whose places along the dimension are `places`.
+fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, places: std::ops::Range<usize>) {
+    fn copy<W: Word>(to: &mut [W], from: &Lanes, around: Around, places: std::ops::Range<usize>) {
         let from = W::of(from).expect("a body's results have the types of its operands");
+        let run = places.len() * around.inner;
         for block in 0..around.outer {
-            let start = (block * around.along + place) * around.inner;
-            to[start..start + around.inner].copy_from_slice(&from[block * around.inner..][..around.inner]);
+            let start = (block * around.along + places.start) * around.inner;
+            to[start..start + run].copy_from_slice(&from[block * run..][..run]);
         }
     }
-    each_lanes!(to, words => copy(words, from, around, place));
+    each_lanes!(to, words => copy(words, from, around, places));
 }
 
 #[cfg(test)]
