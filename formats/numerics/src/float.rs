@@ -16,6 +16,12 @@ pub enum Overflow {
     Saturate,
 }
 
+/// How far one is from the next number that the type has.
+pub fn step(ty: Scalar) -> f64 {
+    let one = encode(ty, 1.0, Rounding::NearestEven, Overflow::Ieee);
+    decode(ty, one + 1) - 1.0
+}
+
 /// The value of a float's bits; every format but `f64` loses nothing, and `f64` is itself.
 pub fn decode(ty: Scalar, bits: u64) -> f64 {
     match ty {

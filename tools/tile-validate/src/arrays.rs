@@ -33,6 +33,8 @@ pub(crate) enum Param {
 pub(crate) struct Kernel {
     pub(crate) params: Vec<Param>,
     pub(crate) axes: usize,
+    /// The coarsest step of the types that floats are rounded to on the way: what is off by a little before may be off by that behind.
+    pub(crate) step: f64,
 }
 
 impl Kernel {
@@ -55,7 +57,7 @@ impl Kernel {
                 views.push(view);
             }
         }
-        Some(Kernel { params, axes: reader.axes(&ops) })
+        Some(Kernel { params, axes: reader.axes(&ops), step: reader.step(&ops) })
     }
 }
 
@@ -65,6 +67,19 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn step(&self, ops: &[OpId]) -> f64 {
+        let body = &self.function.body;
+        let step = |value: Value| {
+            let (element, _) = self.module.ty(*body.ty(value)).tile()?;
+            Some(numerics::float::step(element.scalar()?))
+        };
+        let rounded = ops.iter().filter_map(|op| match &body.ops[*op].kind {
+            Op::FToF { from, .. } => step(body.result(*op)).filter(|to| Some(*to) > step(*from)),
+            _ => None,
+        });
+        rounded.fold(0.0, f64::max)
+    }
+
     /// The parameter that a value is, perhaps with assumptions.
     fn param(&self, mut value: Value) -> Option<usize> {
         loop {

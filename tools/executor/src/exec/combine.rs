@@ -7,10 +7,8 @@ use crate::tile::{Tile, fold};
 use crate::value::Value;
 use base::diag::Result;
 use base::{Loc, Region, Value as Id};
-use numerics::Scalar;
 use numerics::arith::Lanes;
-use numerics::arith::Rounding;
-use numerics::float::{self, Overflow};
+use numerics::{Scalar, float};
 use tileir::enums::Direction;
 use vocabulary::tile::{Shape, element_count};
 
@@ -87,9 +85,7 @@ fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f6
     if !a.is_finite() || !b.is_finite() {
         return a.is_nan() && b.is_nan() || a == b;
     }
-    let one = float::encode(scalar, 1.0, Rounding::NearestEven, Overflow::Ieee);
-    let step = float::decode(scalar, one + 1) - 1.0;
-    (a - b).abs() <= count * step * (magnitudes + a.abs() + b.abs())
+    (a - b).abs() <= count * float::step(scalar) * (magnitudes + a.abs() + b.abs())
 }
 
 impl<P: Program> Body<'_, P> {
