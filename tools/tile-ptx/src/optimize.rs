@@ -5,6 +5,7 @@
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
 use inkwell::OptimizationLevel;
 use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::module::Module;
@@ -42,15 +43,20 @@ fn set_up() {
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
 }
 
-/// Run instead on a function with very many loops. LLVM describes what a loop counts by what the loops before it counted (scalar
-/// evolution), and forgets and derives all of that again at every loop that it changes, so that whatever asks for it takes the square
-/// of their number, and a stack as deep as they are many: nothing here asks.
-const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,\
-instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,\
-instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
+/// Run instead on a function with very many loops, or very deep ones: whatever of LLVM takes the square of their number is not here.
+/// Scalar evolution describes what a loop counts by what the loops before or around it counted, forgets all of that at every loop that
+/// is changed, and needs a stack as deep as they are many. `instcombine` and `gvn` ask of every comparison of a value whether another
+/// one of the same value decides it, and loops are often up to the same bound.
+const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instsimplify,simplifycfg,\
+loop-mssa(licm),infer-address-spaces,separate-const-offset-from-gep,early-cse,instsimplify,simplifycfg,dce),globaldce";
 
-/// Loops of a function from which on they are very many.
+/// What the back end does without then: strength reduction of loops and of straight lines, and the sinking of instructions, which
+/// asks for the loop of every block again.
+const MANY_LOOPS_BACK_END: [&CStr; 3] = [c"--disable-lsr", c"--disable-machine-sink", c"--opt-disable=slsr,nary-reassociate"];
+
+/// Loops of a function from which on they are very many, and loops in each other from which on they are very deep.
 const MANY_LOOPS: usize = 256;
+const DEEP_LOOPS: usize = 32;
 
 /// Instructions of one block from which on the back end does without its strength reduction of straight lines, whose time grows
 /// with the square of their number and more, and which finds little after the passes here.
@@ -67,21 +73,38 @@ impl Excess {
     fn of(program: &sched::Module, module: &Module<'_>) -> Excess {
         let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
         let long_block = blocks.into_iter().any(|block| block.get_instructions().nth(LONG_BLOCK).is_some());
-        let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));
-        let loops = |function: &sched::Function| {
-            let body = &function.body;
-            body.walk(function.region).into_iter().filter(|op| is_loop(&body.ops[*op].kind)).count()
+        let many_loops = |function| {
+            let depths = loop_depths(function);
+            depths.len() > MANY_LOOPS || depths.iter().any(|depth| *depth > DEEP_LOOPS)
         };
-        Excess { long_block, many_loops: program.functions.iter().any(|function| loops(function) > MANY_LOOPS) }
+        Excess { long_block, many_loops: program.functions.iter().any(many_loops) }
     }
 
     fn back_end_options(self) -> Vec<&'static CStr> {
         match self {
-            Excess { many_loops: true, .. } => vec![c"--disable-lsr", c"--opt-disable=slsr,nary-reassociate"],
+            Excess { many_loops: true, .. } => MANY_LOOPS_BACK_END.to_vec(),
             Excess { long_block: true, .. } => vec![c"--opt-disable=slsr"],
             _ => Vec::new(),
         }
     }
+}
+
+/// How many loops are around each loop of a function, with itself.
+fn loop_depths(function: &sched::Function) -> Vec<usize> {
+    let body = &function.body;
+    let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));
+    let mut depths = Vec::new();
+    // An explicit stack: how deep they are is the input's choice.
+    let mut regions = vec![(function.region, 0)];
+    while let Some((region, around)) = regions.pop() {
+        for op in body.regions[region].blocks.iter().flat_map(|block| &body.blocks[*block].ops) {
+            let kind = &body.ops[*op].kind;
+            let depth = around + usize::from(is_loop(kind));
+            depths.extend(is_loop(kind).then_some(depth));
+            regions.extend(kind.regions().into_iter().map(|inner| (inner, depth)));
+        }
+    }
+    depths
 }
 
 /// Sets options of LLVM, which hold for the process.
