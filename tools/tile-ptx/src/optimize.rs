@@ -37,9 +37,10 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
         .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no machine for {target}")))
 }
 
-/// Registers the target, with shared memory addressed in 32 bits, which costs half the registers.
+/// Registers the target, with shared memory addressed in 32 bits, which costs half the registers. Loads and stores are not joined to
+/// vectors here: that takes the square of a block's length, and the stages before choose the vectors.
 fn set_up() {
-    set_options(&[c"--nvptx-short-ptr"]);
+    set_options(&[c"--nvptx-short-ptr", c"--disable-nvptx-load-store-vectorizer"]);
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
 }
 
