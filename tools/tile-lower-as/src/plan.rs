@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) products: Products,
     /// Products that are made neither in tensor memory nor by warp groups, and why.
     refused: BTreeMap<Op, &'static str>,
+    /// Loads of left operands that products in tensor memory get by way of threads.
+    by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
     /// Loads whose copies were found to have no room, once everything else that passes through shared memory was known.
     pub(crate) without_room: BTreeSet<Op>,
@@ -96,6 +98,7 @@ impl Plan {
             accesses,
             products: Products::default(),
             refused: BTreeMap::new(),
+            by_threads: BTreeSet::new(),
             copies: Copies::default(),
             without_room: BTreeSet::new(),
             boxes_without_room: BTreeSet::new(),
@@ -136,10 +139,11 @@ impl Plan {
             columns: budget::tensor_columns(target, blocks),
             asked: self.asked,
         };
-        Products::of(function, &self.accesses, target, limits, &self.refused)
+        Products::of(function, &self.accesses, target, limits, &self.refused, &self.by_threads)
     }
 
-    /// Which loads are copied, and how. Products of which the operands then are not where they must be are made in another way.
+    /// Which loads are copied, and how. A left operand that products in tensor memory should have and no boxes bring goes there by way
+    /// of threads (gathered rows); products of which the operands still are not where they must be are made in another way.
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
         loop {
             if options.level >= 2 {
@@ -149,9 +153,24 @@ impl Plan {
             if news.is_empty() {
                 return;
             }
-            self.refused.extend(news);
+            let mut by_threads = Vec::new();
+            for (op, why) in news {
+                let untried = |load: &Op| why == tensor::NO_BOXES && !self.by_threads.contains(load);
+                match self.left_without_boxes(function, op).filter(untried) {
+                    Some(load) => by_threads.push(load),
+                    None => _ = self.refused.insert(op, why),
+                }
+            }
+            self.by_threads.extend(by_threads);
             self.choose_products(function, target);
         }
+    }
+
+    /// The load of a product's left operand, if no copy engine makes it.
+    fn left_without_boxes(&self, function: &Function, product: Op) -> Option<Op> {
+        let [lhs, ..] = operands::of_product(function, product);
+        let by_boxes = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, By::Boxes(_)));
+        operands::loaded_by(function, lhs).filter(|load| !by_boxes(load))
     }
 
     /// The layouts of all tiles that have one of their own, and the stores that copy engines make of those.

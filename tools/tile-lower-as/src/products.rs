@@ -9,7 +9,7 @@ use base::{Target, Value};
 use hardware::Feature;
 use machine::Rates;
 use numerics::Scalar;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
@@ -135,10 +135,11 @@ impl Products {
         target: Target,
         limits: Limits,
         refused: &BTreeMap<OpId, &'static str>,
+        by_threads: &BTreeSet<OpId>,
     ) -> Products {
         let chained = operands::chained(function);
         let Limits { warp_bits, registers, columns, asked } = limits;
-        let planner = Planner { function, accesses, target, warp_bits, registers, asked };
+        let planner = Planner { function, accesses, target, warp_bits, registers, asked, by_threads };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
             Op::Mma { lhs, rhs, acc, .. } => {
@@ -218,6 +219,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) warp_bits: u32,
     registers: u32,
     asked: Option<Family>,
+    /// Loads of left operands that threads store to tensor memory, where no copy engine brings them to shared memory.
+    pub(crate) by_threads: &'a BTreeSet<OpId>,
 }
 
 impl Planner<'_> {

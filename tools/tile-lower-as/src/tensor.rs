@@ -26,8 +26,9 @@ use vocabulary::tile::{Dense, element_count};
 pub(crate) type Decided = BTreeMap<OpId, Result<Product, &'static str>>;
 
 impl Planner<'_> {
+    /// Whether an operand is loaded to shared memory; what threads load they store to tensor memory like what they compute.
     fn is_loaded(&self, value: Value) -> bool {
-        operands::loaded_by(self.function, value).is_some()
+        operands::loaded_by(self.function, value).is_some_and(|load| !self.by_threads.contains(&load))
     }
 
     /// The products that add up in tensor memory; none of those in `refused`, for the reason there.
@@ -173,7 +174,7 @@ impl Planner<'_> {
         }
         let lhs = match self.is_loaded(lhs) {
             true => Place::Memory,
-            // What is computed goes from the registers of threads to those of tensor memory.
+            // What is computed, or loaded to registers, goes from there to tensor memory.
             false => {
                 let info =
                     tensor::left(elem, left).filter(|_| elem.bits() >= 8).ok_or("its left operand does not fit tensor memory")?;
@@ -373,6 +374,9 @@ pub(crate) fn lane_atom(info: &BufferInfo, part: &Part, layout: &Layout) -> Opti
     ALL.iter().filter_map(|name| tensor::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
+/// Why a product is not made in tensor memory.
+pub(crate) const NO_BOXES: &str = "an operand is not copied by boxes of a tensor map";
+
 /// The products in tensor memory whose operands are not where they must be, and why not.
 pub(crate) fn without_boxes(function: &Function, products: &Products, copies: &Copies) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
@@ -416,6 +420,6 @@ fn not_by_boxes(
     match copies.get(op).map(|copy| &copy.by) {
         Some(By::Boxes(_)) => None,
         None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
-        _ => Some("an operand is not copied by boxes of a tensor map"),
+        _ => Some(NO_BOXES),
     }
 }
