@@ -83,7 +83,12 @@ impl Case {
                     common::write_file(Some(&folder.join(format!("{name}.in"))), &bytes)?;
                     buffers.push(json!({ "name": name, "file": format!("{name}.in") }));
                     params.push(json!({ "ptr": name }));
-                    outputs.push(Output { name, scalar: *element, tolerance: tolerance * loss(*element, kernel.step), expected: None });
+                    outputs.push(Output {
+                        name,
+                        scalar: *element,
+                        tolerance: tolerance * loss(*element, kernel.step),
+                        expected: None,
+                    });
                 }
             }
         }
@@ -247,7 +252,12 @@ pub(crate) fn given(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path)
         if let (common::launch::Param::Ptr(name), Param::Array { element, .. }) = (given, param)
             && outputs.iter().all(|output| output.name != *name)
         {
-            outputs.push(Output { name: name.clone(), scalar: *element, tolerance: tolerance * loss(*element, kernel.step), expected: None });
+            outputs.push(Output {
+                name: name.clone(),
+                scalar: *element,
+                tolerance: tolerance * loss(*element, kernel.step),
+                expected: None,
+            });
         }
     }
     match outputs.is_empty() {
