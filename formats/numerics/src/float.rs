@@ -18,8 +18,7 @@ pub enum Overflow {
 
 /// How far one is from the next number that the type has.
 pub fn step(ty: Scalar) -> f64 {
-    let one = encode(ty, 1.0, Rounding::NearestEven, Overflow::Ieee);
-    decode(ty, one + 1) - 1.0
+    decode(ty, encode(ty, 1.0 + f64::EPSILON, Rounding::PositiveInf, Overflow::Ieee)) - 1.0
 }
 
 /// The value of a float's bits; every format but `f64` loses nothing, and `f64` is itself.
@@ -229,6 +228,12 @@ pub fn flush_f32(bits: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_that_of_the_mantissa() {
+        let steps = [(Scalar::F64, 52), (Scalar::F32, 23), (Scalar::TF32, 10), (Scalar::F16, 10), (Scalar::BF16, 7)];
+        steps.into_iter().for_each(|(ty, bits)| assert_eq!(step(ty), 2f64.powi(-bits), "{ty:?}"));
+    }
 
     /// All floats of which every number can be tried.
     fn small() -> impl Iterator<Item = Scalar> {
