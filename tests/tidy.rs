@@ -190,7 +190,8 @@ fn no_path_of_a_machine_is_in_the_examples() {
     let here = format!("{}/", root().display());
     for path in files_below(&root().join("tests/run")) {
         let bytes = std::fs::read(&path).unwrap();
-        for word in ["/home/", "/root/", "/Users/", &here] {
+        let homes = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
+        for word in homes.iter().chain([&here]) {
             let found = bytes.windows(word.len()).any(|window| window == word.as_bytes());
             assert!(!found, "{} has a path below {word} in it", path.display());
         }

@@ -128,7 +128,8 @@ pub(crate) struct Products {
 }
 
 impl Products {
-    /// None of the products in `refused` is made in tensor memory or by warp groups, for the given reason.
+    /// None of the products in `refused` is made in tensor memory or by warp groups, for the given reason. Of products in tensor memory
+    /// the left operands that the loads in `by_threads` give pass through registers.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,

@@ -51,12 +51,14 @@ fn set_up() {
 const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instsimplify,simplifycfg,\
 loop-mssa(licm),infer-address-spaces,separate-const-offset-from-gep,early-cse,instsimplify,simplifycfg,dce),globaldce";
 
-/// What the back end does without then: strength reduction of loops and of straight lines, and the sinking of instructions, which
-/// asks for the loop of every block again.
+/// What the back end does without then: strength reduction of loops and of straight lines, and the sinking of machine instructions,
+/// of which the time grows so, too.
 const MANY_LOOPS_BACK_END: [&CStr; 3] = [c"--disable-lsr", c"--disable-machine-sink", c"--opt-disable=slsr,nary-reassociate"];
 
-/// Loops of a function from which on they are very many, and loops in each other from which on they are very deep.
+/// The most loops of a function that are not very many.
 const MANY_LOOPS: usize = 256;
+
+/// The most loops in each other that are not very deep.
 const DEEP_LOOPS: usize = 32;
 
 /// Instructions of one block from which on the back end does without its strength reduction of straight lines, whose time grows
@@ -67,6 +69,7 @@ const LONG_BLOCK: usize = 256;
 #[derive(Clone, Copy)]
 struct Excess {
     long_block: bool,
+    /// Or very deep ones.
     many_loops: bool,
 }
 
@@ -90,7 +93,7 @@ impl Excess {
     }
 }
 
-/// How many loops are around each loop of a function, with itself.
+/// For each loop of a function its depth: of one that no other is around, one.
 fn loop_depths(function: &sched::Function) -> Vec<usize> {
     let body = &function.body;
     let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));

@@ -1,9 +1,10 @@
 //! What a kernel says of its parameters: which are arrays, which numbers are their extents and strides, and how they are cut into
 //! tiles. It is read off the views that the kernel makes of its parameters.
 
+use base::ir::Operation;
 use base::{Op as OpId, Value};
 use numerics::Scalar;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileir::types::{Attribute, DYNAMIC, Element};
 use tileir::{Function, Module, Op, Type};
 
@@ -33,7 +34,8 @@ pub(crate) enum Param {
 pub(crate) struct Kernel {
     pub(crate) params: Vec<Param>,
     pub(crate) axes: usize,
-    /// The coarsest step of the types that floats are rounded to on the way: what is off by a little before may be off by that behind.
+    /// The coarsest step of the types to which floats are rounded before something is computed from them: what is off by a little before
+    /// may be off by that behind.
     pub(crate) step: f64,
 }
 
@@ -73,8 +75,13 @@ impl Reader<'_> {
             let (element, _) = self.module.ty(*body.ty(value)).tile()?;
             Some(numerics::float::step(element.scalar()?))
         };
+        let stores = |op: &Op| matches!(op, Op::StorePtrTko { .. } | Op::StoreViewTko { .. } | Op::MultimemStoreViewTko { .. });
+        let computing = ops.iter().map(|op| &body.ops[*op].kind).filter(|op| !stores(op));
+        let used: BTreeSet<Value> = computing.flat_map(Operation::operands).collect();
         let rounded = ops.iter().filter_map(|op| match &body.ops[*op].kind {
-            Op::FToF { from, .. } => step(body.result(*op)).filter(|to| Some(*to) > step(*from)),
+            Op::FToF { from, .. } if used.contains(&body.result(*op)) => {
+                step(body.result(*op)).filter(|to| Some(*to) > step(*from))
+            }
             _ => None,
         });
         rounded.fold(0.0, f64::max)
@@ -161,5 +168,33 @@ impl Reader<'_> {
         let places = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::GetTileBlockId { .. }));
         let axes = places.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used.contains(result)));
         axes.map(|(axis, _)| axis + 1).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The step of a kernel that rounds a number in one way and then does this with it.
+    fn step(rounded: &str, then: &str) -> f64 {
+        let text = format!(
+            "cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<bf16>>) {{
+  %x, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+  %y = ftof %x rounding<nearest_even> : tile<f32> -> tile<{rounded}>
+  {then}
+  return
+}} }}"
+        );
+        let module = tileir::text::parse(&text, "k", 1, &mut Default::default()).unwrap();
+        Kernel::of(&module, &module.functions[0]).unwrap().step
+    }
+
+    #[test]
+    fn what_is_rounded_and_then_stored_is_not_on_the_way() {
+        let stored = "%u = store_ptr_tko weak %q, %y : tile<ptr<bf16>>, tile<bf16> -> token";
+        assert_eq!(step("bf16", stored), 0.0);
+        let back = |from: &str| format!("%z = ftof %y rounding<nearest_even> : tile<{from}> -> tile<f32>");
+        assert_eq!(step("bf16", &back("bf16")), 1.0 / 128.0);
+        assert_eq!(step("tf32", &back("tf32")), 1.0 / 1024.0);
     }
 }

@@ -42,7 +42,8 @@ struct Options {
     /// Kernel to validate, where the file has several
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// How far floats may be off, as a multiple of what rounding sums in another order explains
+    /// How far floats may be off, as a multiple of what rounding sums in another order explains; where a kernel rounds to a coarser type
+    /// and computes on, that is eight steps of this type, and three tenths at most
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     tolerance: f64,
     /// Folder for the files of what differs [default: a new one among the temporary files]
