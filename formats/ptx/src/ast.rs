@@ -14,7 +14,7 @@ impl PartialEq for Line {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
-    /// The `//!tile` lines, whole.
+    /// The `//!tile` lines of the head, whole.
     pub envelope: Vec<String>,
     pub version: (u32, u32),
     pub target: Vec<String>,

@@ -15,11 +15,18 @@ pub fn parse(text: &str) -> Result<Module> {
     let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, depth: 0 };
     parser.bump()?;
     let mut module = parser.header()?;
-    module.envelope = text.lines().filter(|line| line.starts_with("//!tile")).map(str::to_owned).collect();
+    module.envelope = head(text).lines().filter(|line| line.starts_with("//!tile")).map(str::to_owned).collect();
     while parser.token != Token::End {
         parser.item(&mut module.items)?;
     }
     Ok(module)
+}
+
+/// The comments that a file begins with, among them this project's envelope. Lines further below that look like it are none: a file
+/// may carry the source of its kernels, whatever stands in that.
+pub fn head(text: &str) -> &str {
+    let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") || line.trim().is_empty());
+    &text[..comments.map(str::len).sum()]
 }
 
 struct Parser<'a> {

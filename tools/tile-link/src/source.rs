@@ -21,8 +21,9 @@ impl Source {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).at(Place::Offset(error.valid_up_to() as u64))
         })?;
-        let envelope = match text.starts_with("//!tile ") {
-            true => Envelope::from_lines(text, name)?.0,
+        let head = ptx::head(text);
+        let envelope = match head.starts_with("//!tile ") {
+            true => Envelope::from_lines(head, name)?.0,
             false => foreign(),
         };
         if envelope.format != "ptx" {
@@ -30,7 +31,7 @@ impl Source {
                 format!("{name} is {} v{} from {}; this tool reads ptx", envelope.format, envelope.version, envelope.producer);
             return Err(Diagnostic::invalid("LNK002", message));
         }
-        let code = || text.lines().map(str::trim_start);
+        let code = || code(text).map(str::trim_start);
         let chip = code()
             .find_map(|line| line.strip_prefix(".target"))
             .and_then(|rest| rest.split([',', ' ', '\t']).find(|w| !w.is_empty()));
@@ -45,11 +46,21 @@ impl Source {
         let entries: Vec<String> = code().filter_map(entry_name).map(str::to_string).collect();
         // Only then the text is read as PTX, which takes a while.
         let maps = match text.contains(".hidden") {
-            true => Maps::of(text, &Recipe::all(text.lines())?, envelope.target)?,
+            true => Maps::of(text, &Recipe::all(head.lines())?, envelope.target)?,
             false => Vec::new(),
         };
         Ok(Source { chip: chip.to_string(), entries, maps, text: text.to_string(), envelope })
     }
+}
+
+/// The lines without those of a source that the file carries.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    text.lines().filter(move |line| {
+        let before = inside;
+        inside = (inside || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
+        !before && !inside
+    })
 }
 
 /// The kernel that a line begins, if it begins one.
@@ -90,5 +101,14 @@ mod tests {
         assert!(Source::read(b"hello", "x").is_err());
         assert!(Source::read(b"//!tile sched 2 alloc\n.target sm_80\n", "x").is_err());
         assert!(Source::read(b"//!tile ptx 1 final\n//!tile target sm_90\n.target sm_80\n", "x").is_err());
+    }
+
+    #[test]
+    fn a_source_that_the_file_carries_says_nothing_of_it() {
+        let text = "// By hand\n.version 9.4\n.target sm_90a\n.address_size 64\n.visible .entry one()\n{\nret;\n}\n\
+                    .nv_intermediate_source_section {\n.code_block {\n.ir_name: \"x\"\n.sourceFileName: 1\n.source_begin\n\
+                    //!tile tensor-map none\n.visible .entry two(\n.source_end\n}\n}\n.entry three()\n{\nret;\n}\n// .hidden\n";
+        let source = Source::read(text.as_bytes(), "x").unwrap_or_else(|error| panic!("{error:?}"));
+        assert_eq!(source.entries, ["one", "three"]);
     }
 }
