@@ -97,6 +97,11 @@ impl Pass<'_> {
                 pending.clear();
                 self.ordering.barrier();
             }
+            if let Op::PipeAcquire { pipe, .. } = self.function.body.ops[op].kind {
+                // What was written before has been read.
+                let buffers = &self.function.attrs.pipes[pipe].buffers;
+                pending.retain(|access| !buffers.contains(&access.touch.buffer()));
+            }
             let now = self.met(op);
             let conflict = |now: &Access| pending.iter().any(|before| self.conflict(*before, *now));
             if now.iter().any(conflict) || !common::planted("sched.order") && self.ordering.needs_barrier(&self.function.body, op) {
@@ -168,9 +173,9 @@ impl Pass<'_> {
     fn conflict(&self, a: Access, b: Access) -> bool {
         let attrs = &self.function.attrs;
         match [a, b].map(|access| self.space(access.touch)) {
-            // The steps of its pipe order what fills it.
+            // The steps of its pipe order what fills it and what drains it, but not what fills the same slot twice.
             [Space::Shared, Space::Shared] if a.touch.buffer() == b.touch.buffer() && self.is_piped(a.touch.buffer()) => {
-                return false;
+                return matches!((a.touch, b.touch), (Touch::Write(_) | Touch::Copy(_), Touch::Write(_) | Touch::Copy(_)));
             }
             [Space::Shared, Space::Shared] => {}
             [Space::Tensor, Space::Tensor] => {
