@@ -5,6 +5,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, Target};
 use common::options;
 use tileas::FunctionAttrs;
+use vocabulary::loops::is_persistent;
 
 /// Warps of a kernel that its tiles keep busy.
 const WARPS: u32 = 4;
@@ -12,6 +13,8 @@ const WARPS: u32 = 4;
 const ELEMENTS: usize = 2;
 /// Elements of one tile that a thread should have at most.
 const MOST_ELEMENTS: usize = 64;
+/// The same in a kernel that goes round the tiles of a grid: no other blocks come to a multiprocessor that has registers left.
+const MOST_ELEMENTS_PERSISTENT: usize = 32;
 
 /// Warps that an author may ask for at most: those of a block of 1024 threads.
 const MOST_WARPS: u32 = 32;
@@ -74,7 +77,16 @@ fn chosen_warps(function: &tileaa::Function, target: Target) -> u32 {
     match multiplies {
         true => crate::products::warps(function, target, WARPS),
         // Of the largest tiles there are several at a time, and more threads have more registers.
-        false if largest > MOST_ELEMENTS * 32 * WARPS as usize => 2 * WARPS,
+        false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
         false => busy.min(WARPS),
+    }
+}
+
+fn most_elements(function: &tileaa::Function) -> usize {
+    let body = &function.body;
+    let mut ops = body.blocks[function.entry()].ops.iter();
+    match ops.any(|op| is_persistent(body, *op, crate::turns::core)) {
+        true => MOST_ELEMENTS_PERSISTENT,
+        false => MOST_ELEMENTS,
     }
 }

@@ -248,6 +248,7 @@ impl Plan {
         }));
         said.extend(self.copies.get(op).map(|copy| {
             let readers = match copy.readers {
+                Readers::Products if self.by_threads.contains(&op) => "read into registers, and on to tensor memory",
                 Readers::Products => "products read it there",
                 Readers::Registers => "read into registers",
             };

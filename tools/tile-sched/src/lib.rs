@@ -101,6 +101,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         block_pairs::finish(function, envelope)?;
         multicast::run(function, layouts, envelope)?;
         stores::run(function);
+        fragments::run(function);
         edges::run(function, layouts);
         pairs::run(function, layouts, target);
     }
@@ -114,7 +115,6 @@ fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<La
     barriers::run(function, &marks, layouts);
     system::run(function);
     fences::run(function);
-    fragments::run(function);
 }
 
 /// The function with agents for its copies and products, or why it has none.
