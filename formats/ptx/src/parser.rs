@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<Module> {
     Ok(module)
 }
 
-/// The comments that a file begins with, among them this project's envelope. Lines further below that look like it are none: a file
+/// The line comments that a file begins with, among them this project's envelope. Lines further below that look like it are none: a file
 /// may carry the source of its kernels, whatever stands in that.
 pub fn head(text: &str) -> &str {
     let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") || line.trim().is_empty());

@@ -31,8 +31,7 @@ impl Source {
                 format!("{name} is {} v{} from {}; this tool reads ptx", envelope.format, envelope.version, envelope.producer);
             return Err(Diagnostic::invalid("LNK002", message));
         }
-        let code = || code(text).map(str::trim_start);
-        let chip = code()
+        let chip = code(text)
             .find_map(|line| line.strip_prefix(".target"))
             .and_then(|rest| rest.split([',', ' ', '\t']).find(|w| !w.is_empty()));
         let chip = chip.ok_or_else(|| Diagnostic::invalid("LNK003", format!("{name} has no .target line, so it is not PTX")))?;
@@ -43,7 +42,7 @@ impl Source {
                 format!("{name} is for {chip} in its .target line, but for {target} in its envelope"),
             ));
         }
-        let entries: Vec<String> = code().filter_map(entry_name).map(str::to_string).collect();
+        let entries: Vec<String> = code(text).filter_map(entry_name).map(str::to_string).collect();
         // Only then the text is read as PTX, which takes a while.
         let maps = match text.contains(".hidden") {
             true => Maps::of(text, &Recipe::all(head.lines())?, envelope.target)?,
@@ -53,12 +52,12 @@ impl Source {
     }
 }
 
-/// The lines without those of a source that the file carries.
+/// The lines, from their first word on, without those of a source that the file carries.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
-    text.lines().filter(move |line| {
+    text.lines().map(str::trim_start).filter(move |line| {
         let before = inside;
-        inside = (inside || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
+        inside = (inside || line.starts_with(".source_begin")) && !line.contains(".source_end");
         !before && !inside
     })
 }

@@ -156,9 +156,13 @@ impl Plan {
             let mut by_threads = Vec::new();
             for (op, why) in news {
                 let untried = |load: &Op| why == tensor::NO_BOXES && !self.by_threads.contains(load);
-                match self.left_without_boxes(function, op).filter(untried) {
+                let left = self.left_without_boxes(function, op);
+                match left.filter(untried) {
                     Some(load) => by_threads.push(load),
-                    None => _ = self.refused.insert(op, why),
+                    None => {
+                        self.refused.insert(op, why);
+                        left.iter().for_each(|load| _ = self.by_threads.remove(load));
+                    }
                 }
             }
             self.by_threads.extend(by_threads);

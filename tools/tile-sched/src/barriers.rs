@@ -31,6 +31,9 @@ struct Access {
     touch: Touch,
     /// Of an op of a pipelined loop: the iteration it works for, counted from the current one.
     iteration: Option<i32>,
+    /// Of a buffer of a pipe: a slot was acquired since, so what is written next is in another slot, or where this was drained. Of
+    /// what lies in the same place in other buffers that says nothing.
+    released: bool,
 }
 
 impl Access {
@@ -61,7 +64,7 @@ impl Pass<'_> {
         }
         let alone = self.threads <= tileas::tensor::LANES;
         let ordered = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !alone);
-        ordered.map(|touch| Access { touch, iteration }).collect()
+        ordered.map(|touch| Access { touch, iteration, released: false }).collect()
     }
 
     /// The accesses before which a barrier would stand in front of an op. What a loop does before the first barrier of a round it
@@ -84,7 +87,7 @@ impl Pass<'_> {
     fn left_by(&self, op: OpId) -> Vec<Access> {
         let iteration = self.marks.iterations.get(&op).copied();
         let freed = self.marks.freed.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
-        self.accesses(op).into_iter().chain(freed.map(|touch| Access { touch, iteration })).collect()
+        self.accesses(op).into_iter().chain(freed.map(|touch| Access { touch, iteration, released: false })).collect()
     }
 
     /// Places the barriers of a region that starts with `pending` accesses since the last barrier; returns those at its end.
@@ -98,9 +101,8 @@ impl Pass<'_> {
                 self.ordering.barrier();
             }
             if let Op::PipeAcquire { pipe, .. } = self.function.body.ops[op].kind {
-                // What was written before has been read.
                 let buffers = &self.function.attrs.pipes[pipe].buffers;
-                pending.retain(|access| !buffers.contains(&access.touch.buffer()));
+                pending.iter_mut().for_each(|access| access.released |= buffers.contains(&access.touch.buffer()));
             }
             let now = self.met(op);
             let conflict = |now: &Access| pending.iter().any(|before| self.conflict(*before, *now));
@@ -175,7 +177,8 @@ impl Pass<'_> {
         match [a, b].map(|access| self.space(access.touch)) {
             // The steps of its pipe order what fills it and what drains it, but not what fills the same slot twice.
             [Space::Shared, Space::Shared] if a.touch.buffer() == b.touch.buffer() && self.is_piped(a.touch.buffer()) => {
-                return matches!((a.touch, b.touch), (Touch::Write(_) | Touch::Copy(_), Touch::Write(_) | Touch::Copy(_)));
+                let fills = |access: Access| !matches!(access.touch, Touch::Read(_));
+                return fills(a) && fills(b) && !a.released;
             }
             [Space::Shared, Space::Shared] => {}
             [Space::Tensor, Space::Tensor] => {

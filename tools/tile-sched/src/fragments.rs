@@ -1,6 +1,7 @@
 //! Marks the loads of fragments that are made piece by piece, as their product comes to each.
 //!
-//! Requires: waits and barriers, and agents as they will be: what no agent needs is not among their ops. Establishes: which loads are made in pieces; those are all that can be.
+//! Requires: waits and barriers, and agents as they will be: what no agent needs is not among their ops. Establishes: which loads are
+//! made in pieces; those are all that can be.
 
 use base::ir::Op as OpId;
 use sched::{Function, Op, pieces};
