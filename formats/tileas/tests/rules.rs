@@ -160,6 +160,10 @@ fn an_edited_product_in_tensor_memory_is_refused() {
         ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "as a matrix descriptor has it"),
         ("fresh: %21", "fresh: %13", "whether the sums are fresh is a scalar truth"),
         ("fresh: %21, ", "", "AS011"),
+        ("lhs: %16, rhs: %13", "lhs: %16, rhs: %14", "buffer2 is read before anything is written to it"),
+        ("predicate: equal, signedness: signed), lhs: %16", "predicate: not_equal, signedness: signed), lhs: %16", "AS011"),
+        ("rhs: %13) : i1 @0\n    mma", "rhs: %3) : i1 @0\n    mma", "AS011"),
+        ("lower: %13", "lower: %14", "AS011"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only products of warp groups are in flight"),
         ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no part like %23 from 16 on"),
         ("buffer: 2, from: 0", "buffer: 1, from: 0", "buffer1 is not in tensor memory"),
@@ -173,6 +177,34 @@ fn an_edited_product_in_tensor_memory_is_refused() {
         let message = refused(&sample.replacen(from, to, 1));
         assert!(message.contains(wanted), "{from} -> {to}: {message}");
     }
+}
+
+/// Sums that nothing has written are fresh at first: the ways in which that can be said.
+#[test]
+fn sums_that_begin_fresh_are_written() {
+    let sample = include_str!("tensor.as");
+    let compare = "compare(kind: int(predicate: equal, signedness: signed), lhs: %16, rhs: %13) : i1";
+    let cases = [
+        ("compare(kind: int(predicate: equal, signedness: signed), lhs: %13, rhs: %16) : i1", "accepted"),
+        ("compare(kind: int(predicate: equal, signedness: unsigned), lhs: %16, rhs: %13) : i1", "accepted"),
+        ("constant(true) : i1", "accepted"),
+        ("constant(false) : i1", "AS011"),
+    ];
+    for (by, wanted) in cases {
+        let message = refused(&sample.replacen(compare, by, 1));
+        assert!(message.contains(wanted), "{by}: {message}");
+    }
+    // A loop hands on what it begins with.
+    let carried = sample
+        .replace(
+            "for(lower: %13, upper: %3, step: %14)",
+            "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1",
+        )
+        .replacen("(%16: i32)", "(%16: i32, %97: i1)", 1)
+        .replacen("fresh: %21", "fresh: %97", 1)
+        .replacen("    continue @0", "    %96 = constant(false) : i1 @0\n    continue(values: [%96]) @0", 1);
+    assert_eq!(refused(&carried), "accepted");
+    assert!(refused(&carried.replace("%99 = constant(true)", "%99 = constant(false)")).contains("AS011"));
 }
 
 const HEAD: &str =

@@ -1,5 +1,6 @@
 //! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
 
+use super::fresh::Fresh;
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::effects::{BufferAccess, Does, Effects};
 use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op, Space};
@@ -81,23 +82,29 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     Ok(())
 }
 
-/// In program order, every buffer is written before it is read.
+/// In program order, every buffer is written before it is read; sums that may be fresh are so at first.
 pub(super) fn written_before_read<O: Program>(
     body: &Body<O, Type>,
     root: Region,
     attrs: &FunctionAttrs,
 ) -> Result<(), (Loc, String)> {
     let mut written = vec![false; attrs.buffers.len()];
+    let mut fresh = None;
     for op in body.walk(root) {
         let node = &body.ops[op];
         let Some(kind) = node.kind.program() else { continue };
         for BufferAccess { buffer, does, .. } in kind.effects().buffers {
-            // Sums that may be fresh are so at first.
-            let needs = does.needs_content() && !matches!(does, Does::WritesIf(_));
-            if needs && !written[buffer.0 as usize] {
+            if written[buffer.0 as usize] {
+                continue;
+            }
+            let needs = match does {
+                Does::WritesIf(is_fresh) => !fresh.get_or_insert_with(|| Fresh::new(body, root)).holds_at_first(is_fresh),
+                does => does.needs_content(),
+            };
+            if needs {
                 return Err((node.loc, format!("{buffer} is read before anything is written to it")));
             }
-            written[buffer.0 as usize] |= does.writes();
+            written[buffer.0 as usize] = does.writes();
         }
     }
     Ok(())

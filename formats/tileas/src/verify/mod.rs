@@ -19,6 +19,7 @@
 
 mod buffers;
 mod combine;
+mod fresh;
 mod memory;
 mod relations;
 mod tables;
