@@ -121,6 +121,17 @@ fn the_driver_writes_nothing_that_is_wrong() {
     assert!(well.stderr.contains("the same at every stage, on 7 launches"), "{}", well.stderr);
 }
 
+/// What takes too long is not told as wrong, whether it is a stage or an executor.
+#[test]
+fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
+    for (stage, told) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
+        let folder = place(stage, "exec sleep 30");
+        let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--step-time=1"]);
+        assert_eq!(ran.code, Some(4), "{stage}: {}{}", ran.text(), ran.stderr);
+        assert!(ran.stderr.contains("error[VAL005]: not finished") && ran.stderr.contains(told), "{stage}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn what_cannot_be_told_is_said() {
     need_tools();

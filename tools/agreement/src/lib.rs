@@ -22,6 +22,8 @@ pub enum Outcome {
     Same,
     /// A stage or executor says that it does not do this.
     Unsupported(String),
+    /// A stage or executor was stopped: it took longer than one may.
+    Unfinished(String),
     Wrong(String),
 }
 
@@ -35,15 +37,14 @@ pub struct Bench {
     /// What tile-lower-as and tile-sched are told to decide.
     pub lowering: Vec<String>,
     pub scheduling: Vec<String>,
+    /// How long one process may take.
+    pub patience: Duration,
     /// Whether other programs are compared at the same time: then no process needs threads of its own.
     pub beside_others: bool,
 }
 
 /// What the message begins with where the program itself does not leave what is known.
 pub const UNEXPECTED: &str = "unexpected: ";
-
-/// What one process may take.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A run of a tool that went well, with what it printed, or what came of the program.
 enum Ran {
@@ -75,9 +76,9 @@ impl Bench {
             command = command.env("RAYON_NUM_THREADS", "1");
         }
         let child = command.start().map_err(|error| failed(error.to_string()))?;
-        let Some(output) = child.wait_timeout(PATIENCE).map_err(|error| failed(error.to_string()))? else {
+        let Some(output) = child.wait_timeout(self.patience).map_err(|error| failed(error.to_string()))? else {
             child.kill().map_err(|error| failed(error.to_string()))?;
-            return Ok(Ran::Failed(Outcome::Wrong(format!("{tool} takes more than {} s", PATIENCE.as_secs()))));
+            return Ok(Ran::Failed(Outcome::Unfinished(format!("{tool} takes more than {} s", self.patience.as_secs()))));
         };
         let told = String::from_utf8_lossy(&output.stderr);
         let first = told.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -163,6 +164,7 @@ impl Bench {
         let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
         Ok(match self.run(executor, &args)? {
             Ran::Failed(Outcome::Wrong(message)) => Ran::Failed(Outcome::Wrong(format!("{stage}: {message}"))),
+            Ran::Failed(Outcome::Unfinished(message)) => Ran::Failed(Outcome::Unfinished(format!("{stage}: {message}"))),
             ran => ran,
         })
     }

@@ -26,6 +26,10 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// What one process may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Makes random programs, runs each at every stage and compares; what differs is kept in a folder
 #[derive(Parser)]
@@ -112,7 +116,7 @@ fn run(options: &Options) -> Result<bool> {
         match outcome {
             Outcome::Same => same += 1,
             Outcome::Unsupported(message) => *unsupported.entry(message).or_default() += 1,
-            Outcome::Wrong(_) => wrong += 1,
+            Outcome::Wrong(_) | Outcome::Unfinished(_) => wrong += 1,
         }
     }
     unsupported.iter().for_each(|(message, count)| println!("{count} unsupported: {message}"));
@@ -134,10 +138,11 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
     let (lowering, scheduling) = (options.lowering.words(), options.scheduling.words());
-    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, beside_others: true };
+    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: PATIENCE, beside_others: true };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
-    if let Outcome::Wrong(message) = &outcome {
+    // Programs are small: one that takes long is as wrong as one that leaves something else.
+    if let Outcome::Wrong(message) | Outcome::Unfinished(message) = &outcome {
         println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
         if options.shrink && !message.starts_with(agreement::UNEXPECTED) {
             let program = shrink::shrink(program, message, &bench, &folder);

@@ -18,7 +18,8 @@ pub(crate) fn shrink(mut program: Program, message: &str, bench: &Bench, folder:
     let small = reduction::reduce(start, &mut |candidate| {
         program.module = candidate.module.clone();
         // One that asks for other memory than there is goes wrong in another way.
-        matches!(program.compare(bench, folder), Ok(Outcome::Wrong(message)) if kind(&message) == wanted)
+        let outcome = program.compare(bench, folder);
+        matches!(outcome, Ok(Outcome::Wrong(message) | Outcome::Unfinished(message)) if kind(&message) == wanted)
     });
     program.module = small.module;
     program

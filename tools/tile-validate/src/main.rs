@@ -13,6 +13,7 @@ use cases::CASES;
 use common::options::{GpuName, Lowering, OptLevel, Scheduling};
 use common::{About, Session};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const ABOUT: About = About {
     name: "tile-validate",
@@ -46,6 +47,9 @@ struct Options {
     /// and computes on, that is eight steps of this type, and three tenths at most
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     tolerance: f64,
+    /// Seconds that one step may take: making a stage's file, or executing it
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    step_time: u64,
     /// Folder for the files of what differs [default: a new one among the temporary files]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -85,6 +89,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         target: target.name.into(),
         lowering: options.lowering.words(),
         scheduling: options.scheduling.words(),
+        patience: Duration::from_secs(options.step_time),
         beside_others: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
@@ -126,6 +131,10 @@ fn judge(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Opt
     let message = match bench.compare(outputs, folder.path())? {
         Outcome::Same => return Ok(Verdict::Same),
         Outcome::Unsupported(message) => return Err(Diagnostic::unsupported("VAL004", message)),
+        Outcome::Unfinished(message) => {
+            let error = Diagnostic::io("VAL005", format!("not finished, with {case}: {message}"));
+            return Err(error.note("nothing is known of it; --step-time SECONDS gives a step more time"));
+        }
         Outcome::Wrong(message) => message,
     };
     if let Some(reason) = message.strip_prefix("k.tile: ") {

@@ -86,8 +86,8 @@ fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     let mut told: Vec<Diagnostic> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     match ended.status.code() {
         Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
-        // Not defined on what was tried, or not supported.
-        Some(2 | 3) => told.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
+        // Not defined on what was tried, not supported, or not finished.
+        Some(2..=4) => told.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
         Some(_) if !told.is_empty() => {}
         _ => return Err(Stop::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(ended.status)))),
     }

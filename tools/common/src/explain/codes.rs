@@ -312,6 +312,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("VAL002", "The arguments that were made up make the program do what is not defined, such as reaching outside an array. Give a launch as it is meant."),
     ("VAL003", "A kernel, or a buffer of a launch, is not named or not there."),
     ("VAL004", "A stage or an executor says that it does not do this, so nothing is known."),
+    ("VAL005", "Making a stage's file, or executing it, took longer than one step may. Nothing is known of the program then; --step-time gives more time, and a smaller launch needs less."),
     ("VIW001", "The folder in which tile-view lets the stages work cannot be made. It is among the temporary files; TMPDIR names another place."),
     ("VIW002", "A tool that tile-view runs could not be started, or ended without saying why."),
     ("VIW003", "tile-view shows a kernel from a program, a stage file or PTX on; a cubin, or another file, does not say how it came about."),
