@@ -217,7 +217,6 @@ fn broken() -> Vec<(String, &'static str)> {
         (kept(&one, 0, 0), "is not the next one of the block"),
         (kept(&one, 0, 1), "the block is at phase 1 of slot 1 of pipe0, not 0"),
         (kept(&one, 0, 2), "the block is at phase 1 of slot 0 of pipe1, not 0"),
-        (edited(&one, "constant(true)", "constant(false)"), "buffer2 is read before anything is written to it"),
         (without(&one, "pipe_release(pipe: 1"), "slot 0 of pipe1 is waited for and never released"),
         (without(&one, "async_fence"), "is read by boxes without a fence after threads were at it"),
         (without(&one, "pipe_wait(pipe: 2"), "slot 0 of buffer3 is read before a barrier after it was written"),
