@@ -301,7 +301,7 @@ pub(crate) struct Planner<'a> {
     /// Blocks that a multiprocessor has at a time, where the author says so; else one.
     pub(crate) blocks_beside: u32,
     accesses: &'a Accesses,
-    products: &'a Products,
+    pub(crate) products: &'a Products,
     warp_bits: usize,
     pub(crate) uses: Uses<'a>,
     pub(crate) blocks: Vec<Option<Block>>,
@@ -381,7 +381,12 @@ impl Planner<'_> {
             Some(Reads { fragments, .. }) => (Readers::Products, fragments),
             // What else used it would want it in registers for long.
             None if !self.uses.reach_only_products(value) => return Err("something else than a product uses it"),
-            None => (Readers::Registers, self.accesses.get(op).map(|access| access.layout.clone()).into_iter().collect()),
+            None => {
+                let home = self.accesses.get(op).map(|access| &access.layout);
+                let directly = home.and_then(|home| self.read_directly(value, block, copied.dim, &copied.layout, home));
+                directly
+                    .map_or_else(|| (Readers::Registers, home.cloned().into_iter().collect()), |wanted| (Readers::Products, wanted))
+            }
         };
         Ok(self.buffered(op, copied, read))
     }

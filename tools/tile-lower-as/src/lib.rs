@@ -23,6 +23,7 @@ mod cluster;
 mod convert;
 mod copies;
 mod detach;
+mod direct;
 mod drains;
 mod halves;
 mod homes;
