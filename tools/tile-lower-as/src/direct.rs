@@ -10,7 +10,7 @@ use crate::banks;
 use crate::convert::innermost;
 use crate::copies::Planner;
 use crate::operands::{self, MOST_BETWEEN};
-use crate::products::{Place, Product};
+use crate::products::Product;
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,11 +21,11 @@ use vocabulary::core_ops::Core;
 /// Computing the same from a tile more often than this would cost more than is won.
 const MOST_LAYOUTS: usize = 2;
 
-/// Where a tile ends: as which value that is moved, and in which layout, said of the tile that is loaded.
+/// Where a tile ends: as which value, and in which layout, said of the tile that is loaded; none: as it was loaded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
     value: Value,
-    layout: Layout,
+    layout: Option<Layout>,
 }
 
 impl Planner<'_> {
@@ -40,7 +40,7 @@ impl Planner<'_> {
         home: &Layout,
     ) -> Option<Vec<Layout>> {
         let ends = self.ends_of(value, block, 0, &mut BTreeMap::new())?;
-        let layouts: BTreeSet<&Layout> = ends.iter().map(|end| &end.layout).collect();
+        let layouts: BTreeSet<&Layout> = ends.iter().map(|end| end.layout.as_ref().unwrap_or(home)).collect();
         let has_copies = layouts.iter().any(|layout| layout.registers() > home.registers());
         if layouts.is_empty() || layouts.len() > MOST_LAYOUTS || has_copies {
             return None;
@@ -52,8 +52,9 @@ impl Planner<'_> {
             all.iter().map(|layout| banks::wavefronts(&buffer, layout)).sum::<u32>()
         };
         let moved = |end: &End| {
-            let inner = [home, &end.layout].map(|layout| innermost(layout, shape));
-            banks::passes(self.function.body.ty(end.value).tile().expect("ends are tiles").0, shape, inner, [home, &end.layout])
+            let layout = end.layout.as_ref().unwrap_or(home);
+            let inner = [home, layout].map(|layout| innermost(layout, shape));
+            banks::passes(self.function.body.ty(end.value).tile().expect("ends are tiles").0, shape, inner, [home, layout])
                 .wavefronts
         };
         let layouts: Vec<&Layout> = layouts.into_iter().collect();
@@ -98,16 +99,20 @@ impl Planner<'_> {
             Op::Mma { lhs, rhs, acc, .. } if *acc != value => {
                 let (a, b) = match self.products.get(user)? {
                     Product::Sync { a, b, .. } => (Some(a), Some(b)),
-                    Product::Group { lhs: a, rhs: b, .. } | Product::Tensor { lhs: a, rhs: b, .. } => (taken_up(a), taken_up(b)),
+                    Product::Group { lhs: a, rhs: b, .. } | Product::Tensor { lhs: a, rhs: b, .. } => (a.layout(), b.layout()),
                     Product::Shared { .. } => return None,
                 };
                 let sides = [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value);
-                sides.map(|(_, layout)| Some(End { value, layout: layout?.clone() })).collect()
+                Some(sides.map(|(_, layout)| End { value, layout: layout.cloned() }).collect())
             }
             Op::Core(Core::Permute { order, .. }) => {
                 let shape = body.ty(body.result(user)).tile()?.1;
                 let ends = self.ends_of(body.result(user), block, between + 1, known)?;
-                Some(ends.into_iter().map(|end| End { layout: end.layout.unpermute(shape, order), ..end }).collect())
+                Some(
+                    ends.into_iter()
+                        .map(|end| End { layout: end.layout.map(|layout| layout.unpermute(shape, order)), ..end })
+                        .collect(),
+                )
             }
             Op::Core(Core::Reshape { .. }) => self.ends_of(body.result(user), block, between + 1, known),
             Op::Core(core) if core.is_elementwise() => {
@@ -117,9 +122,10 @@ impl Planner<'_> {
                     [] => self.ends_of(body.result(user), block, between + 1, known),
                     [other] => {
                         let product = operands::product_behind(self.function, other)?;
-                        let (Product::Sync { c, .. } | Product::Group { c, .. }) = self.products.get(product)? else { return None };
+                        let sums =
+                            self.products.get(product).filter(|product| !matches!(product, Product::Shared { .. }))?.accumulator();
                         let here = self.blocks[product.0 as usize] == Some(block);
-                        here.then(|| BTreeSet::from([End { value: other, layout: c.clone() }]))
+                        here.then(|| BTreeSet::from([End { value: other, layout: Some(sums.clone()) }]))
                     }
                     _ => None,
                 }
@@ -140,13 +146,5 @@ impl Planner<'_> {
             }
             _ => false,
         }
-    }
-}
-
-/// The layout in which threads have an operand before they need not have it any longer.
-fn taken_up(place: &Place) -> Option<&Layout> {
-    match place {
-        Place::Registers(layout) | Place::Tensor(layout) => Some(layout),
-        Place::Memory | Place::Transposed(_) => None,
     }
 }

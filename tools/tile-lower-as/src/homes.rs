@@ -26,6 +26,8 @@ struct Context<'a> {
 
 pub(crate) struct Homes {
     layouts: Vec<Option<Layout>>,
+    /// Of tiles that are read from the buffers of copies, and of what is computed from them: the layout of their load.
+    as_loaded: Vec<Option<Layout>>,
     warp_bits: usize,
 }
 
@@ -39,7 +41,8 @@ impl Homes {
 
     /// No tile has a home yet.
     pub(crate) fn none(function: &Function, warp_bits: usize) -> Homes {
-        Homes { layouts: vec![None; function.body.values.len()], warp_bits }
+        let none = vec![None; function.body.values.len()];
+        Homes { layouts: none.clone(), as_loaded: none, warp_bits }
     }
 
     pub(crate) fn get(&self, value: Value) -> Option<&Layout> {
@@ -49,7 +52,8 @@ impl Homes {
     /// The home, or for a value without one the layout in which a use that does not care makes it.
     pub(crate) fn or_default(&self, function: &Function, value: Value) -> Layout {
         let (elem, shape) = function.body.ty(value).tile().expect("only tiles have layouts");
-        self.get(value).cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
+        let known = self.get(value).or(self.as_loaded[value.0 as usize].as_ref());
+        known.cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
     }
 
     fn set(&mut self, value: Value, layout: Option<Layout>) -> bool {
@@ -105,6 +109,9 @@ impl Homes {
             kind => {
                 for &result in &results {
                     let home = self.result_home(context, op, kind, result);
+                    if home.is_none() {
+                        self.as_loaded[result.0 as usize] = self.layout_of_load(context, op);
+                    }
                     self.set(result, home);
                 }
             }
@@ -156,6 +163,22 @@ impl Homes {
         }
     }
 
+    /// How a tile without a home would lie, had the load from which it is computed one.
+    fn layout_of_load(&self, context: &Context<'_>, op: OpId) -> Option<Layout> {
+        let Context { function, accesses, copies, .. } = context;
+        let as_loaded = |value: Value| self.as_loaded[value.0 as usize].clone();
+        match &function.body.ops[op].kind {
+            Op::LoadView { .. } | Op::Load { .. } => {
+                copies.get(op)?;
+                accesses.get(op).map(|access| access.layout.clone())
+            }
+            Op::Core(core) if core.is_elementwise() => Operation::operands(core).into_iter().find_map(as_loaded),
+            Op::Core(Core::Reshape { x }) => as_loaded(*x),
+            Op::Core(Core::Permute { x, order }) => as_loaded(*x).map(|layout| permuted(&layout, function, *x, order)),
+            _ => None,
+        }
+    }
+
     fn result_home(&self, context: &Context<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
         let Context { function, accesses, products, copies, .. } = context;
         let body = &function.body;
@@ -181,12 +204,7 @@ impl Homes {
                 operands.iter().find_map(|operand| self.get(*operand).cloned())
             }
             Op::Core(Core::Reshape { x }) => self.get(*x).cloned(),
-            Op::Core(Core::Permute { x, order }) => {
-                // The inverse order takes the operand's layout to the result's.
-                let mut inverse = vec![0; order.len()];
-                order.iter().enumerate().for_each(|(k, &dim)| inverse[dim as usize] = k as u32);
-                self.get(*x).map(|layout| layout.unpermute(&shape(*x), &inverse))
-            }
+            Op::Core(Core::Permute { x, order }) => self.get(*x).map(|layout| permuted(layout, function, *x, order)),
             Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. }) => None,
             Op::Core(Core::Cat { lhs, rhs, dim }) => {
                 let half = [*lhs, *rhs].into_iter().find_map(|operand| self.get(operand).cloned());
@@ -220,13 +238,21 @@ impl Homes {
     }
 }
 
+/// The layout of a tile whose dimensions are permuted, by its own.
+fn permuted(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> Layout {
+    // The inverse order takes the operand's layout to the result's.
+    let mut inverse = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(k, &dim)| inverse[dim as usize] = k as u32);
+    layout.unpermute(function.body.ty(x).tile().expect("a permutation is of tiles").1, &inverse)
+}
+
 /// Where the product of a loop's body has its sums in registers from which a value is computed.
 fn sums_home(context: &Context<'_>, block: Block, value: Value) -> Option<Layout> {
     let op = operands::product_behind(context.function, value)?;
     let is_here = context.function.body.blocks[block].ops.contains(&op);
     match context.products.get(op).filter(|_| is_here)? {
-        Product::Sync { c, .. } | Product::Group { c, .. } => Some(c.clone()),
-        Product::Tensor { .. } | Product::Shared { .. } => None,
+        Product::Sync { c, .. } | Product::Group { c, .. } | Product::Tensor { c, .. } => Some(c.clone()),
+        Product::Shared { .. } => None,
     }
 }
 
