@@ -1,4 +1,4 @@
-//! From `.aa` to `.as`, pass by pass: four rewrite the program for the target, four decide and change nothing, and the last one
+//! From `.aa` to `.as`, pass by pass: five rewrite the program for the target, four decide and change nothing, and the last one
 //! rewrites the program as it was decided.
 //!
 //! | pass | establishes |
@@ -7,6 +7,7 @@
 //! | `halves` | attention whose sums have no room in registers, or what is computed from them none in tensor memory, is made by halves of its rows, one after the other |
 //! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
 //! | `split` | operands of products are tiles that pass through shared memory |
+//! | `early` | what is loaded behind a reduction is asked for before it |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
 //! | `products` | the atom of every product, and the layouts of its operands |
 //! | `copies` | the loads that are copied straight to shared memory, and who reads them there |
@@ -25,6 +26,7 @@ mod copies;
 mod detach;
 mod direct;
 mod drains;
+mod early;
 mod halves;
 mod homes;
 mod kernel_spec;
@@ -61,6 +63,12 @@ pub const PASSES: &[Pass<Lowering>] = &[
     Pass {
         name: "split",
         run: |lowering| lowering.rewrite(|function, target, options| split::run(function, target, options.boxes)),
+    },
+    Pass {
+        name: "early",
+        run: |lowering| {
+            lowering.rewrite(|function, _, options| if options.level >= 2 { early::run(function) } else { function.clone() })
+        },
     },
     Pass { name: "accesses", run: Lowering::accesses },
     Pass { name: "products", run: Lowering::products },

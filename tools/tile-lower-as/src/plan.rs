@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 /// What options say of the choices.
 #[derive(Clone, Copy)]
 pub(crate) struct Choices {
-    level: u32,
+    pub(crate) level: u32,
     pub(crate) boxes: Boxes,
     pub(crate) prefetch: Prefetch,
 }
