@@ -68,7 +68,9 @@ fn doubled(function: &Function, rings: &[Option<Ring>], stored: &BTreeSet<Buffer
     let bytes = with_barriers(function, &place(function, rings, stored), true);
     let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
     let may = tensor::made_again(function).into_iter().chain(tensor::scales(function)).collect();
-    columns::doubled(function, may, budget::tensor_columns(target, blocks))
+    let columns = budget::tensor_columns(target, blocks);
+    let doubled = columns::doubled(function, BTreeSet::new(), may, columns);
+    columns::doubled(function, doubled, tensor::stored_ahead(function), columns)
 }
 
 fn set(function: &mut Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {

@@ -1,4 +1,4 @@
-//! Gives each buffer in tensor memory columns, and some sums two places in turn.
+//! Gives each buffer in tensor memory columns, and some sums and left operands two places in turn.
 //!
 //! What products do there is ordered by the pipe of each buffer alone, so buffers have columns of their own; but operands lie in the
 //! place of the sums that they are computed from, where that leaves room for another block. Nobody needs the sums by then: they have
@@ -62,11 +62,10 @@ fn whole(columns: u32) -> u32 {
     columns.next_power_of_two().max(FEWEST)
 }
 
-/// Of the sums that may have two slots as many as have room, those that take most first.
-pub(crate) fn doubled(function: &Function, may: BTreeSet<Buffer>, columns: u32) -> BTreeSet<Buffer> {
-    let mut may: Vec<Buffer> = may.into_iter().collect();
+/// Those that have two slots, and of those that may as many more as have room, those that take most first.
+pub(crate) fn doubled(function: &Function, mut doubled: BTreeSet<Buffer>, may: BTreeSet<Buffer>, columns: u32) -> BTreeSet<Buffer> {
+    let mut may: Vec<Buffer> = may.difference(&doubled).copied().collect();
     may.sort_by_key(|buffer| (std::cmp::Reverse(function.attrs.program.buffers[*buffer].columns()), *buffer));
-    let mut doubled = BTreeSet::new();
     for buffer in may {
         doubled.insert(buffer);
         if place(function, &doubled).1.next_power_of_two() > columns {

@@ -59,7 +59,11 @@ enum Kind {
 
 /// Slots that such pipes may have together.
 pub(crate) fn slots(function: &Function) -> u32 {
-    (piped(function).len() + made_again(function).len() + stored(function).len() + scales(function).len()) as u32
+    (piped(function).len()
+        + made_again(function).len()
+        + stored(function).len()
+        + scales(function).len()
+        + stored_ahead(function).len()) as u32
 }
 
 /// The buffers that boxes store from and that nothing but threads fills, where an agent of its own can ask for the boxes: what it
@@ -132,6 +136,37 @@ pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
     };
     let found = body.walk(function.region).into_iter().flat_map(of_product).flatten().filter_map(|place| place.buffer());
     found.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_in_rounds(function, *buffer)).collect()
+}
+
+/// Left operands that threads store to tensor memory again and again and that no product comes before: in another place than those
+/// before they can do so while a product reads these.
+pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
+        Op::Core(tileas::Op::TensorStore { x, buffer, .. }) => Some((*buffer, *x)),
+        _ => None,
+    });
+    let stored: Vec<(Buffer, Value)> = stored.collect();
+    let is_operand = |buffer: Buffer| piped(function).get(&buffer) == Some(&Kind::Operand { shared: false });
+    let alone = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
+    let found = stored.iter().filter(|(buffer, x)| alone(*buffer) && is_operand(*buffer) && !comes_from_sums(function, *x));
+    let scales = scales(function);
+    let found = found.map(|(buffer, _)| *buffer).filter(|buffer| !scales.contains(buffer));
+    found.filter(|buffer| is_in_rounds(function, *buffer)).collect()
+}
+
+/// Whether a tile is computed from sums in tensor memory.
+fn comes_from_sums(function: &Function, value: Value) -> bool {
+    let body = &function.body;
+    let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
+    while let Some(value) = work.pop() {
+        let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
+        if matches!(body.ops[op].kind, Op::Core(tileas::Op::TensorLoad { .. })) {
+            return true;
+        }
+        work.extend(body.ops[op].kind.operands());
+    }
+    false
 }
 
 /// Whether a buffer is touched again and again.
