@@ -1,6 +1,7 @@
 //! Running ptxas with the reference's arguments. Its files live in memory, so that none is left however this ends, and it ends
 //! with this process, which `--max-time` ends.
 
+use crate::source;
 use base::diag::{Diagnostic, Result};
 use common::child::{self, MemoryFile};
 use std::path::PathBuf;
@@ -94,13 +95,15 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The text for a ptxas that reads no more than `version`; `.language` is only a label, and exists from 9.2 on.
+/// The text for a ptxas that reads no more than `version`; `.language` is only a label, and exists from 9.2 on. A source that the file
+/// carries stays as it is.
 fn lower_version(text: &str, version: (u32, u32)) -> String {
     let keeps_language = version >= (9, 2);
-    let lines = text.lines().filter(|line| keeps_language || !line.trim_start().starts_with(".language "));
-    let lowered = lines.map(|line| match line.trim_start().strip_prefix(".version") {
-        Some(_) => format!(".version {}.{}\n", version.0, version.1),
-        None => format!("{line}\n"),
+    let begins = |line: &str, word: &str| line.trim_start().starts_with(word);
+    let lines = source::lines(text).filter(|(line, is_own)| keeps_language || !is_own || !begins(line, ".language "));
+    let lowered = lines.map(|(line, is_own)| match is_own && begins(line, ".version") {
+        true => format!(".version {}.{}\n", version.0, version.1),
+        false => format!("{line}\n"),
     });
     lowered.collect()
 }
@@ -117,5 +120,7 @@ mod tests {
         assert_eq!(lower_version(text, (9, 1)), ".version 9.1\n.target sm_80\n{ }\n");
         assert_eq!(lower_version(text, (9, 3)), ".version 9.3\n.target sm_80\n.language 7\n{ }\n");
         assert_eq!(highest_version(&["ptxas fatal : something else".into()]), None);
+        let carries = ".version 9.4\n.source_begin\n.version 9.4\n.language 7\n.source_end\n.language 7\n";
+        assert_eq!(lower_version(carries, (9, 1)), ".version 9.1\n.source_begin\n.version 9.4\n.language 7\n.source_end\n");
     }
 }

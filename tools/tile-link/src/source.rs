@@ -54,11 +54,16 @@ impl Source {
 
 /// The lines, from their first word on, without those of a source that the file carries.
 fn code(text: &str) -> impl Iterator<Item = &str> {
+    lines(text).filter(|(_, is_own)| *is_own).map(|(line, _)| line.trim_start())
+}
+
+/// The lines, and which are the file's own: not those of a source that it carries.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut inside = false;
-    text.lines().map(str::trim_start).filter(move |line| {
+    text.lines().map(move |line| {
         let before = inside;
-        inside = (inside || line.starts_with(".source_begin")) && !line.contains(".source_end");
-        !before && !inside
+        inside = (inside || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
+        (line, !before && !inside)
     })
 }
 
