@@ -2,7 +2,8 @@
 //!
 //! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when it leads to a
 //! product, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
-//! Where only products use it they read their fragments from the buffer; else the tile is read into registers. Loads that lead to no product
+//! Where only products use it they read their fragments from the buffer, and where something is computed first [`crate::direct`] says
+//! whether that is done as they want it; else the tile is read into registers as it was loaded. Loads that lead to no product
 //! are for [`crate::rows`] to decide about.
 
 use crate::access::{Accesses, Pieces};
@@ -74,7 +75,7 @@ impl std::fmt::Display for By {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Products, their fragments.
+    /// Each product for itself, its fragments, or that from which they are computed.
     Products,
     /// The loop, the whole tile into registers, to compute from it.
     Registers,

@@ -3,8 +3,8 @@
 //! nothing.
 //!
 //! A tile is read directly where every use is known: through ops that rearrange it or compute element by element from it and from what
-//! costs nothing to make, up to an operand in registers or tensor memory, or up to the sums of a product, in whose layout the rest is
-//! computed.
+//! costs nothing to make, up to an operand (one that goes to shared memory is computed as its tile was loaded), or up to the sums of a
+//! product, in whose layout the rest is computed.
 
 use crate::banks;
 use crate::convert::innermost;
@@ -62,7 +62,7 @@ impl Planner<'_> {
         (reads(&layouts) < by_way_of_home).then(|| layouts.into_iter().cloned().collect())
     }
 
-    /// Where a tile ends; nothing where an end is not known, or is to be as the tile was loaded.
+    /// Where a tile ends; nothing where an end is not known.
     fn ends_of(
         &self,
         value: Value,

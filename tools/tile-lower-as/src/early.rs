@@ -14,6 +14,8 @@ use vocabulary::tile::element_count;
 
 /// Bytes that a block holds so, at most: 32 registers of each of 128 threads.
 const MOST_BYTES: usize = 16 << 10;
+/// What a load counts at least: a register of each of those threads.
+const LEAST_BYTES: usize = 4 * 128;
 
 pub(crate) fn run(function: &Function) -> Function {
     let body = &function.body;
@@ -38,18 +40,22 @@ struct Order {
     ops: Vec<OpId>,
     /// What is loaded, and computed from it.
     loaded: BTreeSet<Value>,
-    /// Where the first op stands that uses such a tile.
+    /// What is made behind the first use by more than ops without effects, and computed from it: a load that needs it stays.
+    fixed: BTreeSet<Value>,
+    /// Where the first op stands that uses a loaded tile.
     used_at: Option<usize>,
+    /// Whether there is a reduction behind that.
     has_reduction: bool,
     bytes: usize,
 }
 
 impl Order {
     fn add(&mut self, function: &Function, op: OpId) {
-        let node = &function.body.ops[op];
-        let is_load = is_weak_load(&node.kind);
+        let body = &function.body;
+        let node = &body.ops[op];
+        let (is_load, is_pure) = (is_weak_load(&node.kind), is_pure(&node.kind));
         let is_reduction = matches!(node.kind, Op::Reduce { .. } | Op::Scan { .. });
-        if !is_load && !is_reduction && !is_weak_store(&node.kind) && !is_pure(&node.kind) {
+        if !is_load && !is_reduction && !is_weak_store(&node.kind) && !is_pure {
             // Nothing is moved across it.
             let ops = std::mem::take(&mut self.ops);
             *self = Order { ops, ..Order::default() };
@@ -59,14 +65,18 @@ impl Order {
         if is_load && self.is_moved(function, op) {
             return;
         }
-        if !is_load && node.kind.operands().iter().any(|operand| self.loaded.contains(operand)) {
+        let operands = node.kind.operands();
+        let uses_loaded = operands.iter().any(|operand| self.loaded.contains(operand));
+        if uses_loaded && !is_load {
             self.used_at.get_or_insert(self.ops.len());
+        }
+        if uses_loaded || is_load {
             self.loaded.extend(&node.results);
         }
-        if is_load {
-            self.loaded.extend(&node.results);
+        if self.used_at.is_some() && (!is_pure || uses_loaded || operands.iter().any(|operand| self.fixed.contains(operand))) {
+            self.fixed.extend(&node.results);
         }
-        self.has_reduction |= is_reduction;
+        self.has_reduction |= is_reduction && self.used_at.is_some();
         self.ops.push(op);
     }
 
@@ -74,33 +84,28 @@ impl Order {
     fn is_moved(&mut self, function: &Function, load: OpId) -> bool {
         let body = &function.body;
         let Some(at) = self.used_at.filter(|_| self.has_reduction) else { return false };
-        let bytes = body
-            .ty(body.ops[load].results[0])
-            .tile()
-            .map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize));
-        if self.bytes.saturating_add(bytes) > MOST_BYTES {
+        let tile = body.ty(body.ops[load].results[0]).tile();
+        let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(LEAST_BYTES);
+        let operands = body.ops[load].kind.operands();
+        // Tokens of loads order nothing here, but they say that something is loaded before.
+        let stays = |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
+        if self.bytes.saturating_add(bytes) > MOST_BYTES || operands.iter().any(stays) {
             return false;
         }
-        // Tokens of loads order nothing here, but they say that something is loaded before.
-        let mut needed: BTreeSet<Value> = body.ops[load].kind.operands().into_iter().collect();
-        let mut moved = vec![load];
+        // What is behind the first use and not fixed is without effects, and computed from such.
+        let mut needed: BTreeSet<Value> = operands.into_iter().collect();
+        let mut moved = BTreeSet::from([load]);
         for &op in self.ops[at..].iter().rev() {
             let node = &body.ops[op];
             if node.results.iter().any(|result| needed.contains(result)) {
-                if !is_pure(&node.kind) || node.kind.operands().iter().any(|operand| self.loaded.contains(operand)) {
-                    return false;
-                }
                 needed.extend(node.kind.operands());
-                moved.push(op);
+                moved.insert(op);
             }
         }
-        if needed.iter().any(|value| self.loaded.contains(value) && *body.ty(*value) != Type::Token) {
-            return false;
-        }
-        let others: Vec<OpId> = self.ops.split_off(at).into_iter().filter(|op| !moved.contains(op)).collect();
-        self.used_at = Some(at + moved.len());
-        self.ops.extend(moved.into_iter().rev());
-        self.ops.extend(others);
+        let behind = self.ops.split_off(at).into_iter().chain([load]);
+        let (early, others): (Vec<OpId>, Vec<OpId>) = behind.partition(|op| moved.contains(op));
+        self.used_at = Some(at + early.len());
+        self.ops.extend(early.into_iter().chain(others));
         self.loaded.extend(&body.ops[load].results);
         self.bytes += bytes;
         true

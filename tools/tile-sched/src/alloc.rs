@@ -61,8 +61,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// The sums that have two slots, so that an agent of their own makes those of the next round while others take up these: where there
-/// are columns for it in all blocks that have shared memory.
+/// The buffers in tensor memory that have two slots, so that an agent of their own makes the sums of the next round while others take up
+/// these, and threads store operands while products read those before: where there are columns for it in all blocks that have shared
+/// memory, the sums first.
 fn doubled(function: &Function, rings: &[Option<Ring>], stored: &BTreeSet<Buffer>, target: Target) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
     let bytes = with_barriers(function, &place(function, rings, stored), true);

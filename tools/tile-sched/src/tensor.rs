@@ -147,7 +147,8 @@ pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
         _ => None,
     });
     let stored: Vec<(Buffer, Value)> = stored.collect();
-    let is_operand = |buffer: Buffer| piped(function).get(&buffer) == Some(&Kind::Operand { shared: false });
+    let piped = piped(function);
+    let is_operand = |buffer: Buffer| piped.get(&buffer) == Some(&Kind::Operand { shared: false });
     let alone = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
     let found = stored.iter().filter(|(buffer, x)| alone(*buffer) && is_operand(*buffer) && !comes_from_sums(function, *x));
     let scales = scales(function);
