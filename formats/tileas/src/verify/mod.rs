@@ -12,7 +12,7 @@
 //! | AS008 | ids are in program order and nothing is unreachable |
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
 //! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
-//! | AS011 | a buffer is written before it is read |
+//! | AS011 | a buffer is written before it is read: in program order, and in `.as` on every way there |
 //! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one slot |
 //! | AS013 | tensor maps are over the parameters of their function, and in the table once |
 //! | AS014 | what one thread found out for several warps goes to them through a buffer |
@@ -24,6 +24,7 @@ mod memory;
 mod relations;
 mod tables;
 mod tensor;
+mod written;
 
 use crate::effects::{Completes, Effects};
 use crate::layout::{Layout, LayoutId};
@@ -44,6 +45,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
             let message = format!("in '{}': that blocks are a pair is for `.sched` to say", function.name);
             return Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, function.loc));
         }
+        written::on_every_way(&function.body, function.region, &function.attrs).map_err(|(loc, message)| {
+            Diagnostic::invalid("AS011", format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
+        })?;
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
             let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. });
