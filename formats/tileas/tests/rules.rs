@@ -205,6 +205,205 @@ fn sums_that_begin_fresh_are_written() {
         .replacen("    continue @0", "    %96 = constant(false) : i1 @0\n    continue(values: [%96]) @0", 1);
     assert_eq!(refused(&carried), "accepted");
     assert!(refused(&carried.replace("%99 = constant(true)", "%99 = constant(false)")).contains("AS011"));
+    // A truth that is handed on without a product says nothing of the sums.
+    let handed_on = "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1 @0 {
+    (%97: i32, %96: i1)\n    %95 = constant(false) : i1 @0\n    continue(values: [%95]) @0\n  }\n  for(";
+    let message = refused(&sample.replacen("for(", handed_on, 1).replacen("fresh: %21", "fresh: %98", 1));
+    assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{message}");
+    // The loop does not begin where the condition says, or it is not known whether it does.
+    for by in ["lhs: %14, rhs: %3", "lhs: %13, rhs: %15"] {
+        let message = refused(&sample.replace("signedness: signed), lhs: %13, rhs: %3)", &format!("signedness: signed), {by})")));
+        assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{by}: {message}");
+    }
+}
+
+/// A program with one buffer, which `W` writes and `R` reads; `%t` and `%f` are a truth and its opposite, `%n` is not known, and
+/// neither is `%c`.
+fn in_control_flow(body: &str) -> String {
+    const BUFFER: &str = "(elem: i32, shape: [32], offsets: [1, 2, 4, 8, 16], align: 4)";
+    let body = body.replace('W', "shared_store(x: %x, buffer: 0, atom: vector(vector_bits: 0))");
+    let mut text = format!("{HEAD}func \"k\"(%n: i32, %c: i1) (warps: 1, buffers: [{BUFFER}]) @0 {{\n");
+    text += "%x = iota : tile<32xi32, #0>\n%0z = constant(0) : i32\n%1z = constant(1) : i32\n%4z = constant(4) : i32\n";
+    text += "%t = constant(true) : i1\n%f = constant(false) : i1\n";
+    for (number, part) in body.split('R').enumerate() {
+        let load = format!("%r{number} = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<32xi32, #0>");
+        text += &if number == 0 { part.to_string() } else { load + part };
+    }
+    text + "\nreturn\n}\n"
+}
+
+/// What a loop of `%n` rounds is, that writes in each, with a comparison `%b` behind it.
+fn behind_a_loop(compare: &str, then: &str, otherwise: &str) -> String {
+    format!(
+        "for(lower: %0z, upper: %n, step: %1z) {{\n(%i: i32)\nW\ncontinue\n}}\n%b = compare(kind: {compare}) : i1
+if(cond: %b) {{\n{then}\nyield\n}} {{\n{otherwise}\nyield\n}}"
+    )
+}
+
+/// Ways of knowing that a buffer was written, and what is near to them and tells nothing.
+#[test]
+fn a_buffer_is_written_on_every_way_to_where_it_is_read() {
+    let known = [
+        "W\nR",
+        "W\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
+        "if(cond: %c) {\nW\nyield\n} {\nW\nyield\n}\nR",
+        // A way that leaves does not come to what is behind.
+        "if(cond: %c) {\nW\nyield\n} {\nreturn\n}\nR",
+        "loop {\nif(cond: %c) {\nW\nbreak\n} {\ncontinue\n}\ncontinue\n}\nR",
+        "loop {\nW\nif(cond: %c) {\nbreak\n} {\nyield\n}\ncontinue\n}\nR",
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nW\nyield\n}\nR\ncontinue\n}",
+        // A loop that has a round.
+        "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
+        "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\nW\ncontinue\n} {\nW\nyield\n}\ncontinue\n}\nR",
+        // What is not so does not happen.
+        "if(cond: %t) {\nW\nyield\n} {\nyield\n}\nR",
+        // A loop was in a later round, or not in its first one.
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\n%b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %0z) : i1
+if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\n%b = compare(kind: int(predicate: not_equal, signedness: signed), lhs: %0z, rhs: %i) : i1
+if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
+    ];
+    for body in known {
+        assert_eq!(refused(&in_control_flow(body)), "accepted", "{body}");
+    }
+    let unknown = [
+        "if(cond: %c) {\nW\nyield\n} {\nyield\n}\nR",
+        "if(cond: %f) {\nW\nyield\n} {\nyield\n}\nR",
+        // The same condition again is not looked at.
+        "if(cond: %c) {\nW\nyield\n} {\nyield\n}\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
+        "loop {\nif(cond: %c) {\nbreak\n} {\nyield\n}\nW\ncontinue\n}\nR",
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
+        "for(lower: %4z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
+        "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nyield\n}\nW\ncontinue\n}\nR",
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\n%b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %1z) : i1
+if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
+        // Behind what both ways have left.
+        "if(cond: %c) {\nW\nreturn\n} {\nreturn\n}\nR",
+    ];
+    for body in unknown {
+        let message = refused(&in_control_flow(body));
+        assert!(message.starts_with("AS011") && message.contains("it may be that nothing was written to it"), "{body}: {message}");
+    }
+    assert!(refused(&in_control_flow("R\nW")).ends_with("buffer0 is read before anything is written to it"));
+}
+
+/// Conditions that say that a loop before them had a round: they compare its bounds as it does.
+#[test]
+fn a_condition_says_that_a_loop_had_a_round() {
+    let int = |predicate: &str, sign: &str, lhs: &str, rhs: &str| {
+        format!("int(predicate: {predicate}, signedness: {sign}), lhs: {lhs}, rhs: {rhs}")
+    };
+    let cases = [
+        ("less_than", ["%0z", "%n"], true),
+        ("greater_than", ["%n", "%0z"], true),
+        ("greater_than_or_equal", ["%0z", "%n"], false),
+        ("less_than_or_equal", ["%n", "%0z"], false),
+    ];
+    for (predicate, [lhs, rhs], when) in cases {
+        let text = |sign: &str, when: bool, lhs: &str, rhs: &str| {
+            let [then, otherwise] = if when { ["R", ""] } else { ["", "R"] };
+            refused(&in_control_flow(&behind_a_loop(&int(predicate, sign, lhs, rhs), then, otherwise)))
+        };
+        assert_eq!(text("signed", when, lhs, rhs), "accepted", "{predicate}");
+        assert!(text("signed", !when, lhs, rhs).starts_with("AS011"), "{predicate}: the other way");
+        assert!(text("unsigned", when, lhs, rhs).starts_with("AS011"), "{predicate}: other numbers");
+        assert!(text("signed", when, rhs, lhs).starts_with("AS011"), "{predicate}: the other way around");
+        let other = [lhs, rhs].map(|value| value.replace("%0z", "%1z"));
+        assert!(text("signed", when, &other[0], &other[1]).starts_with("AS011"), "{predicate}: another bound");
+    }
+    let unsigned =
+        behind_a_loop(&int("less_than", "unsigned", "%0z", "%n"), "R", "").replace("step: %1z", "step: %1z, unsigned: true");
+    assert_eq!(refused(&in_control_flow(&unsigned)), "accepted");
+    // A loop in a branch is not known behind it.
+    let less = int("less_than", "signed", "%0z", "%n");
+    let inside = behind_a_loop(&less, "R", "").replacen("for(", "if(cond: %c) {\nfor(", 1);
+    let inside = inside.replacen("\n%b", "\nyield\n} {\nyield\n}\n%b", 1);
+    assert!(refused(&in_control_flow(&inside)).starts_with("AS011"));
+}
+
+/// A truth that is handed on says whether a buffer was written.
+#[test]
+fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
+    let read = |fresh: &str| format!("if(cond: {fresh}) {{\nyield\n}} {{\nR\nyield\n}}");
+    let counted = |init: &str, inner: &str, last: &str| {
+        format!(
+            "%a = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : i1 {{\n(%i: i32, %p: i1)\n{inner}\ncontinue(values: [{last}])\n}}\n"
+        )
+    };
+    let endless = |init: &str, inner: &str, last: &str| {
+        let leave = "if(cond: %c) {\nbreak(values: [%p])\n} {\nyield\n}";
+        format!("%a = loop(init: [{init}]) : i1 {{\n(%p: i1)\n{leave}\n{inner}\ncontinue(values: [{last}])\n}}\n")
+    };
+    let branches = |then: &str, yes: &str, no: &str| {
+        format!("%a = if(cond: %c) : i1 {{\n{then}\nyield(values: [{yes}])\n}} {{\nyield(values: [{no}])\n}}\n")
+    };
+    let chosen = |then: &str| format!("{then}%s = select(cond: %c, yes: %t, no: %a) : i1\n{}", read("%s"));
+    let nested = counted("%t", &counted("%p", "W", "%f").replace("%a", "%a2").replace("%i", "%i2").replace("%p:", "%p2:"), "%a2");
+    let known = [
+        counted("%t", "W", "%f") + &read("%a"),
+        endless("%t", "W", "%f") + &read("%a"),
+        branches("W", "%f", "%t") + &read("%a"),
+        nested + &read("%a"),
+        counted("%t", "if(cond: %c) {\ncontinue(values: [%p])\n} {\nyield\n}\nW", "%f") + &read("%a"),
+        chosen(&counted("%t", "W", "%f")),
+        // In the loop itself, of an earlier round.
+        counted("%t", &format!("W\n{}", read("%p")), "%f"),
+        // The other way around.
+        counted("%f", "W", "%t") + "if(cond: %a) {\nR\nyield\n} {\nyield\n}",
+    ];
+    for body in &known {
+        assert_eq!(refused(&in_control_flow(body)), "accepted", "{body}");
+    }
+    let unknown = [
+        counted("%f", "W", "%f") + &read("%a"),
+        counted("%c", "W", "%f") + &read("%a"),
+        counted("%t", "W", "%f") + &read("%c"),
+        counted("%t", "W", "%f") + "if(cond: %a) {\nR\nyield\n} {\nyield\n}",
+        counted("%t", "if(cond: %c) {\ncontinue(values: [%f])\n} {\nyield\n}\nW", "%f") + &read("%a"),
+        endless("%f", "W", "%f") + &read("%a"),
+        endless("%t", "if(cond: %c) {\ncontinue(values: [%f])\n} {\nyield\n}\nW", "%f") + &read("%a"),
+        branches("W", "%f", "%f") + &read("%a"),
+        branches("W", "%t", "%f") + &read("%a"),
+    ];
+    for body in &unknown {
+        let message = refused(&in_control_flow(body));
+        assert!(message.starts_with("AS011") && message.contains("it may be that nothing was written to it"), "{body}: {message}");
+    }
+}
+
+/// Truths that go round a loop from place to place: what comes of them is found out as far as a few rounds show it, and a program of
+/// which that is not enough is refused. However loops nest, that is soon done.
+#[test]
+fn truths_that_go_round_and_nests_of_loops_end() {
+    let round = |count: usize| {
+        let list = |of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(", ");
+        let (args, names) = (list(&|at| format!("%p{at}: i1")), list(&|at| format!("%a{at}")));
+        let last = list(&|at| if at + 1 < count { format!("%p{}", at + 1) } else { "%f".into() });
+        let (init, types) = (list(&|_| "%t".into()), list(&|_| "i1".into()));
+        let inner = format!("(%i: i32, {args})\nif(cond: %p0) {{\nyield\n}} {{\nR\nyield\n}}\ncontinue(values: [{last}])");
+        format!(
+            "if(cond: %c) {{\nW\nyield\n}} {{\nyield\n}}\n{names} = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : {types} {{\n{inner}\n}}"
+        )
+    };
+    for count in [2, 8, 40] {
+        assert!(refused(&in_control_flow(&round(count))).starts_with("AS011"), "{count} truths");
+    }
+    let mut nest = String::from("if(cond: %p0) {\nyield\n} {\nR\nyield\n}\nW");
+    for depth in (0..200).rev() {
+        let (init, last) = (if depth == 0 { "%t".into() } else { format!("%p{}", depth - 1) }, "%f");
+        let head =
+            format!("%a{depth} = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : i1 {{\n(%i{depth}: i32, %p{depth}: i1)\n");
+        let last = if depth == 199 { last.into() } else { format!("%a{}", depth + 1) };
+        nest = format!("{head}{nest}\ncontinue(values: [{last}])\n}}");
+    }
+    let start = std::time::Instant::now();
+    let message = refused(&in_control_flow(&nest));
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    assert!(message.contains("buffer0 is read before anything is written to it"), "{message}");
+    assert_eq!(
+        refused(&in_control_flow(&nest.replacen("R\n", "", 1).replacen("W\n", "W\nif(cond: %p0) {\nyield\n} {\nR\nyield\n}\n", 1))),
+        "accepted"
+    );
 }
 
 const HEAD: &str =

@@ -60,7 +60,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("AS008", "Values are numbered in program order, which makes equal programs equal files; here they are not."),
     ("AS009", "Two functions or globals have one name, or a name is empty."),
     ("AS010", "A region does not end as its op asks for: another number or other types of results, or an end in the wrong place."),
-    ("AS011", "A buffer in shared memory is read where nothing has written it."),
+    ("AS011", "A buffer is read where nothing has written it, or where there is a way to the read on which nothing writes it, such as a loop without a round."),
     ("AS012", "An op does what only tile-sched may make it do, such as work that goes on after it, in a file from before scheduling."),
     ("AS013", "A tensor map is not over the parameters of its function, says what no map can say, or is in the table twice."),
     ("AS014", "What one thread alone found out, by an atomic operation, an ordered or multicast load, or as the address of memory that it took, is used by several warps; others have it only after it went through a buffer: shared_store, then shared_load."),
