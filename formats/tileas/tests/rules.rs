@@ -258,9 +258,11 @@ fn a_buffer_is_written_on_every_way_to_where_it_is_read() {
         // What is not so does not happen.
         "if(cond: %t) {\nW\nyield\n} {\nyield\n}\nR",
         // A loop was in a later round, or not in its first one.
-        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\n%b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %0z) : i1
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
+%b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %0z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
-        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\n%b = compare(kind: int(predicate: not_equal, signedness: signed), lhs: %0z, rhs: %i) : i1
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
+%b = compare(kind: int(predicate: not_equal, signedness: signed), lhs: %0z, rhs: %i) : i1
 if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
     ];
     for body in known {
@@ -275,7 +277,8 @@ if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
         "for(lower: %4z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nyield\n}\nW\ncontinue\n}\nR",
-        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\n%b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %1z) : i1
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
+%b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %1z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
         // Behind what both ways have left.
         "if(cond: %c) {\nW\nreturn\n} {\nreturn\n}\nR",
@@ -327,7 +330,8 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
     let read = |fresh: &str| format!("if(cond: {fresh}) {{\nyield\n}} {{\nR\nyield\n}}");
     let counted = |init: &str, inner: &str, last: &str| {
         format!(
-            "%a = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : i1 {{\n(%i: i32, %p: i1)\n{inner}\ncontinue(values: [{last}])\n}}\n"
+            "%a = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : i1 {{
+(%i: i32, %p: i1)\n{inner}\ncontinue(values: [{last}])\n}}\n"
         )
     };
     let endless = |init: &str, inner: &str, last: &str| {
@@ -371,8 +375,8 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
     }
 }
 
-/// Truths that go round a loop from place to place: what comes of them is found out as far as a few rounds show it, and a program of
-/// which that is not enough is refused. However loops nest, that is soon done.
+/// Truths that go round a loop from place to place: what comes of them is found out as far as a few rounds show it, and a program
+/// of which that is not enough is refused. However loops nest, that is soon done.
 #[test]
 fn truths_that_go_round_and_nests_of_loops_end() {
     let round = |count: usize| {
@@ -382,7 +386,8 @@ fn truths_that_go_round_and_nests_of_loops_end() {
         let (init, types) = (list(&|_| "%t".into()), list(&|_| "i1".into()));
         let inner = format!("(%i: i32, {args})\nif(cond: %p0) {{\nyield\n}} {{\nR\nyield\n}}\ncontinue(values: [{last}])");
         format!(
-            "if(cond: %c) {{\nW\nyield\n}} {{\nyield\n}}\n{names} = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : {types} {{\n{inner}\n}}"
+            "if(cond: %c) {{\nW\nyield\n}} {{\nyield\n}}
+{names} = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : {types} {{\n{inner}\n}}"
         )
     };
     for count in [2, 8, 40] {

@@ -1,15 +1,18 @@
 //! In `.as` a buffer is written on every way to where it is read.
 //!
-//! What is known at a place is which buffers have been written whenever it is reached; that stays so from there on. Where ways meet,
-//! what all of them know is known. A branch of an `if` knows more by its condition:
+//! What is known at a place is which buffers have been written whenever it is reached; that stays so from there on. Where ways
+//! meet, what all of them know is known. A branch of an `if` knows more by its condition:
 //! - one that compares the bounds of a `for` before it says that this had a round;
 //! - what is handed on to it may say of each buffer that it was written if the truth is false ("still fresh"), or if it is true. A
 //!   constant says so of all buffers for what it is not; whatever is handed on says so of what has been written there, and what
 //!   can be one of several values says what all of them say.
 //!
-//! What comes from a loop's last round is taken to say everything at first. The function is walked again with what came of it, until
-//! that is what was taken; from round to round less is said, so what a walk refuses stays refused. The work is linear in the
+//! What a loop's round hands on to the next one is taken to say everything at first. The function is walked again with what came of
+//! it, until that is what was taken; from walk to walk less is said, so what one refuses stays refused. The work is linear in the
 //! function: the walks are limited, and so are the buffers that are not simply written before all else.
+//!
+//! That comes on top of `written_before_read`, which goes by program order and is all that is asked of `.sched`: there loops were
+//! split, and the judge plays the program.
 
 use crate::effects::Does;
 use crate::{Buffer, FunctionAttrs, Op, Type};
@@ -26,7 +29,8 @@ type Rule<T = ()> = Result<T, (Loc, String)>;
 type Set = u64;
 const ALL: Set = Set::MAX;
 
-/// Walks until what loops hand on to their next round is as it was taken to be. Each truth that loops pass on to another may take one.
+/// Walks until what loops hand on to their next round is as it was taken to be. Each truth that loops pass on to another may take
+/// one.
 const MOST_WALKS: usize = 16;
 /// Buffers of a function that one write does not settle.
 const MOST_UNCLEAR: usize = 1024;
