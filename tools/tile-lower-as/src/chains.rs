@@ -236,12 +236,15 @@ impl Finder<'_> {
         is_tile && matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// Whether a loop is known to run at least once.
+    /// Whether a loop runs at least once, as far as the stages behind this one see it too: its bounds are constants.
     fn runs(&self, for_op: OpId) -> bool {
         let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
             unreachable!("only `for` loops are entered")
         };
+        let body = &self.function.body;
+        let made = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
+        let are_constants = [lower, upper].into_iter().all(|value| matches!(made(value), Some(Op::Core(Core::Constant { .. }))));
         let (most, least) = (self.facts.range(*lower).1, self.facts.range(*upper).0);
-        most < least && (!unsigned || self.facts.range(*lower).0 >= 0)
+        are_constants && most < least && (!unsigned || self.facts.range(*lower).0 >= 0)
     }
 }
