@@ -497,17 +497,15 @@ impl Planner<'_> {
         Some(found)
     }
 
-    /// Whether the loads of a loop are copied by boxes if they can be. Unasked where products read shared memory in place, and where
-    /// the target has no such products: there the warps that multiply have the copies' instructions to themselves.
+    /// Whether the loads of a loop are copied by boxes if they can be: unasked where tensor cores multiply what it loads, who have no
+    /// instructions to spare for copies, be it that threads read fragments.
     fn wants_boxes(&self, block: Block) -> bool {
         match self.boxes {
             Boxes::Never => false,
             Boxes::WherePays => {
-                let others =
-                    [Feature::WarpGroupProducts, Feature::TensorMemory].into_iter().any(|feature| self.target.has(feature));
-                let by_warps = !others && self.target.has(Feature::BoxCopies);
                 let ops = &self.function.body.blocks[block].ops;
-                ops.iter().any(|op| self.reads_in_place(*op) || by_warps && self.multiplies_by_warps(*op))
+                self.target.has(Feature::BoxCopies)
+                    && ops.iter().any(|op| self.reads_in_place(*op) || self.multiplies_by_warps(*op))
             }
             Boxes::WherePossible => true,
         }
