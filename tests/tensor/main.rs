@@ -55,6 +55,9 @@ fn products() -> Vec<Product> {
         Product { extents: [64, 64, 32], lanes: "16x256b", chunk: 64, ..F16 },
         Product { lanes: "16x256b", ..F16 },
         Product { extents: [256, 32, 32], chunk: 32, ..F16 },
+        // An instruction of all rows has sixteen columns or more.
+        Product { extents: [128, 8, 32], rhs: DOWN, chunk: 8, ..F16 },
+        Product { extents: [256, 8, 64], rhs: TURNED, chunk: 8, lanes: "16x256b", ..F16 },
         Product { warps: 8, chunk: 64, ..F16 },
         Product { left_in_tensor: true, ..F16 },
         Product { left_in_tensor: true, elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },

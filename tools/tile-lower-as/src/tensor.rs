@@ -101,7 +101,12 @@ impl Planner<'_> {
             let rate = Rates::of(&rates.tensor_products, elem.bits()).unwrap_or(rates.multiply_add);
             // Half of the lanes have nothing of 64 rows.
             let idle = if m < tensor::MOST_ROWS { 2 } else { 1 };
-            let there = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
+            let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
+            // Each instruction reads what it multiplies: with few columns that takes longer.
+            let [rows, columns] = tensor::instruction_extents([m, n]);
+            let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
+            let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
+            let there = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
             // Warps multiply what was scaled before.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
             let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
@@ -144,7 +149,7 @@ impl Planner<'_> {
             Some(scaled) => scaled.atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
             None => {
                 let atom = tensor::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
-                atom.ok_or("tcgen05 has 64 rows or more, 16 columns, and not all types of elements and sums")?
+                atom.ok_or("tcgen05 has 64 rows or more, 8 columns, and not all types of elements and sums")?
             }
         };
         let scales = match scaled {

@@ -11,6 +11,7 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
 use tensormap::{Element, Expr, Map, Swizzle};
 use vocabulary::core_ops::Core;
+use vocabulary::memory::AtomicMode;
 use vocabulary::rules::{MiddleOp, MiddleType, Seen};
 use vocabulary::tile::{Dense, Elem, MemRef, View, ViewKind};
 
@@ -112,6 +113,17 @@ pub fn boxes(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
             .collect();
     }
     all
+}
+
+/// Whether the copy engine combines such elements of a buffer with those in memory. To it all integers are unsigned.
+pub fn combines(mode: AtomicMode, elem: Scalar) -> bool {
+    match mode {
+        AtomicMode::Add | AtomicMode::And | AtomicMode::Or | AtomicMode::Xor | AtomicMode::UMax | AtomicMode::UMin => {
+            matches!(elem, Scalar::I32 | Scalar::I64)
+        }
+        AtomicMode::AddF => matches!(elem, Scalar::F16 | Scalar::BF16 | Scalar::F32),
+        AtomicMode::Max | AtomicMode::Min | AtomicMode::Xchg => false,
+    }
 }
 
 fn element(scalar: Scalar) -> Option<Element> {

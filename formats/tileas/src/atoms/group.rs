@@ -22,6 +22,8 @@ const WARP_BITS: usize = 2;
 /// Columns of an instruction.
 const LEAST_COLUMNS: u32 = 8;
 pub const MOST_COLUMNS: u32 = 256;
+/// Lines of which a descriptor tells the distance from one such group to the next.
+const GROUP: u32 = 8;
 /// Swizzles repeat after so many bytes, so buffers start at a multiple of them.
 const ALIGN: u32 = 1024;
 const LINE: u32 = 128;
@@ -113,6 +115,8 @@ pub struct Matrix {
     /// Bytes from one block of rows to the next.
     block: u32,
     bytes: u32,
+    /// Its rows or columns, whatever it is contiguous along.
+    lines: u32,
 }
 
 impl Matrix {
@@ -128,7 +132,8 @@ impl Matrix {
         let bytes = info.elem.bytes();
         let (length, rows) = (info.shape[inner], info.shape[2 * rank - 3 - inner]);
         let width = (length * bytes).min(LINE);
-        Some(Matrix { along_depth: (inner == rank - 1) == depth_is_last, width, block: rows * width, bytes })
+        let along_depth = (inner == rank - 1) == depth_is_last;
+        Some(Matrix { along_depth, width, block: rows * width, bytes, lines: if along_depth { rows } else { length } })
     }
 
     /// Where the part of the operand starts that begins at a row or column `line` and at `depth`, in bytes.
@@ -145,24 +150,29 @@ impl Matrix {
             64 => 2,
             _ => 3,
         };
-        self.strides() | swizzle << 62
+        self.strides([self.block, GROUP * self.width]) | swizzle << 62
     }
 
-    /// The same for `tcgen05`.
+    /// The same for `tcgen05`, whose instructions read the only group of lines again where they take more.
     pub fn tensor_descriptor(&self) -> u64 {
         let swizzle: u64 = match self.width {
             128 => 2,
             64 => 4,
             _ => 6,
         };
-        self.strides() | 1 << 46 | swizzle << 61
+        let strides = match self.lines {
+            ..=GROUP if self.along_depth => [self.block, 0],
+            ..=GROUP => [0, GROUP * self.width],
+            _ => [self.block, GROUP * self.width],
+        };
+        self.strides(strides) | 1 << 46 | swizzle << 61
     }
 
-    fn strides(&self) -> u64 {
+    fn strides(&self, [block, group]: [u32; 2]) -> u64 {
         // The leading offset is that of blocks; along the depth an instruction takes no more than one.
-        let leading = if self.along_depth { PIECE } else { self.block };
+        let leading = if self.along_depth { PIECE } else { block };
         let field = |bytes: u32| u64::from(bytes >> 4 & 0x3fff);
-        field(leading) << 16 | field(8 * self.width) << 32
+        field(leading) << 16 | field(group) << 32
     }
 }
 

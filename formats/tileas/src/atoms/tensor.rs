@@ -34,6 +34,11 @@ pub const WARP_BITS: usize = 2;
 pub const MOST_ROWS: u32 = 128;
 pub const FEWEST_ROWS: u32 = 64;
 pub const MOST_COLUMNS: u32 = 256;
+/// Columns of an instruction with all rows at least, and of one with fewer.
+const FEWEST_COLUMNS: u32 = 16;
+const FEWEST_OF_FEW_ROWS: u32 = 8;
+/// Columns of a right operand at least, which are those of a group that a descriptor tells the distance of.
+const FEWEST_OPERAND_COLUMNS: u32 = 8;
 /// Blocks that make a product together, and columns of one at least.
 pub const PAIR: u32 = 2;
 const FEWEST_OF_PAIR: u32 = 32;
@@ -107,13 +112,21 @@ fn matrix(shape: &[u32]) -> Option<[u32; 2]> {
     outer.iter().all(|extent| *extent == 1).then(|| [last[0], last[1]].map(u32::trailing_zeros))
 }
 
+/// Rows and columns of the instructions for sums of so many: of eight columns, sixteen with each of them twice.
+pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
+    let fewest = if m < MOST_ROWS { FEWEST_OF_FEW_ROWS } else { FEWEST_COLUMNS };
+    [m.min(MOST_ROWS), n.clamp(fewest, MOST_COLUMNS)]
+}
+
 /// A buffer for sums: each column of the tile has one of tensor memory, and rows beyond the first 128 have further ones. Elements
-/// that are shorter than a word have one each.
+/// that are shorter than a word have one each. Columns that an instruction writes twice have nothing of the tile the second time.
 pub fn accumulators(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, col_bits] = matrix(shape)?;
     let (lanes, further) = rows(row_bits, |bit| 1 << (col_bits + bit))?;
     let part = vec![0; (WORD / elem.bytes().clamp(1, WORD)).ilog2() as usize];
-    let columns = (0..col_bits).map(|bit| 1 << bit).chain(further).collect();
+    let [_, written] = instruction_extents([row_bits, col_bits].map(|bits| 1 << bits.min(31)));
+    let again = written.ilog2().saturating_sub(col_bits);
+    let columns = (0..col_bits).map(|bit| 1 << bit).chain((0..again).map(|_| 0)).chain(further).collect();
     Some(buffer(elem, shape, part, columns, lanes))
 }
 
@@ -166,8 +179,7 @@ pub fn lies_as(info: &BufferInfo, other: &BufferInfo) -> bool {
 pub fn tensor_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3]) -> Option<&'static TensorAtom> {
     let fits = |atom: &&TensorAtom| atom.scales.is_none() && atom.acc == acc && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
-    let least = if m == FEWEST_ROWS { 8 } else { 16 };
-    (target.has(atom.needs) && m >= FEWEST_ROWS && n >= least && k >= atom.k).then_some(atom)
+    (target.has(atom.needs) && m >= FEWEST_ROWS && n >= FEWEST_OPERAND_COLUMNS && k >= atom.k).then_some(atom)
 }
 
 /// The atom for a product whose operands have such a scale for each so many elements along the depth.
@@ -180,7 +192,7 @@ pub fn scaled_tensor_atom(
     let takes = |scales: &BlockScales| scales.block == block && scales.elems.contains(&scale);
     let fits = |atom: &&TensorAtom| atom.scales.as_ref().is_some_and(takes) && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
-    (target.has(atom.needs) && m >= MOST_ROWS && n >= 16 && k >= atom.k).then_some(atom)
+    (target.has(atom.needs) && m >= MOST_ROWS && n >= FEWEST_COLUMNS && k >= atom.k).then_some(atom)
 }
 
 /// Whether a pair of blocks can make a product together of which each has so many rows and columns of sums: one instruction has all rows
@@ -373,6 +385,10 @@ mod tests {
         assert_eq!(half.spot(50 * 32 + 3), Some(Spot { lane: 3 * 32 + 2, column: 3, part: 0 }));
         let two = accumulators(F32, &[256, 16]).unwrap();
         assert_eq!((two.columns(), two.spot(200 * 16 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
+        // Of sixteen columns that an instruction writes the upper eight are of no element.
+        let few = accumulators(F32, &[256, 8]).unwrap();
+        assert_eq!((few.columns(), few.spot(200 * 8 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
+        assert_eq!(accumulators(F32, &[64, 8]).unwrap().columns(), 8);
         let packed = left(F16, &[128, 64]).unwrap();
         assert_eq!((packed.columns(), packed.spot(5 * 64 + 7)), (32, Some(Spot { lane: 5, column: 3, part: 1 })));
         let short = accumulators(F16, &[128, 64]).unwrap();

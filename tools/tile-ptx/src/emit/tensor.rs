@@ -18,7 +18,7 @@ use tileas::effects::BufferAccess;
 use tileas::group::Matrix;
 use tileas::layout::apply;
 use tileas::mma::Operand;
-use tileas::tensor::{Cell, LaneAtom, MOST_COLUMNS, MOST_ROWS, Part, Spot, TensorAtom, WARP_BITS};
+use tileas::tensor::{Cell, LaneAtom, Part, Spot, TensorAtom, WARP_BITS, instruction_extents};
 use tileas::{Buffer, BufferInfo, Layout, Place, Space};
 
 /// A lane's number in an address.
@@ -167,7 +167,7 @@ impl<'c> Emitter<'c, '_> {
             Some(fresh) => ir.not(self.scalar(*fresh).into_int_value()),
             None => ir.context.bool_type().const_all_ones(),
         };
-        let (rows, columns) = (m.min(MOST_ROWS), n.min(MOST_COLUMNS));
+        let [rows, columns] = instruction_extents([m, n]);
         let group = self.group();
         self.guarded(Some(self.multiplying_thread()), &[], |e| {
             let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
