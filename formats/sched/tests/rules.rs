@@ -8,8 +8,8 @@ use sched::Module;
 fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
     let cases = [
-        ("sched 4 materialize", "sched 4 done", "SC001"),
-        ("sched 4 materialize", "sched 4 alloc", "no access names a slot in phase alloc"),
+        ("sched 5 materialize", "sched 5 done", "SC001"),
+        ("sched 5 materialize", "sched 5 alloc", "no access names a slot in phase alloc"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 5)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4000, depth: 4)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 0)", "has no slot"),

@@ -1,7 +1,7 @@
 //! The ops of `.aa`: the shared ones and those that touch memory or combine elements.
 
 use base::ir::Dense;
-use base::{Region, Value};
+use base::{Region, Target, Value};
 use serde::{Deserialize, Serialize};
 use vocabulary::core_ops::Core;
 pub use vocabulary::memory::Order;
@@ -14,6 +14,14 @@ pub struct AccessHint {
     pub target: String,
     pub allow_tma: Option<bool>,
     pub latency: Option<u32>,
+}
+
+impl AccessHint {
+    /// What the hints of an access say for a target, or for those that are not named.
+    pub fn of<T>(hints: &[AccessHint], target: Target, what: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
+        let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&what);
+        named(target.name).or_else(|| named("default"))
+    }
 }
 
 base::plain_fields! { AccessHint, Identity }

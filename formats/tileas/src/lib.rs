@@ -21,5 +21,5 @@ pub use atoms::{MmaAtom, boxes, group, mma, tensor};
 pub use effects::Effects;
 pub use layout::{Layout, LayoutId};
 pub use module::{BufferInfo, Function, FunctionAttrs, Global, Module, Space};
-pub use ops::{Buffer, CopyAtom, MapId, Op, Order, Place, Route};
+pub use ops::{Buffer, CopyAtom, MOST_LATENCY, MapId, Op, Order, Place, Route};
 pub use types::Type;

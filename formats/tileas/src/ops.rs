@@ -118,6 +118,9 @@ fn of_scales<'a>(scales: &Option<Place>, way: Way) -> Effects<'a> {
     scales.map_or(computes(), |place| place.effects(way))
 }
 
+/// The highest hint about latency.
+pub const MOST_LATENCY: u32 = 10;
+
 /// How a value gets from one register layout to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -148,15 +151,16 @@ base::ops! {
             = at_view(Does::Writes, view, index, Moved::Operand(*tile), token, order),
         /// Copies a tile of a view straight into a buffer: each thread the elements that `layout` gives it, in pieces of the atom's
         /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
+        /// `latency` is what its author says of how long memory takes, from 1 to 10.
         /// Complete when executed. Result: token.
-        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, slot: Option<Value>, layout: LayoutId, atom: CopyAtom }
+        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, slot: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom }
             = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Copies)).done(Completes::WithItsCopies),
         /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
-        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
+        Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, slot: Option<Value>, latency: Option<u32>, atom: CopyAtom }
             = at_pointers(Does::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Copies)).done(Completes::WithItsCopies),
         /// Copies a tile of a view to a buffer by boxes of a tensor map: one thread asks the copy engine for it. Elements outside
         /// become zero. Complete when executed. Result: token.
-        CopyBoxes "copy_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId }
+        CopyBoxes "copy_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, latency: Option<u32>, map: MapId }
             = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Boxes)).done(Completes::WithItsSlot),
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, two_ways: bool }
             = at_view(Does::Changes, view, index, Moved::Operand(*tile), token, order),
@@ -223,11 +227,12 @@ base::ops! {
         /// be touched.
         TensorScale "tensor_scale" { by: Value, buffer: Buffer, slot: Option<Value>, fresh: Value, atom: LaneMove }
             = touches(buffer, slot, Does::WritesIf(*fresh), Way::Threads),
-        /// Stores what a buffer holds to a tile of a view by boxes of a tensor map: one thread asks the copy engine for it. Elements
-        /// outside are left out. The buffer has been read when executed; no later access of the kernel sees what is stored. In `.sched`, `waits` says that
-        /// it is only asked for when all that was stored so before is there. Result: token.
-        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId, waits: bool }
-            = at_view(Does::Writes, view, index, Moved::Buffer, token, order).and(reads(buffer, slot, Way::Boxes)),
+        /// Stores what a buffer holds to a tile of a view by boxes of a tensor map, or with a `mode` combines it with what is there: one
+        /// thread asks the copy engine for it. Elements outside are left out. The buffer has been read when executed; no later access of
+        /// the kernel sees what is stored. In `.sched`, `waits` says that it is only asked for when all that was stored so before is
+        /// there. Result: token.
+        StoreBoxes "store_boxes" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, slot: Option<Value>, map: MapId, mode: Option<AtomicMode>, waits: bool }
+            = at_view(mode.map_or(Does::Writes, |_| Does::Changes), view, index, Moved::Buffer, token, order).and(reads(buffer, slot, Way::Boxes)),
     }
 }
 

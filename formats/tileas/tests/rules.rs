@@ -122,6 +122,17 @@ fn edited_boxes_are_refused() {
         ),
         ("align: 512", "align: 256", "is not as the boxes of map0 fill it"),
         ("target sm_120", "target sm_80", "sm_80 has no copy engine for boxes"),
+        ("buffer: 0, map: 0) : token", "buffer: 0, latency: 11, map: 0) : token", "a hint about latency is from 1 to 10"),
+        (
+            "copy_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
+            "store_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: relaxed, scope: device), buffer: 1, map: 1, mode: min)",
+            "the copy engine does not combine f16 in memory so",
+        ),
+        (
+            "copy_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
+            "store_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1, mode: add_f)",
+            "the access cannot be ordered so",
+        ),
         ("padding: zero>", "padding: nan>", "elements outside become zero"),
         ("strides: [?, 1], scope: 1>", "strides: [?, ?], scope: 1>", "strides"),
     ];
@@ -412,7 +423,7 @@ fn truths_that_go_round_and_nests_of_loops_end() {
 }
 
 const HEAD: &str =
-    "//!tile tileas 4 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+    "//!tile tileas 5 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])
 layout #1 = (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
 layout #2 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [])

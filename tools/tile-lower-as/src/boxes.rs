@@ -83,8 +83,7 @@ impl Planner<'_> {
     }
 
     pub(crate) fn allowed(&self, hints: &[AccessHint]) -> bool {
-        let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(|hint| hint.allow_tma);
-        named(self.target.name).or_else(|| named("default")).unwrap_or(true)
+        AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
     /// What facts say of the numbers in the map.

@@ -14,10 +14,11 @@ use base::{Target, Value};
 use hardware::Feature;
 use std::collections::{BTreeMap, BTreeSet};
 use tensormap::Map;
+use tileaa::ops::AccessHint;
 use tileaa::{Function, Op, Type};
 use tileas::{BufferInfo, Layout, boxes, budget};
 use vocabulary::core_ops::Core;
-use vocabulary::memory::MemoryOrdering;
+use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
 use vocabulary::tile::element_count;
 
 /// A store by boxes: from which buffer, by which map.
@@ -48,10 +49,11 @@ impl Stores {
         let planner = Planner::of(function, plan, target, options);
         let mut planned: BTreeMap<OpId, Store> = BTreeMap::new();
         for op in function.body.walk(function.region) {
-            let Op::StoreView { tile, .. } = function.body.ops[op].kind else { continue };
+            let Some(Stored { tile, mode, .. }) = stored(function, op) else { continue };
             let (Some(home), Some(access)) = (plan.homes.get(tile), plan.accesses.get(op)) else { continue };
-            // From where it is threads store it at once.
-            if access.layout.renaming(home, |element| element).is_some() || !is_of_product(function, plan, tile) {
+            // From where it is threads store it at once, but combine it with what is there element by element.
+            let at_once = access.layout.renaming(home, |element| element).is_some() || !is_of_product(function, plan, tile);
+            if at_once && mode.is_none() {
                 continue;
             }
             match planner.store(op, [home, &access.layout]) {
@@ -82,6 +84,28 @@ impl Stores {
     }
 }
 
+/// What is stored, or combined with what is there.
+struct Stored<'a> {
+    tile: Value,
+    view: Value,
+    token: Option<Value>,
+    order: Order,
+    hints: &'a [AccessHint],
+    mode: Option<AtomicMode>,
+}
+
+fn stored(function: &Function, op: OpId) -> Option<Stored<'_>> {
+    match &function.body.ops[op].kind {
+        Op::StoreView { tile, view, token, order, hints, .. } => {
+            Some(Stored { tile: *tile, view: *view, token: *token, order: *order, hints, mode: None })
+        }
+        Op::ReduceView { tile, view, token, order, mode, .. } => {
+            Some(Stored { tile: *tile, view: *view, token: *token, order: *order, hints: &[], mode: Some(*mode) })
+        }
+        _ => None,
+    }
+}
+
 /// Whether a tile is where a product left its sums, in their order.
 fn is_of_product(function: &Function, plan: &Plan, mut tile: Value) -> bool {
     while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
@@ -99,21 +123,25 @@ impl Planner<'_> {
     /// The store of a tile that has the first layout, and that threads would store in the second.
     fn store(&self, store: OpId, [home, access]: [&Layout; 2]) -> Result<Store, &'static str> {
         let body = &self.function.body;
-        let Op::StoreView { tile, view, order, hints, .. } = &body.ops[store].kind else { unreachable!("only stores are planned") };
-        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        let Stored { tile, view, order, hints, mode, .. } = stored(self.function, store).expect("only stores are planned");
+        let Type::View(ty) = body.ty(view) else { unreachable!("the verifier holds that views are views") };
         if !self.allowed(hints) {
             return Err("its author does not want it");
         }
-        if order.semantics != MemoryOrdering::Weak {
+        let (elem, shape) = body.ty(tile).tile().expect("a store is of a tile");
+        let semantics = if mode.is_some() { MemoryOrdering::Relaxed } else { MemoryOrdering::Weak };
+        if order.semantics != semantics || order.scope == Some(MemoryScope::System) {
             return Err("it is ordered against other threads");
         }
-        let (elem, shape) = body.ty(*tile).tile().expect("a store is of a tile");
+        if mode.is_some_and(|mode| !tileas::boxes::combines(mode, elem.carrier())) {
+            return Err("the copy engine does not combine such elements in memory so");
+        }
         let bytes = (element_count(shape) as u32).saturating_mul(elem.bytes());
         if self.boxes == Boxes::WherePays && bytes < FEWEST_BYTES {
             return Err("waiting for the copy engine takes longer than storing so little");
         }
-        let map = boxes::map(body, self.function.params(), *view)?;
-        self.fits(ty, *view)?;
+        let map = boxes::map(body, self.function.params(), view)?;
+        self.fits(ty, view)?;
         let buffer = boxes::buffer(ty, &map.extent, map.swizzle).ok_or("its boxes are too small to be swizzled")?;
         if bytes > budget::shared_memory(self.target) / 2 {
             return Err("it passes through shared memory in parts");
@@ -125,7 +153,7 @@ impl Planner<'_> {
         let by = [&exchanged, access];
         let exchange = banks::exchange(elem, shape, by.map(|layout| innermost(layout, shape)), &by);
         let by_threads = by.map(|layout| banks::wavefronts(&exchange, layout)).iter().sum::<u32>();
-        if banks::wavefronts(&buffer, &layout) > by_threads {
+        if mode.is_none() && banks::wavefronts(&buffer, &layout) > by_threads {
             return Err("its boxes would be written with bank conflicts");
         }
         Ok(Store { layout, buffer, map })
@@ -134,7 +162,7 @@ impl Planner<'_> {
     /// Tokens order nothing behind a store but others of `all`, and it behind nothing but those and loads.
     fn order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let Op::StoreView { token, .. } = &body.ops[store].kind else { unreachable!("only stores are planned") };
+        let Stored { token, .. } = stored(self.function, store).expect("only stores are planned");
         if token.is_some_and(|token| !self.is_of_loads_and(token, all)) {
             return Err("it is ordered after what this kernel writes");
         }
@@ -153,7 +181,7 @@ impl Planner<'_> {
             }
             for user in uses.users(token) {
                 match &body.ops[*user].kind {
-                    Op::StoreView { .. } if all.contains(user) => {}
+                    Op::StoreView { .. } | Op::ReduceView { .. } if all.contains(user) => {}
                     Op::Core(Core::JoinTokens { .. }) => work.push(body.result(*user)),
                     Op::Core(Core::Continue { .. }) => {
                         work.extend(self.carried(*user, token).ok_or("something is ordered after it")?);

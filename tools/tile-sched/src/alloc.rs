@@ -7,7 +7,7 @@ use crate::check;
 use crate::hazards::{Touch, touches};
 use crate::machine::Machine;
 use crate::partition::{self, Wanted};
-use crate::{columns, in_flight, tensor};
+use crate::{columns, in_flight, latency, tensor};
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Block, File, Loc, Target};
 use common::options;
@@ -153,6 +153,8 @@ struct Ring {
     /// As many as it needs where all copies of its loop run as far ahead as the one that does least.
     levelled: u32,
     by_boxes: bool,
+    /// Slots at most: what more would bring, or what its author wants.
+    most: u32,
     /// Whether several copies of a round fill it.
     in_turn: bool,
     /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
@@ -196,7 +198,8 @@ fn rings(function: &Function, schedules: &[LoopSchedule], level: &[LoopSchedule]
                     let told = asked == Asked::WhenTold && !boxes::is_nested(function, block) && !tensor::multiplies(function);
                     let from_start = by_boxes && asked != Asked::ByAll && !told;
                     let in_turn = in_turn.contains(&touch.buffer());
-                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, levelled, by_boxes, in_turn, from_start });
+                    let most = latency::slots(function, block).unwrap_or(DEEPEST);
+                    rings[touch.buffer().0 as usize] = Some(Ring { block, depth, levelled, by_boxes, most, in_turn, from_start });
                 }
             }
         }
@@ -308,7 +311,7 @@ fn deepest(
     let as_many = |fewer: u32| changed(&rings, &|ring| furthest[&ring.block].saturating_sub(fewer).max(ring.levelled));
     rings = (0..=spare).find_map(as_many).unwrap_or(rings);
     for _ in 1..DEEPEST {
-        match changed(&rings, &|ring| DEEPEST.min(ring.depth + 1)) {
+        match changed(&rings, &|ring| ring.most.min(ring.depth + 1)) {
             Some(deeper) => rings = deeper,
             None => break,
         }
@@ -316,7 +319,7 @@ fn deepest(
     // What several copies of a round fill has a pipe of its own, and a slot more is worth as much to each of them.
     let in_turn = (0..rings.len()).filter(|at| rings[*at].is_some_and(|ring| ring.by_boxes && ring.in_turn));
     for at in in_turn.collect::<Vec<_>>() {
-        while let Some(depth) = rings[at].map(|ring| ring.depth).filter(|depth| *depth < DEEPEST) {
+        while let Some(depth) = rings[at].filter(|ring| ring.depth < ring.most).map(|ring| ring.depth) {
             let mut deeper = rings.clone();
             deeper[at] = rings[at].map(|ring| Ring { depth: depth + 1, ..ring });
             if resident(bytes(&deeper)) < before {

@@ -9,6 +9,7 @@ use crate::boxes;
 use crate::graph::{Graph, loops};
 use crate::hazards::touches;
 use crate::in_flight;
+use crate::latency;
 use crate::machine::Machine;
 use crate::modulo::{self, Rows};
 use crate::partition;
@@ -172,6 +173,7 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
         let furthest = if tensor::operands_in(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
+        let furthest = latency::slots(function, block).map_or(furthest, |slots| i64::from(slots) - 1);
         planned.move_copies(|ahead| ahead.min(furthest));
     }
     let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| leaves_time(function, schedule));

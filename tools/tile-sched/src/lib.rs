@@ -15,6 +15,7 @@ mod fragments;
 mod graph;
 mod hazards;
 mod in_flight;
+mod latency;
 mod lookups;
 mod machine;
 mod materialize;

@@ -2,11 +2,11 @@
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::{Buffer, CopyAtom, Op, Space, boxes};
+use crate::{Buffer, CopyAtom, MOST_LATENCY, Op, Space, boxes};
 use base::Region;
 use hardware::Feature;
 use tensormap::Map;
-use vocabulary::memory::{MemoryOrdering, Order, Padding};
+use vocabulary::memory::{MemoryOrdering, MemoryScope, Order, Padding};
 use vocabulary::rules::{LOADED, STORED};
 use vocabulary::tile::{Elem, View, ViewKind};
 
@@ -28,6 +28,13 @@ impl Check<'_> {
                 uses.ordered(*order, *token, &STORED)?;
                 uses.results(&[Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
+            }
+            Op::CopyView { latency: Some(latency), .. }
+            | Op::Copy { latency: Some(latency), .. }
+            | Op::CopyBoxes { latency: Some(latency), .. }
+                if !(1..=MOST_LATENCY).contains(latency) =>
+            {
+                Err(format!("a hint about latency is from 1 to {MOST_LATENCY}"))
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
             Op::CopyBoxes { .. } | Op::StoreBoxes { .. } => self.by_boxes(uses, kind),
@@ -138,7 +145,16 @@ impl Check<'_> {
         };
         let loads = matches!(kind, Op::CopyBoxes { .. });
         let ty = uses.view(*view, index, in_bounds)?;
-        unordered(uses, *order, *token)?;
+        match kind {
+            Op::StoreBoxes { mode: Some(mode), .. } => {
+                uses.ordered(*order, *token, &[MemoryOrdering::Relaxed])?;
+                uses.results(&[Seen::Token])?;
+                let elem = ty.memref.elem;
+                let combines = boxes::combines(*mode, elem) && order.scope != Some(MemoryScope::System);
+                require(combines, || format!("the copy engine does not combine {elem} in memory so"))?;
+            }
+            _ => unordered(uses, *order, *token)?,
+        }
         require(self.target.has(Feature::BoxCopies), || format!("{} has no copy engine for boxes", self.target))?;
         require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;

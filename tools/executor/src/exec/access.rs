@@ -432,6 +432,13 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
     })
 }
 
+/// Combines an element of memory with the one that these bytes are.
+pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, bytes: &[u8], env: &mut Env<'_>) -> Result<()> {
+    let own = bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    let old = env.read_element(address, ty)?;
+    env.write_element(address, ty, combine(mode, ty, old, own))
+}
+
 /// Reports indices outside the index space, and dimensions that are promised to stay inside the tensor and do not.
 pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
     if !env.world.checks(Check::Memory) {

@@ -4,7 +4,7 @@
 use super::global::Transfer;
 use super::spread::Spread;
 use super::{Plan, SpreadProgram, Step};
-use crate::exec::access::ended;
+use crate::exec::access::{self, ended};
 use crate::exec::{Env, Results};
 use crate::tile::memory_bits;
 use crate::value::View;
@@ -104,7 +104,7 @@ impl<O: Step> SpreadProgram<'_, O> {
 
     /// What threads wrote to the buffer goes to the view, element by element.
     pub(super) fn store_boxes(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::StoreBoxes { view, index, token, order, in_bounds, buffer, .. } = kind else {
+        let Op::StoreBoxes { view, index, token, order, in_bounds, buffer, mode, .. } = kind else {
             unreachable!("called for stores by boxes only")
         };
         let Plan::Boxes(spread) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
@@ -127,7 +127,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
             let Some((address, _)) = transfer.spots[slot] else { continue };
             self.note(&transfer, address, slot, true, env)?;
-            env.world.write(address, &data)?;
+            match mode {
+                None => env.world.write(address, &data)?,
+                Some(mode) => access::combine_element(*mode, address, ty, &data, env)?,
+            }
         }
         Ok(ended(None, env))
     }

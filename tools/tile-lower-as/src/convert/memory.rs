@@ -10,6 +10,7 @@ use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use tensormap::Map;
+use tileaa::ops::AccessHint;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, MapId, Op, Type};
 
 impl Rewriter<'_> {
@@ -105,7 +106,10 @@ impl Rewriter<'_> {
 
     /// A load whose tile goes to a buffer, where its uses read it.
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
-        let tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } = kind else { unreachable!("only loads are copies") };
+        let tileaa::Op::LoadView { view, index, token, order, in_bounds, hints } = kind else {
+            unreachable!("only loads are copies")
+        };
+        let latency = self.latency(hints);
         let Copy { buffer, by, readers } = self.copies.get(op).expect("the load is a copy").clone();
         let other = self.copies.in_turn_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
         let buffer = other.unwrap_or_else(|| self.attrs.buffers.push(buffer));
@@ -115,15 +119,21 @@ impl Rewriter<'_> {
         let new = match by {
             By::Pieces { layout, bytes, whole } => {
                 let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
-                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, atom }
+                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, latency, atom }
             }
             By::Boxes(map) => {
                 let map = self.map_id(&map);
-                Op::CopyBoxes { view, index, token, order, in_bounds, buffer, slot, map }
+                Op::CopyBoxes { view, index, token, order, in_bounds, buffer, slot, latency, map }
             }
         };
         self.copied(op, new, buffer, readers);
         Ok(())
+    }
+
+    fn latency(&self, hints: &[AccessHint]) -> Option<u32> {
+        // Others say nothing.
+        let known = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MOST_LATENCY).contains(latency));
+        AccessHint::of(hints, self.envelope.target?, known)
     }
 
     fn map_id(&mut self, map: &Map) -> MapId {
@@ -133,9 +143,12 @@ impl Rewriter<'_> {
 
     /// A store from a buffer to which threads bring the tile from where it is computed.
     fn store_by_boxes(&mut self, op: OpId, kind: &tileaa::Op, store: &Store) -> Result<()> {
-        let tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. } = kind else {
+        let (tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. }
+        | tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, .. }) = kind
+        else {
             unreachable!("only stores of views are by boxes")
         };
+        let mode = if let tileaa::Op::ReduceView { mode, .. } = kind { Some(*mode) } else { None };
         let node = &self.from.body.ops[op];
         let home = self.homes.or_default(self.from, *tile);
         let x = self.tile(*tile, &home)?;
@@ -145,7 +158,7 @@ impl Rewriter<'_> {
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
         let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, slot, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
-        let new = Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map, waits: false };
+        let new = Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map, mode, waits: false };
         let done = self.emit_one(new, Type::Token, node.loc);
         self.remember(node.results[0], None, done);
         Ok(())
@@ -163,7 +176,8 @@ impl Rewriter<'_> {
 
     /// A load through pointers likewise.
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
-        let tileaa::Op::Load { ptr, mask, token, order, .. } = kind else { unreachable!("only loads are copies") };
+        let tileaa::Op::Load { ptr, mask, token, order, hints, .. } = kind else { unreachable!("only loads are copies") };
+        let latency = self.latency(hints);
         let Copy { buffer, by: By::Pieces { layout, bytes, .. }, readers } =
             self.copies.get(op).expect("the load is a copy").clone()
         else {
@@ -177,6 +191,7 @@ impl Rewriter<'_> {
             order: *order,
             buffer,
             slot: None,
+            latency,
             atom: CopyAtom::Async { bytes },
         };
         self.copied(op, new, buffer, readers);

@@ -13,11 +13,12 @@ use base::ir::Op as OpId;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::{Buffer, MapId, Type, boxes};
+use vocabulary::memory::AtomicMode;
 
 /// From a tile of global memory to shared memory, where a barrier counts the bytes.
 const LOAD: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
 /// The other way, in a group of the thread that asks.
-const STORE: &str = "global.shared::cta.tile.bulk_group";
+const TO_GLOBAL: &str = "global.shared::cta";
 
 /// A coordinate that is outside of every tensor: `.as` has no maps with longer dimensions.
 const OUTSIDE: u64 = i32::MAX as u64;
@@ -80,8 +81,12 @@ impl<'c> Emitter<'c, '_> {
 
     /// The first warp asks, and waits until the buffer was read.
     pub(super) fn store_boxes(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::StoreBoxes { view, index, buffer, map, waits, .. } = program else {
+        let tileas::Op::StoreBoxes { view, index, buffer, map, mode, waits, .. } = program else {
             unreachable!("only stores by boxes come here")
+        };
+        let (kind, how) = match mode {
+            None => ("async", String::new()),
+            Some(mode) => ("reduce.async", format!(".{}", combination(*mode).ok_or_else(|| self.unsupported(op))?)),
         };
         let Some(tile) = self.boxed(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
         self.guarded(self.filling_warp(None), &[], |e| {
@@ -96,7 +101,9 @@ impl<'c> Emitter<'c, '_> {
                 let from = at as u32 * tile.bytes;
                 let text = |first: usize| {
                     let (map, origin) = (first + 1, operands(first + 2, rank));
-                    format!("cp.async.bulk.tensor.{rank}d.{STORE} [${map}, {{{origin}}}], [${first}+{from}];")
+                    format!(
+                        "cp.{kind}.bulk.tensor.{rank}d.{TO_GLOBAL}{how}.tile.bulk_group [${map}, {{{origin}}}], [${first}+{from}];"
+                    )
                 };
                 e.by_one(one, text, &format!("r,l{}", ",r".repeat(rank)), &args);
             }
@@ -210,4 +217,17 @@ impl<'c> Emitter<'c, '_> {
         let empty = ir.icmp(IntPredicate::SLE, size, size.get_type().const_zero());
         ir.select(empty, ir.const64(OUTSIDE).into(), origin.into()).into_int_value()
     }
+}
+
+/// The instruction's word for what is combined by the types of a map; the verifier holds that it has one.
+fn combination(mode: AtomicMode) -> Option<&'static str> {
+    Some(match mode {
+        AtomicMode::Add | AtomicMode::AddF => "add",
+        AtomicMode::And => "and",
+        AtomicMode::Or => "or",
+        AtomicMode::Xor => "xor",
+        AtomicMode::UMax => "max",
+        AtomicMode::UMin => "min",
+        AtomicMode::Max | AtomicMode::Min | AtomicMode::Xchg => return None,
+    })
 }
