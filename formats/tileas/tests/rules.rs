@@ -258,11 +258,7 @@ fn a_buffer_is_written_on_every_way_to_where_it_is_read() {
         "W\nR",
         "W\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
         "if(cond: %c) {\nW\nyield\n} {\nW\nyield\n}\nR",
-        // A way that leaves does not come to what is behind.
-        "if(cond: %c) {\nW\nyield\n} {\nreturn\n}\nR",
-        "loop {\nif(cond: %c) {\nW\nbreak\n} {\ncontinue\n}\ncontinue\n}\nR",
         "loop {\nW\nif(cond: %c) {\nbreak\n} {\nyield\n}\ncontinue\n}\nR",
-        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nW\nyield\n}\nR\ncontinue\n}",
         // A loop that has a round.
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\nW\ncontinue\n} {\nW\nyield\n}\ncontinue\n}\nR",
@@ -291,7 +287,10 @@ if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
 %b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %1z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
-        // Behind what both ways have left.
+        // A way that leaves counts behind it.
+        "if(cond: %c) {\nW\nyield\n} {\nreturn\n}\nR",
+        "loop {\nif(cond: %c) {\nW\nbreak\n} {\ncontinue\n}\ncontinue\n}\nR",
+        "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nW\nyield\n}\nR\ncontinue\n}",
         "if(cond: %c) {\nW\nreturn\n} {\nreturn\n}\nR",
     ];
     for body in unknown {

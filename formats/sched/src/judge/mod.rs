@@ -214,6 +214,7 @@ fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) ->
 
 /// The bounds of loops that go round as often as each other. Of those that count to the same value the first to start makes all rounds.
 fn for_trips(times: &Times, same: &[Bounds], trips: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+    let trips = trips.max(same.iter().any(Bounds::have_round).into());
     let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trips(trips, known)).collect();
     if let Times::Of(upper) = times {
         let ends = forced.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
@@ -281,13 +282,20 @@ impl Bounds {
     /// Whether the iterations are constant, and so few that they are played as they are.
     fn are_few(&self) -> bool {
         const FEW: i128 = 64;
+        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
+    }
+    /// Whether there is a round, whatever is played.
+    fn have_round(&self) -> bool {
+        self.constant().is_some_and(|(from, to)| from < to)
+    }
+    fn constant(&self) -> Option<(i128, i128)> {
         let order = |bits: Option<u64>| bits.map(|bits| scalars::order(self.scalar, self.unsigned, bits));
-        let bounds = order(self.lower.1).zip(order(self.upper.1)).zip(self.step.1);
-        bounds.is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
+        order(self.lower.1).zip(order(self.upper.1))
     }
     /// What bounds are for so many rounds, where some values are known already. A constant end stays what it is if it can, since others
-    /// may be the same constant.
+    /// may be the same constant. What is behind a loop may rely on a round that it is known to have.
     fn for_trips(&self, trips: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+        let trips = trips.max(self.have_round().into());
         let step = self.step.1.unwrap_or(1).max(1);
         let span = trips.wrapping_mul(step);
         let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));

@@ -11,6 +11,9 @@
 //! it, until that is what was taken; from walk to walk less is said, so what one refuses stays refused. The work is linear in the
 //! function: the walks are limited, and so are the buffers that are not simply written before all else.
 //!
+//! Behind an `if` both branches count, also one that leaves, and behind a `loop` what stands behind a `break` too: the judge of
+//! `.sched` plays on there.
+//!
 //! That comes on top of `written_before_read`, which goes by program order and is all that is asked of `.sched`: there loops were
 //! split, and the judge plays the program.
 
@@ -255,7 +258,9 @@ impl<'a> Walk<'a> {
         }
         let one = self.region(then, Here { written: here.written | if_true, ..here })?;
         let other = self.region(otherwise, Here { written: here.written | if_false, ..here })?;
-        Ok(self.exit(op, one.written & other.written))
+        let written = one.written & other.written;
+        let met = self.exit(op, written);
+        Ok(Here { written: met.written & written, ..met })
     }
 
     fn counted(&mut self, op: OpId, own: &For<'_>, here: Here) -> Rule<Here> {
@@ -287,7 +292,8 @@ impl<'a> Walk<'a> {
         self.enter(op, &body.blocks[body.block_of(inner)].args, &first);
         let end = self.region(inner, here)?;
         self.go_on(op, end, first.len());
-        Ok(self.exit(op, end.written))
+        let met = self.exit(op, end.written);
+        Ok(Here { written: met.written & end.written, ..met })
     }
 
     /// The values that a loop carries, in any of its rounds.
