@@ -1,6 +1,7 @@
 //! The targets on the inputs that fuzzing begins with, and on edits of them, the same in every run. What fuzzing found and was mended
 //! is among the inputs.
 
+use base::envelope::{File, Payload};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -40,4 +41,18 @@ fn what_holds_for_any_input_holds_for_these() {
     }
     let found: Vec<String> = found.into_iter().collect();
     assert!(found.is_empty(), "{} inputs:\n{}", found.len(), found.join("\n"));
+}
+
+/// What a reader refuses by its version is no longer an input of the stage.
+#[test]
+fn stage_files_are_of_this_version() {
+    fn old<P: Payload>(target: &str) -> Vec<String> {
+        let inputs = Target::named(target).expect("there is this target").inputs().into_iter();
+        let is_old = |path: &std::path::PathBuf| {
+            File::<P>::read(&std::fs::read(path).unwrap(), "input").is_err_and(|error| error.code == "ENV001")
+        };
+        inputs.filter(is_old).map(|path| path.display().to_string()).collect()
+    }
+    let all = [old::<tileir::Module>("tile"), old::<tileaa::Module>("aa"), old::<tileas::Module>("as"), old::<sched::Module>("sched")];
+    assert_eq!(all.concat(), Vec::<String>::new());
 }
