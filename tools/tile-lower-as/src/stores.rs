@@ -1,8 +1,9 @@
 //! Decides which stores to views the copy engine makes, by boxes of a tensor map; changes nothing.
 //!
 //! The sums of products are in another layout than a store would have, so they pass through shared memory, from where threads load
-//! them again to store them. The copy engine takes them from there by itself. What it stores is there when the kernel has ended, so
-//! nothing in the kernel may be ordered after it but further such stores, which the same thread asks for.
+//! them again to store them. The copy engine takes them from there by itself. It also combines whole tiles with what is in memory, which
+//! threads do element by element. What it stores is there when the kernel has ended, so nothing in the kernel may be ordered after it but
+//! further such stores, which the same thread asks for.
 
 use crate::banks;
 use crate::convert::{innermost, neighbours_first};
