@@ -53,6 +53,7 @@ fn stage_files_are_of_this_version() {
         };
         inputs.filter(is_old).map(|path| path.display().to_string()).collect()
     }
-    let all = [old::<tileir::Module>("tile"), old::<tileaa::Module>("aa"), old::<tileas::Module>("as"), old::<sched::Module>("sched")];
+    let all =
+        [old::<tileir::Module>("tile"), old::<tileaa::Module>("aa"), old::<tileas::Module>("as"), old::<sched::Module>("sched")];
     assert_eq!(all.concat(), Vec::<String>::new());
 }

@@ -157,7 +157,7 @@ struct Ring {
     most: u32,
     /// Whether several copies of a round fill it.
     in_turn: bool,
-    /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
+    /// Whether it is filled when nothing says that what others do with the same memory before its loop is over.
     from_start: bool,
 }
 
@@ -196,7 +196,9 @@ fn rings(function: &Function, schedules: &[LoopSchedule], level: &[LoopSchedule]
                     let levelled = levelled.unwrap_or(depth);
                     let by_boxes = boxes::filled(&function.body.ops[ops[slot.op as usize]].kind).is_some();
                     let told = asked == Asked::WhenTold && !boxes::is_nested(function, block) && !tensor::multiplies(function);
-                    let from_start = by_boxes && asked != Asked::ByAll && !told;
+                    // Products in tensor memory may read on when their loop is over.
+                    let is_read_on = tensor::multiplies(function) && kept.contains(&touch.buffer());
+                    let from_start = by_boxes && (asked != Asked::ByAll && !told || is_read_on);
                     let in_turn = in_turn.contains(&touch.buffer());
                     let most = latency::slots(function, block).unwrap_or(DEEPEST);
                     rings[touch.buffer().0 as usize] = Some(Ring { block, depth, levelled, by_boxes, most, in_turn, from_start });

@@ -223,8 +223,8 @@ fn for_trips(times: &Times, same: &[Bounds], trips: u64, known: &BTreeMap<Value,
     forced
 }
 
-/// The loops with steps of pipes whose number of iterations is not known; those go round as often as each other that have the same
-/// bound.
+/// The loops whose number of iterations is not known, with steps of pipes or counted by what each agent finds out for itself; those go
+/// round as often as each other that have the same bound.
 fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
     let body = &function.body;
     let entry = function.entry();
@@ -246,8 +246,10 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
                 let lower = first_parts.get(&op).map_or(*lower, |first| lower_of(function, *first));
                 let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
                 let is_first = first_parts.values().any(|first| *first == op);
-                // Those that count on groups of copies count on their rounds too.
-                if (steps || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
+                // Those that count on groups of copies count on their rounds too, and an agent that does its part of a loop without steps
+                // may hand on to what is behind it that there was a round.
+                let is_part = !is_of_all(*upper) && bounds.upper.1.is_none();
+                if (steps || is_part || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
                     loops.entry(times).or_default().push(bounds);
                 }

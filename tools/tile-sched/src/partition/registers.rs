@@ -74,7 +74,7 @@ pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, w
     let [own, of_helpers] = if moves { [Some(has), Some(of_helper)] } else { [None; 2] };
     let mut agents = vec![agent(Role::Compute, 0, warps, own)];
     agents.extend(helpers.iter().zip(warps..).map(|(role, first)| agent(*role, first, 1, of_helpers)));
-    if moves {
+    if moves && count < GROUP {
         agents.push(agent(Role::Idle, warps + count, GROUP - count, of_helpers));
     }
     Ok(Crew { agents, resident, is_ample: has >= needs })
