@@ -48,8 +48,8 @@ pub struct Lowering {
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
     #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
     pub products: Option<String>,
-    /// Whether the copy engine copies operands of products, and stores what they gave, by tensor maps: auto (for products of
-    /// tensor cores, where it pays), on (where it can) or off [default: auto]
+    /// Whether the copy engine copies operands of products, stores what they gave and combines tiles with memory, by tensor maps: auto
+    /// (for products of tensor cores, and of large tiles, where it pays), on (where it can) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
     /// Whether loads that no product reads are copied to shared memory, an iteration or more ahead: auto (in persistent loops, where it

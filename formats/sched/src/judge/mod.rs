@@ -186,6 +186,15 @@ fn steps_pipes(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().any(|op| steps(&function.body.ops[op].kind))
 }
 
+/// Whether nothing in a region touches memory or waits for others.
+fn only_computes(function: &Function, region: Region) -> bool {
+    let does_nothing = |op: OpId| {
+        let effects = function.body.ops[op].kind.effects();
+        effects.buffers.is_empty() && effects.global.is_none() && effects.synchronises.is_none()
+    };
+    function.body.walk(region).into_iter().all(does_nothing)
+}
+
 /// What says how often a loop goes round: a value from before the agents' bodies, or how deep the loop is nested.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Times {
@@ -223,8 +232,8 @@ fn for_trips(times: &Times, same: &[Bounds], trips: u64, known: &BTreeMap<Value,
     forced
 }
 
-/// The loops whose number of iterations is not known, with steps of pipes or counted by what each agent finds out for itself; those go
-/// round as often as each other that have the same bound.
+/// The loops whose number of iterations is not known, with steps of pipes or an agent's own part of one; those go round as often as each
+/// other that have the same bound.
 fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
     let body = &function.body;
     let entry = function.entry();
@@ -246,10 +255,10 @@ fn loops_of_pipes(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
                 let lower = first_parts.get(&op).map_or(*lower, |first| lower_of(function, *first));
                 let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
                 let is_first = first_parts.values().any(|first| *first == op);
-                // Those that count on groups of copies count on their rounds too, and an agent that does its part of a loop without steps
-                // may hand on to what is behind it that there was a round.
-                let is_part = !is_of_all(*upper) && bounds.upper.1.is_none();
-                if (steps || is_part || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
+                // Those that count on groups of copies count on their rounds too. An agent whose part of a loop only computes may hand on
+                // to what is behind it that there was a round; what else such a loop does is played as if it might not happen.
+                let only_tells = !is_of_all(*upper) && bounds.upper.1.is_none() && only_computes(function, *region);
+                if (steps || only_tells || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
                     loops.entry(times).or_default().push(bounds);
                 }

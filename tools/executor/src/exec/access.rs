@@ -424,17 +424,15 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
             for k in 0..length {
                 let (address, _) = window.address(element + k as i64);
-                let old = env.read_element(address, ty)?;
-                env.write_element(address, ty, combine(mode, ty, old, tile.lanes().get(place + at + k)))?;
+                combine_element(mode, address, ty, tile.lanes().get(place + at + k), env)?;
             }
         }
         Ok(())
     })
 }
 
-/// Combines an element of memory with the one that these bytes are.
-pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, bytes: &[u8], env: &mut Env<'_>) -> Result<()> {
-    let own = bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+/// Combines an element of memory with another one.
+pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, own: u64, env: &mut Env<'_>) -> Result<()> {
     let old = env.read_element(address, ty)?;
     env.write_element(address, ty, combine(mode, ty, old, own))
 }

@@ -129,7 +129,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             self.note(&transfer, address, slot, true, env)?;
             match mode {
                 None => env.world.write(address, &data)?,
-                Some(mode) => access::combine_element(*mode, address, ty, &data, env)?,
+                Some(mode) => {
+                    let own = data.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+                    access::combine_element(*mode, address, ty, own, env)?;
+                }
             }
         }
         Ok(ended(None, env))
