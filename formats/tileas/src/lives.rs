@@ -98,11 +98,11 @@ impl<O: Operation, T> Walk<'_, O, T> {
     }
 }
 
-/// A place in bytes for each buffer, so that none meets another one that holds something at the same time. Large ones first: small
-/// ones fit into what is left.
+/// A place in bytes for each buffer, so that none is where another one is that it `meets`, which may hold something at the same time.
+/// Large ones first: small ones fit into what is left.
 pub fn places(
     buffers: &Arena<Buffer, BufferInfo>,
-    lives: &Arena<Buffer, Life>,
+    meets: impl Fn(Buffer, Buffer) -> bool,
     depth: impl Fn(Buffer) -> u32,
 ) -> Arena<Buffer, u32> {
     let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
@@ -111,7 +111,7 @@ pub fn places(
     let mut placed: Vec<(Buffer, u32)> = Vec::new();
     for buffer in order {
         let align = buffers[buffer].align.max(1);
-        let beside = placed.iter().filter(|(other, _)| lives[buffer].meets(lives[*other]));
+        let beside = placed.iter().filter(|(other, _)| meets(buffer, *other));
         let mut taken: Vec<(u32, u32)> = beside.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
         taken.sort_unstable();
         let mut at = 0u32;

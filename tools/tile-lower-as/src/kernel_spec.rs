@@ -74,6 +74,10 @@ fn chosen_warps(function: &tileaa::Function, target: Target) -> u32 {
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let multiplies =
         function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
+    if !crate::strands::second(function, target).is_empty() {
+        // Each is an agent's, whose threads have a row each.
+        return WARPS;
+    }
     match multiplies {
         true => crate::products::warps(function, target, WARPS),
         // Of the largest tiles there are several at a time, and more threads have more registers.

@@ -42,6 +42,7 @@ mod rows;
 mod slices;
 mod split;
 mod stores;
+mod strands;
 mod tensor;
 mod turns;
 mod units;

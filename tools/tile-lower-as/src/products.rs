@@ -4,6 +4,7 @@ use crate::access::Accesses;
 use crate::banks;
 use crate::chains::Chain;
 use crate::operands;
+use crate::strands;
 use base::ir::Op as OpId;
 use base::{Target, Value};
 use hardware::Feature;
@@ -123,6 +124,8 @@ pub(crate) const NO_COLUMNS: &str = "tensor memory has no room for its sums";
 pub(crate) struct Products {
     products: BTreeMap<OpId, Product>,
     chains: Vec<Chain>,
+    /// The ops that work for another agent than the others, which need places in tensor memory of their own.
+    second: BTreeSet<OpId>,
     /// Why scaled products are not made in tensor memory.
     pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
@@ -140,7 +143,8 @@ impl Products {
     ) -> Products {
         let chained = operands::chained(function);
         let Limits { warp_bits, registers, columns, asked } = limits;
-        let planner = Planner { function, accesses, target, warp_bits, registers, asked, by_threads };
+        let second = strands::second(function, target);
+        let planner = Planner { function, accesses, target, warp_bits, registers, asked, by_threads, second: &second };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
             Op::Mma { lhs, rhs, acc, .. } => {
@@ -165,13 +169,18 @@ impl Products {
         let scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
         let unscaled =
             in_tensor_memory.iter().filter(|(op, _)| scaled(op)).filter_map(|(op, how)| Some((*op, *how.as_ref().err()?)));
-        Products { products, chains, unscaled: unscaled.collect() }
+        let unscaled = unscaled.collect();
+        Products { products, chains, second, unscaled }
     }
     pub(crate) fn all(&self) -> impl Iterator<Item = (OpId, &Product)> {
         self.products.iter().map(|(op, product)| (*op, product))
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&Product> {
         self.products.get(&op)
+    }
+    /// The number of an op's strand.
+    pub(crate) fn strand(&self, op: OpId) -> usize {
+        usize::from(self.second.contains(&op))
     }
     /// The chain in tensor memory that a product belongs to.
     pub(crate) fn chain_of(&self, product: OpId) -> Option<&Chain> {
@@ -222,6 +231,7 @@ pub(crate) struct Planner<'a> {
     asked: Option<Family>,
     /// Loads of left operands that threads store to tensor memory, where no copy engine brings them to shared memory.
     pub(crate) by_threads: &'a BTreeSet<OpId>,
+    pub(crate) second: &'a BTreeSet<OpId>,
 }
 
 impl Planner<'_> {

@@ -30,7 +30,7 @@ pub(crate) fn too_much(function: &Function, made_for: &MadeFor, target: Target) 
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
     let rings = lives::least_rings(&function.body, Op::effects);
     let lives = lives::lives((&function.body, function.region), buffers, Op::effects, &rings);
-    let places = lives::places(buffers, &lives, |_| 1);
+    let places = lives::places(buffers, |one, other| lives[one].meets(lives[other]), |_| 1);
     let end = places.iter().map(|(buffer, at)| at.saturating_add(bytes(buffer))).max()?;
     let barriers = if function.attrs.maps.is_empty() { 0 } else { BARRIERS };
     if end.saturating_add(barriers) <= budget::shared_memory(target) {

@@ -207,19 +207,30 @@ impl Planner<'_> {
         let (mut taken, mut shared) = (0, Vec::new());
         chains.iter().position(|chain| {
             let sums = sums(self.function, chain).map(|info| (info, chain.is_single()));
-            let left = self.lefts(chain).into_iter().map(|(_, info)| (info, true)).filter(|(info, _)| !hosted.contains(info));
+            let left = self
+                .lefts(chain)
+                .into_iter()
+                .map(|(_, info)| (info, true))
+                .filter(|(info, _)| !hosted.contains(&(self.strand(chain), info.clone())));
             let scaled = chain.products.iter().filter_map(|op| Scaled::of(self.function, *op));
             let scales = scaled.flat_map(|scaled| scaled.buffers).flatten().map(|info| (info, true));
+            let strand = self.strand(chain);
             for (info, may_share) in sums.into_iter().chain(left).chain(scales) {
-                if !may_share || !shared.contains(&info) {
-                    taken += info.columns();
+                let place = (strand, info);
+                if !may_share || !shared.contains(&place) {
+                    taken += place.1.columns();
                 }
                 if may_share {
-                    shared.push(info);
+                    shared.push(place);
                 }
             }
             u32::next_power_of_two(taken) > columns
         })
+    }
+
+    /// The number of the strand that a chain belongs to.
+    fn strand(&self, chain: &Chain) -> usize {
+        usize::from(chain.products.first().is_some_and(|op| self.second.contains(op)))
     }
 
     /// The left operands of a chain that threads store to tensor memory, and their place.
@@ -234,24 +245,26 @@ impl Planner<'_> {
 
     /// The operands that lie in the place of sums from which they are computed. Those have been taken up then, and no product stands
     /// between the store of an operand and the one for which it is. A place has one such guest, the first that can be there.
-    fn hosted(&self, chains: &[Chain]) -> Vec<BufferInfo> {
+    fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
         /// Of more the places are not compared, which takes the cube of their number.
         const MOST: usize = 32;
         if chains.len() > MOST {
             return Vec::new();
         }
         let blocks = self.function.body.op_blocks();
-        let (mut hosts, mut guests): (Vec<BufferInfo>, Vec<BufferInfo>) = Default::default();
-        let single = chains.iter().filter(|chain| chain.is_single()).filter_map(|chain| sums(self.function, chain));
-        single.for_each(|info| {
-            if !hosts.contains(&info) {
-                hosts.push(info)
+        type Placed = Vec<(usize, BufferInfo)>;
+        let (mut hosts, mut guests): (Placed, Placed) = Default::default();
+        let single = chains.iter().filter(|chain| chain.is_single());
+        let single = single.filter_map(|chain| Some((self.strand(chain), sums(self.function, chain)?)));
+        single.for_each(|place| {
+            if !hosts.contains(&place) {
+                hosts.push(place)
             }
         });
-        let left = chains.iter().flat_map(|chain| self.lefts(chain));
-        left.for_each(|(_, info)| {
-            if !guests.contains(&info) {
-                guests.push(info)
+        let left = chains.iter().flat_map(|chain| self.lefts(chain).into_iter().map(|(_, info)| (self.strand(chain), info)));
+        left.for_each(|place| {
+            if !guests.contains(&place) {
+                guests.push(place)
             }
         });
         guests.retain(|guest| {
@@ -261,9 +274,19 @@ impl Planner<'_> {
         guests
     }
 
-    fn may_host(&self, host: &BufferInfo, guest: &BufferInfo, chains: &[Chain], blocks: &[Option<Block>]) -> bool {
+    fn may_host(
+        &self,
+        (strand, host): &(usize, BufferInfo),
+        (other, guest): &(usize, BufferInfo),
+        chains: &[Chain],
+        blocks: &[Option<Block>],
+    ) -> bool {
+        if strand != other {
+            return false;
+        }
+        let chains: Vec<&Chain> = chains.iter().filter(|chain| self.strand(chain) == *strand).collect();
         let of_host = |chain: &&Chain| chain.is_single() && sums(self.function, chain).is_some_and(|info| info == *host);
-        let hosts: Vec<&Chain> = chains.iter().filter(of_host).collect();
+        let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
         let mut users = chains.iter().flat_map(|chain| self.lefts(chain)).filter(|(_, info)| info == guest);
         let serves = |user: OpId| {
             let [lhs, ..] = operands::of_product(self.function, user);

@@ -238,7 +238,8 @@ pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
 const ENOUGH: u32 = 3;
 
 /// The rings of a function whose boxes have an agent of their own, and which of the buffers that boxes store from have two slots, so
-/// that threads fill one while the other is stored: all, unless that takes a block its place, or loops a slot that they need.
+/// that threads fill one while the other is stored: all, unless that takes a block its place, loops a slot that they need, or one of two
+/// agents that compute the memory that is its own.
 fn beside_stores(
     function: &Function,
     schedules: &[LoopSchedule],
@@ -247,7 +248,8 @@ fn beside_stores(
 ) -> (Vec<Option<Ring>>, BTreeSet<Buffer>) {
     let plans = [tensor::stored(function), BTreeSet::new()].map(|stored| {
         let rings = of_divided(function, schedules, (level, &stored), resident);
-        (worth(function, &rings, &stored, resident), rings, stored)
+        let worth = (place_for_groups(function, &rings, &stored).1, worth(function, &rings, &stored, resident));
+        (worth, rings, stored)
     });
     let [twice, once] = plans;
     let (_, rings, stored) = if twice.0 >= once.0 { twice } else { once };
@@ -334,6 +336,11 @@ fn deepest(
 }
 
 fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
+    place_for_groups(function, rings, doubled).0
+}
+
+/// The places, and whether each of two agents that could compute has its own.
+fn place_for_groups(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> (Arena<Buffer, Placement>, bool) {
     let buffers = &function.attrs.program.buffers;
     let depth = |buffer: Buffer| match rings[buffer.0 as usize] {
         Some(ring) => ring.depth,
@@ -348,6 +355,8 @@ fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>
         let first = if tensor::is_in_rounds(function, buffer) { 0 } else { lives[buffer].first };
         lives[buffer] = Life { first, last: usize::MAX };
     }
+    // The agent that computes from all that such products give, and stores then, knows that they have.
+    let alone = lives.clone();
     // Products may still read them when those who stored them are elsewhere.
     for buffer in tensor::stored_operands(function).into_iter().filter(|buffer| tensor::is_in_rounds(function, *buffer)) {
         lives[buffer] = Life { first: 0, last: usize::MAX };
@@ -356,7 +365,36 @@ fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>
         lives.values_mut().for_each(|life| *life = Life::NEVER);
     }
     let (columns, _) = columns::place(function, doubled);
-    let places = lives::places(buffers, &lives, depth);
+    let together = lives::places(buffers, |one, other| lives[one].meets(lives[other]), depth);
+    // One of two agents that compute does not know what is over for the other one.
+    let groups = partition::Groups::of(function).ok();
+    let stored_once = stored_once(function);
+    let unknown = |one: Buffer, other: Buffer| groups.as_ref().is_some_and(|groups| !groups.share(one, other));
+    let apart = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
+        true => alone[one].meets(alone[other]),
+        false => lives[one].meets(lives[other]),
+    };
+    let apart = lives::places(buffers, |one, other| unknown(one, other) || apart(one, other), depth);
+    let bytes = |places: &Arena<Buffer, u32>| {
+        places.iter().map(|(buffer, at)| at.saturating_add(buffers[buffer].bytes() * depth(buffer))).max()
+    };
+    let most = Target::all().map(budget::shared_memory).max();
+    let has_room = bytes(&apart) < most;
+    let places = if has_room { apart } else { together };
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
-    places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
+    let all = places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect();
+    (all, has_room && groups.is_some())
+}
+
+/// The operands of products that threads store before all loops.
+fn stored_once(function: &Function) -> BTreeSet<Buffer> {
+    let (body, entry) = (&function.body, function.entry());
+    let blocks = body.op_blocks();
+    let in_loops = |op: &base::ir::Op| blocks[op.0 as usize] != Some(entry);
+    let stores = |op| match body.ops[op].kind {
+        Op::Core(tileas::Op::SharedStore { buffer, .. }) => Some(buffer),
+        _ => None,
+    };
+    let again: BTreeSet<Buffer> = body.walk(function.region).into_iter().filter(in_loops).filter_map(stores).collect();
+    tensor::stored_operands(function).into_iter().filter(|buffer| !again.contains(buffer)).collect()
 }

@@ -14,6 +14,7 @@ mod fences;
 mod fragments;
 mod graph;
 mod hazards;
+mod hurry;
 mod in_flight;
 mod latency;
 mod lookups;
@@ -96,7 +97,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
             true => partition::unhurried(function, schedules),
             false => boxes::schedules(function, schedules),
         };
-        weave(function, &own, layouts, false);
+        weave(function, &own, layouts, None);
     }
     for function in functions {
         block_pairs::finish(function, envelope)?;
@@ -109,10 +110,16 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the scheduled loops, and places what else synchronises.
-fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: bool) {
-    let marks = materialize::run(function, schedules, divided);
-    tensor::run(function);
+/// Writes the scheduled loops, and places what else synchronises; for agents, of which products may have two, where they are `divided`.
+fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<Wanted>) {
+    let marks = materialize::run(function, schedules, divided.is_some());
+    let taking_turns = divided.filter(|overlap| *overlap != Wanted::Never).map(|_| partition::taking_turns(function));
+    let taking_turns = taking_turns.unwrap_or_default();
+    let in_groups = !taking_turns.is_empty();
+    tensor::run(function, taking_turns);
+    if in_groups {
+        hurry::run(function);
+    }
     barriers::run(function, &marks, layouts);
     system::run(function);
     fences::run(function);
@@ -128,7 +135,7 @@ fn divided(
     partition::check(function)?;
     partition::check_memory(function)?;
     let (mut divided, mut layouts) = (function.clone(), layouts.clone());
-    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, true);
+    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, Some(wanted[1]));
     let overlap = partition::run(&mut divided, &mut layouts, target, wanted)?;
     Ok((divided, layouts, overlap))
 }

@@ -4,6 +4,9 @@
 //! Sums that threads scale between products are filled by those threads, and drained by the products that add to them. What threads
 //! put where the copy engine stores it from goes through such a pipe too, so that they need not wait until it has been read.
 //!
+//! Where two agents compute that need the same units, another such pipe says whose turn it is: one fills it by what it does with
+//! them, and the other one drains it by the same.
+//!
 //! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Sums are waited
 //! for at once, so that everything their products have read is free from there on; operands before the first op that reads them.
 //! Behind the last op that drains a buffer it is released, and may be filled again. Where that happens again and again the phase
@@ -12,7 +15,7 @@
 //! Requires: loops as they will be. Establishes: the steps of these pipes, so that what products in tensor memory touch needs no
 //! barriers.
 
-use crate::partition::Order;
+use crate::partition::{Groups, Order};
 use crate::{boxes, pipes};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Block, Body, Region, Value};
@@ -25,19 +28,26 @@ use tileas::{Buffer, MmaAtom, Space, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem};
 
-pub(crate) fn run(function: &mut Function) {
+/// `taking_turns` are the ops during which one of two agents that compute has the special functions to itself, and the number of each
+/// one's agent.
+pub(crate) fn run(function: &mut Function, taking_turns: BTreeMap<OpId, usize>) {
     let buffers = piped(function);
     if buffers.is_empty() {
         return;
     }
-    let pipes = buffers.into_iter().map(|(buffer, kind)| (buffer, (pipe(function, buffer, kind), kind))).collect();
-    let region = function.region;
-    let mut pass = Pass { body: &mut function.body, pipes, frames: Vec::new() };
+    let mut pipes: BTreeMap<Buffer, (Pipe, Kind)> =
+        buffers.into_iter().map(|(buffer, kind)| (buffer, (pipe(function, buffer, kind), kind))).collect();
+    if !taking_turns.is_empty() {
+        let pipe = pipes::add(&mut function.attrs, Vec::new(), 1, Fill::Threads, Drain::Warps);
+        pipes.insert(turn(function), (pipe, Kind::Turn));
+    }
+    let (region, turn) = (function.region, turn(function));
+    let mut pass = Pass { body: &mut function.body, pipes, taking_turns, turn, frames: Vec::new() };
     let entry = pass.body.block_of(region);
     let zero = pass.number(0);
     let first = pass.body.defining_op(zero).expect("a constant is made by an op");
     pass.body.blocks[entry].ops.insert(0, first);
-    let slot = |buffer: &Buffer| (function.attrs.placements[*buffer].depth > 1).then_some(zero);
+    let slot = |buffer: &Buffer| function.attrs.placements.get(*buffer).filter(|place| place.depth > 1).map(|_| zero);
     let mut phases: Phases = pass.pipes.keys().map(|buffer| (*buffer, Lane { slot: slot(buffer), phase: zero })).collect();
     let all: Vec<Buffer> = phases.keys().copied().collect();
     pass.region(region, &all, &mut phases);
@@ -55,6 +65,13 @@ enum Kind {
     },
     /// What the copy engine stores.
     Stored,
+    /// No buffer: whose turn it is.
+    Turn,
+}
+
+/// What stands for the turns of agents where others are buffers.
+fn turn(function: &Function) -> Buffer {
+    Buffer(function.attrs.program.buffers.len() as u32)
 }
 
 /// Slots that such pipes may have together.
@@ -63,7 +80,8 @@ pub(crate) fn slots(function: &Function) -> u32 {
         + made_again(function).len()
         + stored(function).len()
         + scales(function).len()
-        + stored_ahead(function).len()) as u32
+        + stored_ahead(function).len()
+        + usize::from(Groups::are_possible(function))) as u32
 }
 
 /// The buffers that boxes store from and that nothing but threads fills, where an agent of its own can ask for the boxes: what it
@@ -239,6 +257,7 @@ fn pipe(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipe {
         Kind::Sums => (Fill::Products, Drain::Threads),
         Kind::Stored => (Fill::Threads, Drain::Threads),
         Kind::Scaled | Kind::Operand { .. } => (Fill::Threads, Drain::Products),
+        Kind::Turn => unreachable!("it is no buffer's"),
     };
     let depth = attrs.placements[buffer].depth;
     pipes::add(attrs, vec![buffer], depth, fill, drain)
@@ -293,6 +312,8 @@ fn turns(uses: &[BTreeMap<Buffer, Use>], buffer: &Buffer) -> Vec<usize> {
 struct Pass<'a> {
     body: &'a mut Body<Op, Type>,
     pipes: BTreeMap<Buffer, (Pipe, Kind)>,
+    taking_turns: BTreeMap<OpId, usize>,
+    turn: Buffer,
     frames: Vec<Frame>,
 }
 
@@ -366,12 +387,17 @@ impl Pass<'_> {
         let mut uses: BTreeMap<Buffer, Use> = BTreeMap::new();
         for op in std::iter::once(op).chain(inner) {
             let kind = &self.body.ops[op].kind;
+            if let Some(agent) = self.taking_turns.get(&op).filter(|_| own.contains(&self.turn)) {
+                let used = uses.entry(self.turn).or_default();
+                *if *agent == 0 { &mut used.fills } else { &mut used.drains } = true;
+            }
             for access in kind.effects().buffers.into_iter().filter(|access| own.contains(&access.buffer)) {
                 let used = uses.entry(access.buffer).or_default();
                 let fills = match self.pipes[&access.buffer].1 {
                     Kind::Sums => is_product(kind),
                     Kind::Stored => access.does.writes(),
                     Kind::Scaled | Kind::Operand { .. } => !is_product(kind),
+                    Kind::Turn => unreachable!("it is no buffer's"),
                 };
                 *if fills { &mut used.fills } else { &mut used.drains } = true;
             }

@@ -165,7 +165,7 @@ impl Rewriter<'_> {
     }
 
     fn place_to_store_from(&mut self, info: &BufferInfo) -> Buffer {
-        let here = self.block;
+        let here = (self.strand, self.block);
         let known = self.stored_from.iter().find(|(block, buffer)| *block == here && self.attrs.buffers[*buffer] == *info);
         known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info.clone());

@@ -57,6 +57,7 @@ pub(crate) fn convert(
         buffered: BTreeMap::new(),
         made_for: MadeFor::default(),
         sums: BTreeMap::new(),
+        strand: 0,
         places: Vec::new(),
         stored_from: Vec::new(),
         envelope,
@@ -111,10 +112,12 @@ struct Rewriter<'a> {
     made_for: MadeFor,
     /// The buffers of sums in tensor memory, by the first product that adds to them.
     sums: BTreeMap<OpId, Buffer>,
-    /// Buffers in tensor memory that products have one after the other.
-    places: Vec<Buffer>,
-    /// Those that boxes store from, which stores of a block have one after the other.
-    stored_from: Vec<(Block, Buffer)>,
+    /// The strand of the op that is written.
+    strand: usize,
+    /// Buffers in tensor memory that products of a strand have one after the other.
+    places: Vec<(usize, Buffer)>,
+    /// Those that boxes store from, which stores of a block have one after the other, if they are of one strand.
+    stored_from: Vec<((usize, Block), Buffer)>,
     envelope: &'a Envelope,
 }
 
@@ -129,6 +132,7 @@ impl Rewriter<'_> {
     fn op(&mut self, op: OpId) -> Result<()> {
         use tileaa::Op;
         let kind = &self.from.body.ops[op].kind;
+        self.strand = self.products.strand(op);
         match kind {
             Op::Core(core) => self.core(op, core),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, kind),

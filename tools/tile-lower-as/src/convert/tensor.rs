@@ -125,10 +125,11 @@ impl Rewriter<'_> {
 
     /// A buffer in tensor memory that nothing needs for longer than the product beside it.
     fn shared_place(&mut self, info: BufferInfo) -> Buffer {
-        let known = self.places.iter().copied().find(|buffer| self.attrs.buffers[*buffer] == info);
-        known.unwrap_or_else(|| {
+        let strand = self.strand;
+        let known = self.places.iter().find(|(of, buffer)| *of == strand && self.attrs.buffers[*buffer] == info);
+        known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info);
-            self.places.push(buffer);
+            self.places.push((strand, buffer));
             buffer
         })
     }

@@ -1,7 +1,6 @@
 //! Writes the bodies of agents.
 
-use super::seeds::Role;
-use super::slice::{Places, Slice};
+use super::slice::Slice;
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region, Value};
 use sched::{Agent, Function, Op};
@@ -9,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::layout::{Layout, LayoutId};
 use vocabulary::core_ops::Core;
+use vocabulary::nesting::Nesting;
 
 /// Puts a body for each agent in the place of the function's ops, behind what they have in common.
 pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Arena<LayoutId, Layout>) {
     let entry = function.entry();
-    let places = Places::of(function);
+    let nesting = Nesting::of(&function.body, function.region);
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
     let end = ops.pop().expect("a function returns at its end");
     let shared = shared(function, &ops, slices);
@@ -23,8 +23,8 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
         let region = function.body.new_region();
         let block = function.body.new_block(region);
         let warps = function.attrs.agents[agent].warps;
-        let uniform = (slice.role() != Role::Compute).then(|| uniform(layouts, warps));
-        let mut writer = Writer { function, agent, slice, places: &places, uniform, map: BTreeMap::new() };
+        let uniform = (!slice.role().computes()).then(|| uniform(layouts, warps));
+        let mut writer = Writer { function, agent, slice, nesting: &nesting, uniform, map: BTreeMap::new() };
         let mut body = writer.ops(&own);
         body.push(writer.copied(end, |_| {}));
         function.body.blocks[block].ops = body;
@@ -65,7 +65,7 @@ struct Writer<'a> {
     function: &'a mut Function,
     agent: Agent,
     slice: &'a Slice,
-    places: &'a Places,
+    nesting: &'a Nesting,
     /// That of the tiles of an agent that has none but of one element.
     uniform: Option<LayoutId>,
     /// What the agent has for a value of the whole; what is shared is the same.
@@ -116,7 +116,7 @@ impl Writer<'_> {
     /// Which of its operands the op that ends part of a construct keeps.
     fn kept_at(&self, end: OpId) -> Vec<usize> {
         let body = &self.function.body;
-        let construct = self.places.ended_by(self.function, end).expect("it ends a construct");
+        let construct = self.nesting.ended_by(&self.function.body, end).expect("it ends a construct");
         let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
         let node = &body.ops[construct];
         match (body.ops[end].kind.core(), node.kind.core()) {

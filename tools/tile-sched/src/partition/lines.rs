@@ -5,6 +5,7 @@
 //! Requires: a function with its loops, woven or not. Only decides.
 
 use super::Why;
+use super::groups::Groups;
 use crate::{columns, tensor};
 use base::Block;
 use base::ir::Op as OpId;
@@ -19,6 +20,8 @@ pub(super) const MOST: usize = 2;
 #[derive(Clone, Default)]
 pub(super) struct Lines {
     later: BTreeSet<Buffer>,
+    /// Who computes: where that are two agents, each has products of its own.
+    pub(super) groups: Groups,
 }
 
 impl Lines {
@@ -26,7 +29,7 @@ impl Lines {
     pub(super) fn of(function: &Function) -> Result<Lines, Why> {
         let rounds = Rounds::of(function);
         let late = rounds.products.iter().filter(|product| !rounds.is_first(product));
-        let lines = Lines { later: late.map(|product| product.sums).collect() };
+        let lines = Lines { later: late.map(|product| product.sums).collect(), groups: Groups::default() };
         let first = |product: &&Product| !lines.later.contains(&product.sums);
         let ahead: Vec<&Product> = rounds.products.iter().filter(first).collect();
         if !ahead.iter().any(|product| rounds.has_follower(product)) {
@@ -38,15 +41,20 @@ impl Lines {
         }
     }
 
+    /// Two agents, each for what one of those that compute has multiplied; or why there is one.
+    pub(super) fn in_groups(function: &Function) -> Result<Lines, Why> {
+        Ok(Lines { later: BTreeSet::new(), groups: Groups::of(function)? })
+    }
+
     /// The agents that they make.
     pub(super) fn count(&self) -> usize {
-        if self.later.is_empty() { 1 } else { MOST }
+        if self.later.is_empty() { self.groups.count() } else { MOST }
     }
 
     /// Whose a product is.
     pub(super) fn of_product(&self, op: &Op) -> usize {
-        let late = sums(op).is_some_and(|buffer| self.later.contains(&buffer));
-        usize::from(late)
+        let Some(buffer) = sums(op) else { return 0 };
+        usize::from(self.later.contains(&buffer)).max(self.groups.of_sums(buffer))
     }
 
     /// Whether an operand of the second agent's products has columns of the sums of the first one's.
@@ -60,7 +68,7 @@ impl Lines {
 }
 
 /// The sums that a product in tensor memory adds to.
-fn sums(op: &Op) -> Option<Buffer> {
+pub(super) fn sums(op: &Op) -> Option<Buffer> {
     match op {
         Op::Core(tileas::Op::Mma { acc, atom: MmaAtom::Tensor(_), .. }) => acc.buffer(),
         _ => None,

@@ -7,6 +7,7 @@
 //! those; [`rings`] comes before everything is decided.
 
 mod bodies;
+mod groups;
 mod lines;
 mod registers;
 pub(crate) mod rings;
@@ -15,13 +16,16 @@ mod slice;
 
 use crate::{alloc, boxes, columns, tensor};
 use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::Op;
 use base::{Arena, Envelope, Target};
+pub(crate) use groups::Groups;
 use lines::Lines;
 use registers::Crew;
 use sched::{Agent, AgentInfo, Drain, Function, LoopSchedule, Pipe, PipeInfo, Slot};
 pub(crate) use seeds::Order;
 use seeds::{Role, Roles};
 use slice::Slice;
+use std::collections::BTreeMap;
 use tileas::layout::{Layout, LayoutId};
 
 /// Why a function stays that of one agent.
@@ -68,11 +72,17 @@ pub(crate) fn check(function: &Function) -> Result<(), Why> {
     seeds::check(function)
 }
 
+/// The ops during which one of two agents that compute has the special functions to itself, and whose each is; none where one computes.
+pub(crate) fn taking_turns(function: &Function) -> BTreeMap<Op, usize> {
+    Groups::of(function).map(|groups| groups.taking_turns(function)).unwrap_or_default()
+}
+
 /// What the log says of a function, which is divided already where it can be.
 pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
     let has = |role: Role| function.attrs.agents.values().any(|info| info.name == role.name());
     let products = match divided {
         _ if !has(Role::Multiply(0)) => String::new(),
+        _ if has(Role::Compute(1)) => ", and two agents compute, each with products of its own that another one asks for".into(),
         Ok(Err(why)) => format!(", and products in tensor memory another one, not two: {why}"),
         _ => ", and products in tensor memory two: those that a round begins with are made during the round before".into(),
     };
@@ -123,7 +133,7 @@ fn crew_of_products(function: &Function, target: Target, [wanted, overlap]: [Wan
     let one = crew(function, &Lines::default(), target, wanted)?;
     let lines = match overlap {
         Wanted::Never => Err("--overlap=off".into()),
-        _ => Lines::of(function),
+        _ => Lines::in_groups(function).or_else(|_| Lines::of(function)),
     };
     let two = lines.and_then(|lines| {
         let two = crew(function, &lines, target, wanted)?;
@@ -175,7 +185,7 @@ pub(crate) fn run(
     let (Crew { agents: crew, resident, .. }, lines, overlap) = crew_of_products(function, target, wanted)?;
     let roles = Roles::of(function, &lines);
     let slices: Vec<Slice> = crew.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
-    slices.iter().filter(|slice| slice.role() != Role::Compute).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;
+    slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| seeds::is_scalar(&roles, slice))?;
     let pipes = given_pipes(&roles, &crew);
     function.attrs.pipes = pipes;
     function.attrs.program.warps = crew.iter().map(|(_, info)| info.first_warp + info.warps).max().unwrap_or(0);

@@ -41,7 +41,8 @@ pub(super) struct Crew {
 /// The agents of a function that was one of all its warps. One warp is enough to ask for boxes, and another one for products. Where
 /// they leave the others too few registers, they are of a warp group that gives up its own.
 pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, wanted): (Target, Wanted)) -> Result<Crew, Why> {
-    let warps = function.attrs.program.warps;
+    let (group, computing) = (function.attrs.program.warps, lines.groups.count() as u32);
+    let warps = group * computing;
     let agent = |role: Role, first_warp: u32, warps: u32, registers: Option<u32>| {
         (role, AgentInfo { name: role.name().into(), first_warp, warps, registers })
     };
@@ -63,7 +64,7 @@ pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, w
         () => most,
     };
     let enough = whole >= of_helper.max(product + BESIDE_PRODUCT);
-    let can_move = warps.is_multiple_of(GROUP) && budget::moves_registers(target) && enough;
+    let can_move = group.is_multiple_of(GROUP) && budget::moves_registers(target) && enough;
     let moves = can_move && alone < needs && given(of_helper) > alone;
     let has = if moves { given(of_helper) } else { alone };
     if wanted == Wanted::WherePays && resident > 1 && has < needs && each(warps) >= needs.min(MOST) {
@@ -72,7 +73,8 @@ pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, w
         ));
     }
     let [own, of_helpers] = if moves { [Some(has), Some(of_helper)] } else { [None; 2] };
-    let mut agents = vec![agent(Role::Compute, 0, warps, own)];
+    let computes = |number: u32| agent(Role::Compute(number as usize), number * group, group, own);
+    let mut agents: Vec<(Role, AgentInfo)> = (0..computing).map(computes).collect();
     agents.extend(helpers.iter().zip(warps..).map(|(role, first)| agent(*role, first, 1, of_helpers)));
     if moves && count < GROUP {
         agents.push(agent(Role::Idle, warps + count, GROUP - count, of_helpers));

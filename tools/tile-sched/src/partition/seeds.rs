@@ -14,8 +14,8 @@ use vocabulary::core_ops::{Core, Effect};
 /// What an agent is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Everything that no other does.
-    Compute,
+    /// Everything that no other does, or what of that is the second one's.
+    Compute(usize),
     /// Asks for boxes.
     Load,
     /// Asks for products in tensor memory, of which the second one's are computed from those of the first.
@@ -29,13 +29,18 @@ pub(super) enum Role {
 impl Role {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Role::Compute => "compute",
+            Role::Compute(0) => "compute",
+            Role::Compute(_) => "compute_next",
             Role::Load => "load",
             Role::Multiply(0) => "multiply",
             Role::Multiply(_) => "multiply_next",
             Role::Store => "store",
             Role::Idle => "idle",
         }
+    }
+
+    pub(super) fn computes(self) -> bool {
+        matches!(self, Role::Compute(_))
     }
 }
 
@@ -45,6 +50,8 @@ pub(super) struct Roles<'a> {
     lines: &'a Lines,
     /// Who makes the products that touch what is in a pipe.
     multiplying: BTreeMap<Pipe, BTreeSet<usize>>,
+    /// Who computes what is put in a pipe, or from what is in it.
+    computing: [BTreeMap<Pipe, BTreeSet<usize>>; 2],
     /// Loads of single elements that nothing in the function overwrites: each agent makes those that it needs.
     of_all: BTreeSet<OpId>,
 }
@@ -72,7 +79,19 @@ impl<'a> Roles<'a> {
                 pipe.into_iter().for_each(|pipe| _ = multiplying.entry(pipe).or_default().insert(lines.of_product(kind)));
             }
         }
-        Roles { function, lines, multiplying, of_all }
+        let mut computing: [BTreeMap<Pipe, BTreeSet<usize>>; 2] = Default::default();
+        for &op in &all {
+            let kind = &body.ops[op].kind;
+            if tensor::is_product(kind) || boxes::filled(kind).is_some() || is_stored_by_another(function, kind) {
+                continue;
+            }
+            for access in kind.effects().buffers {
+                let Some((pipe, info)) = function.attrs.pipe_of(access.buffer) else { continue };
+                let way = usize::from(info.fill != Fill::Threads || !access.does.writes());
+                computing[way].entry(pipe).or_default().extend(lines.groups.of_op(op, kind));
+            }
+        }
+        Roles { function, lines, multiplying, computing, of_all }
     }
 
     pub(super) fn function(&self) -> &'a Function {
@@ -96,12 +115,10 @@ impl<'a> Roles<'a> {
             Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => self.drains(*pipe),
             _ if boxes::filled(kind).is_some() => vec![Role::Load],
             _ if tensor::is_product(kind) => vec![Role::Multiply(self.lines.of_product(kind))],
-            Op::Core(tileas::Op::StoreBoxes { buffer, .. }) if self.function.attrs.pipe_of(*buffer).is_some() => {
-                vec![Role::Store]
-            }
+            _ if is_stored_by_another(self.function, kind) => vec![Role::Store],
             _ if kind.is_pure() || self.of_all.contains(&op) => vec![],
             _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => vec![],
-            _ => vec![Role::Compute],
+            _ => self.lines.groups.of_op(op, kind).into_iter().map(Role::Compute).collect(),
         }
     }
 
@@ -110,7 +127,7 @@ impl<'a> Roles<'a> {
         match self.function.attrs.pipes[pipe].fill {
             Fill::Boxes => vec![Role::Load],
             Fill::Products => self.multiplying(pipe),
-            Fill::Threads | Fill::Copies => vec![Role::Compute],
+            Fill::Threads | Fill::Copies => self.computing(pipe, 0),
         }
     }
 
@@ -118,11 +135,21 @@ impl<'a> Roles<'a> {
     pub(super) fn drains(&self, pipe: Pipe) -> Vec<Role> {
         let info = &self.function.attrs.pipes[pipe];
         match info.drain {
+            // Whose turn it is another one wants to know that computes.
+            Drain::Warps if info.only_tells() => vec![Role::Compute(self.lines.groups.count() - 1)],
             _ if info.only_tells() => vec![Role::Load],
             Drain::Products => self.multiplying(pipe),
             // What threads fill and threads empty they would not need a pipe for.
             Drain::Threads | Drain::Warps if info.fill == Fill::Threads => vec![Role::Store],
-            Drain::Threads | Drain::Warps => vec![Role::Compute],
+            Drain::Threads | Drain::Warps => self.computing(pipe, 1),
+        }
+    }
+
+    /// Of those that compute, who fills a pipe (0) or drains it (1).
+    fn computing(&self, pipe: Pipe, way: usize) -> Vec<Role> {
+        match self.computing[way].get(&pipe) {
+            Some(all) => all.iter().copied().map(Role::Compute).collect(),
+            None => vec![Role::Compute(0)],
         }
     }
 
@@ -130,6 +157,11 @@ impl<'a> Roles<'a> {
         let all = if common::planted("sched.follower") { 1 } else { usize::MAX };
         self.multiplying.get(&pipe).into_iter().flatten().take(all).copied().map(Role::Multiply).collect()
     }
+}
+
+/// Whether an op has boxes stored from what comes through a pipe.
+fn is_stored_by_another(function: &Function, op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::StoreBoxes { buffer, .. }) if function.attrs.pipe_of(*buffer).is_some())
 }
 
 /// What keeps a function from being divided, whoever does what.

@@ -2,12 +2,13 @@
 
 use super::Why;
 use super::seeds::{Role, Roles};
+use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
-use base::{Block, Region, Value};
 use sched::Function;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tileas::Type;
 use vocabulary::core_ops::Core;
+use vocabulary::nesting::Nesting;
 
 pub(super) struct Slice {
     role: Role,
@@ -21,7 +22,7 @@ impl Slice {
         let mut marker = Marker {
             function,
             roles,
-            places: Places::of(function),
+            nesting: Nesting::of(&function.body, function.region),
             slice: Slice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
             work: Vec::new(),
             why: None,
@@ -53,61 +54,10 @@ impl Slice {
     }
 }
 
-/// Where ops are, and which construct an op that ends a region ends.
-pub(super) struct Places {
-    /// The op around each block.
-    around: BTreeMap<Block, OpId>,
-    blocks: Vec<Option<Block>>,
-    /// For each construct the ops that leave it, or go on with it.
-    ends: BTreeMap<OpId, Vec<OpId>>,
-}
-
-impl Places {
-    pub(super) fn of(function: &Function) -> Places {
-        let body = &function.body;
-        let all = body.walk(function.region);
-        let mut around = BTreeMap::new();
-        for &op in &all {
-            let regions: Vec<Region> = body.ops[op].kind.regions().to_vec();
-            around.extend(regions.into_iter().map(|region| (body.block_of(region), op)));
-        }
-        let mut places = Places { around, blocks: body.op_blocks(), ends: BTreeMap::new() };
-        for &op in all.iter().filter(|op| body.ops[**op].kind.is_terminator()) {
-            if let Some(construct) = places.ended_by(function, op) {
-                places.ends.entry(construct).or_default().push(op);
-            }
-        }
-        places
-    }
-
-    pub(super) fn parent(&self, op: OpId) -> Option<OpId> {
-        self.around.get(&self.blocks[op.0 as usize]?).copied()
-    }
-
-    /// The construct that an op ends, or whose next round it begins.
-    pub(super) fn ended_by(&self, function: &Function, op: OpId) -> Option<OpId> {
-        let core = |op: OpId| function.body.ops[op].kind.core();
-        let mut at = self.parent(op);
-        while let Some(construct) = at {
-            let ends = matches!(
-                (core(op), core(construct)),
-                (Some(Core::Yield { .. }), _)
-                    | (Some(Core::Continue { .. }), Some(Core::For { .. } | Core::Loop { .. }))
-                    | (Some(Core::Break { .. }), Some(Core::Loop { .. }))
-            );
-            if ends {
-                return Some(construct);
-            }
-            at = self.parent(construct);
-        }
-        None
-    }
-}
-
 struct Marker<'a> {
     function: &'a Function,
     roles: &'a Roles<'a>,
-    places: Places,
+    nesting: Nesting,
     slice: Slice,
     /// Values whose origin is not marked yet.
     work: Vec<Value>,
@@ -134,7 +84,7 @@ impl Marker<'_> {
         while let Some(op) = at.filter(|op| !self.slice.ops.contains(op)) {
             self.slice.ops.insert(op);
             self.needs(op);
-            at = self.places.parent(op);
+            at = self.nesting.parent(op);
         }
     }
 
@@ -156,8 +106,8 @@ impl Marker<'_> {
         }
         if matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
             // Whether another round comes is decided where the loop is left.
-            let ends = self.places.ends.get(&op).cloned().unwrap_or_default();
-            let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.places.parent(end)).collect();
+            let ends = self.nesting.ends(op).to_vec();
+            let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.nesting.parent(end)).collect();
             parents.into_iter().for_each(|parent| self.op(parent));
         }
     }
@@ -182,7 +132,7 @@ impl Marker<'_> {
                 }
             }
             Def::Argument { block, index } => {
-                let Some(&op) = self.places.around.get(&block) else { return };
+                let Some(op) = self.nesting.around(block) else { return };
                 self.op(op);
                 match body.ops[op].kind.core() {
                     Some(Core::For { .. }) if index > 0 => self.carried(op, index as usize - 1),
@@ -213,7 +163,7 @@ impl Marker<'_> {
 
     /// What the ops that end a construct in some way end it with.
     fn ended_with(&mut self, op: OpId, index: usize, way: impl Fn(&Core) -> bool) {
-        let ends = self.places.ends.get(&op).cloned().unwrap_or_default();
+        let ends = self.nesting.ends(op).to_vec();
         for end in ends {
             let kind = &self.function.body.ops[end].kind;
             if kind.core().is_some_and(&way) {
