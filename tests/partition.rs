@@ -23,10 +23,21 @@ const CASES: [&str; 12] = [
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// The cases whose products are made in tensor memory, where there is some, by an agent of their own.
-const MULTIPLIED: [&str; 8] =
-    ["attention", "attention_latent", "attention_rows", "matmul_turned", "groups_bytes", "groups_e4m3", "groups_tf32", "weighted"];
+const MULTIPLIED: [&str; 9] = [
+    "attention",
+    "attention_latent",
+    "attention_rows",
+    "attention_groups",
+    "matmul_turned",
+    "groups_bytes",
+    "groups_e4m3",
+    "groups_tf32",
+    "weighted",
+];
 /// Those whose products have two agents there.
-const OVERLAPPED: [&str; 3] = ["attention", "attention_latent", "attention_rows"];
+const OVERLAPPED: [&str; 4] = ["attention", "attention_latent", "attention_rows", "attention_groups"];
+/// Those that two agents compute there.
+const COMPUTED_BY_TWO: [&str; 1] = ["attention_groups"];
 
 /// Compiles a case in a folder; its `.sched` as text.
 fn divided(folder: &Path, case: &str, target: &str) -> String {
@@ -51,7 +62,8 @@ fn divided(folder: &Path, case: &str, target: &str) -> String {
 #[test]
 fn divided_functions_compute_what_they_should_in_every_order() {
     let runs = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target)));
-    let runs: Vec<(&str, &str)> = runs.chain([("attention_rows", "sm_90"), ("attention_rows", "sm_100")]).collect();
+    let more = ["attention_rows", "attention_groups"].into_iter().flat_map(|case| ["sm_90", "sm_100"].map(|target| (case, target)));
+    let runs: Vec<(&str, &str)> = runs.chain(more).collect();
     for_each(&runs, |(name, target)| {
         let folder = temporary();
         let text = divided(folder.path(), name, target);
@@ -64,6 +76,9 @@ fn divided_functions_compute_what_they_should_in_every_order() {
         }
         if text.contains("name: \"multiply_next\"") != (*target == "sm_100" && OVERLAPPED.contains(name)) {
             return Err(format!("{name} {target}: two agents ask for products where one should, or the other way round"));
+        }
+        if text.contains("name: \"compute_next\"") != (*target == "sm_100" && COMPUTED_BY_TWO.contains(name)) {
+            return Err(format!("{name} {target}: two agents compute where one should, or the other way round"));
         }
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let case = root().join("tests/run").join(name);
@@ -149,6 +164,23 @@ fn the_judge_refuses_products_of_an_agent_without_a_step() {
         ("(buffers", "fill: products", "fill: threads"),
         ("(buffers", "fill: boxes", "fill: threads"),
         ("(buffers", "empty: 1,", "empty: 2,"),
+    ];
+    refused(&text, &steps, &changes);
+}
+
+/// Halves of rows are two agents', each with products of its own.
+#[test]
+fn the_judge_refuses_two_agents_that_compute_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention_groups", "sm_100");
+    let steps = ["pipe_acquire", "pipe_commit", "pipe_wait", "pipe_release", "copy_boxes", "async_fence"];
+    let changes = [
+        ("(buffers", "consumers: [3, 4]", "consumers: [3]"),
+        ("(buffers", "consumers: [3, 4]", "consumers: [4]"),
+        ("(buffers", "consumers: [0]", "consumers: [1]"),
+        ("(buffers", "producer: 3", "producer: 4"),
+        ("(buffers", "empty: 2,", "empty: 1,"),
+        ("(depth", "full: 128", "full: 256"),
     ];
     refused(&text, &steps, &changes);
 }

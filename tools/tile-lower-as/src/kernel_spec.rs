@@ -19,7 +19,13 @@ const MOST_ELEMENTS_PERSISTENT: usize = 32;
 /// Warps that an author may ask for at most: those of a block of 1024 threads.
 const MOST_WARPS: u32 = 32;
 
-pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mut Envelope) -> Result<FunctionAttrs> {
+/// `in_strands` says that two strands may be two agents'.
+pub(crate) fn resolve(
+    function: &tileaa::Function,
+    in_strands: bool,
+    target: Target,
+    envelope: &mut Envelope,
+) -> Result<FunctionAttrs> {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, as the reference does.
@@ -27,9 +33,9 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
     let occupancy = options::Lowering::occupancy(envelope)?.or(hinted);
     let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
         (Some(warps), _) => warps,
-        (None, None) => chosen_warps(function, target),
+        (None, None) => chosen_warps(function, in_strands, target),
         (None, Some(wish)) => {
-            let (warps, outcome, message) = wished_warps(function, target, wish);
+            let (warps, outcome, message) = wished_warps(function, in_strands, target, wish);
             envelope.log.push(LogEntry {
                 pass: "kernel-spec".into(),
                 outcome,
@@ -47,8 +53,8 @@ pub(crate) fn resolve(function: &tileaa::Function, target: Target, envelope: &mu
 }
 
 /// What becomes of the author's wish, and what is said of it.
-fn wished_warps(function: &tileaa::Function, target: Target, wish: u32) -> (u32, Outcome, String) {
-    let chosen = chosen_warps(function, target);
+fn wished_warps(function: &tileaa::Function, in_strands: bool, target: Target, wish: u32) -> (u32, Outcome, String) {
+    let chosen = chosen_warps(function, in_strands, target);
     let declined = |why: &str| (chosen, Outcome::Missed, format!("num_worker_warps_per_cta = {wish} is not used: {why}"));
     if !wish.is_power_of_two() {
         return declined("it is not a power of two");
@@ -69,12 +75,12 @@ fn largest_tile(function: &tileaa::Function) -> usize {
 }
 
 /// More warps where products or the largest tiles need their registers, fewer where no tile is large enough to share.
-fn chosen_warps(function: &tileaa::Function, target: Target) -> u32 {
+fn chosen_warps(function: &tileaa::Function, in_strands: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let multiplies =
         function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
-    if !crate::strands::second(function, target).is_empty() {
+    if in_strands && !crate::strands::second(function, target).is_empty() {
         // Each is an agent's, whose threads have a row each.
         return WARPS;
     }

@@ -215,8 +215,12 @@ impl Lowering {
             let layouts = payload.layouts.clone();
             without_lost_scales(function, plan, target, options, envelope)?;
             let (mut new, mut made_for) = convert::convert(function, plan, payload, envelope)?;
-            while let Some(what) = room::too_much(&new, &made_for, target) {
-                plan.without(function, what, target, options);
+            loop {
+                match room::too_much(&new, &made_for, target) {
+                    Some(what) => plan.without(function, what, target, options),
+                    None if plan.has_strands_without_room(&new, target) => plan.in_one(function, target, options, envelope)?,
+                    None => break,
+                }
                 without_lost_scales(function, plan, target, options, envelope)?;
                 payload.layouts = layouts.clone();
                 (new, made_for) = convert::convert(function, plan, payload, envelope)?;

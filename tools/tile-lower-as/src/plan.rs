@@ -10,6 +10,7 @@ use crate::room::TooMuch;
 use crate::rows::Prefetch;
 use crate::split;
 use crate::stores::Stores;
+use crate::strands;
 use crate::tensor;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
@@ -24,6 +25,8 @@ use vocabulary::tile::element_count;
 pub(crate) struct Plan {
     pub(crate) attrs: FunctionAttrs,
     pub(crate) warp_bits: usize,
+    /// Whether strands of products may be two agents'.
+    in_strands: bool,
     /// What the user wants all products made by.
     asked: Option<Family>,
     /// The blocks for which the author wishes room, where the user says nothing about them.
@@ -85,7 +88,11 @@ impl Plan {
 
     /// Only warps and accesses are decided.
     pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Plan> {
-        let attrs = kernel_spec::resolve(function, target, envelope)?;
+        Plan::of(function, true, target, envelope)
+    }
+
+    fn of(function: &Function, in_strands: bool, target: Target, envelope: &mut Envelope) -> Result<Plan> {
+        let attrs = kernel_spec::resolve(function, in_strands, target, envelope)?;
         let wished = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
@@ -93,6 +100,7 @@ impl Plan {
         Ok(Plan {
             attrs,
             warp_bits,
+            in_strands,
             asked: envelope.options.get("products").and_then(Family::named),
             wished,
             accesses,
@@ -138,6 +146,7 @@ impl Plan {
             registers: budget::registers(target, self.attrs.warps, blocks),
             columns: budget::tensor_columns(target, blocks),
             asked: self.asked,
+            in_strands: self.in_strands,
         };
         Products::of(function, &self.accesses, target, limits, &self.refused, &self.by_threads)
     }
@@ -183,6 +192,20 @@ impl Plan {
         if options.level >= 2 {
             self.stores = Stores::of(function, self, target, options);
         }
+    }
+
+    /// Whether two agents were to compute that shared memory has no room for.
+    pub(crate) fn has_strands_without_room(&self, new: &tileas::Function, target: Target) -> bool {
+        self.products.is_in_strands() && !strands::have_room(new, target)
+    }
+
+    /// Decides once more for one agent that computes.
+    pub(crate) fn in_one(&mut self, function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<()> {
+        *self = Plan::of(function, false, target, &mut envelope.clone())?;
+        self.choose_products(function, target);
+        self.choose_copies(function, target, options);
+        self.choose_homes(function, target, options);
+        Ok(())
     }
 
     /// Decides once more without what has no room.

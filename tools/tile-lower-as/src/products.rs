@@ -111,6 +111,8 @@ pub(crate) struct Limits {
     pub(crate) columns: u32,
     /// What the user wants all products made by; that is not declined because something else is faster.
     pub(crate) asked: Option<Family>,
+    /// Whether two agents may make them.
+    pub(crate) in_strands: bool,
 }
 
 /// Registers that the assembler wants beside the sums of one `wgmma`, for its operands and whatever else is alive.
@@ -142,8 +144,8 @@ impl Products {
         by_threads: &BTreeSet<OpId>,
     ) -> Products {
         let chained = operands::chained(function);
-        let Limits { warp_bits, registers, columns, asked } = limits;
-        let second = strands::second(function, target);
+        let Limits { warp_bits, registers, columns, asked, in_strands } = limits;
+        let second = if in_strands { strands::second(function, target) } else { BTreeSet::new() };
         let planner = Planner { function, accesses, target, warp_bits, registers, asked, by_threads, second: &second };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {
@@ -177,6 +179,10 @@ impl Products {
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&Product> {
         self.products.get(&op)
+    }
+    /// Whether they are two agents'.
+    pub(crate) fn is_in_strands(&self) -> bool {
+        !self.second.is_empty()
     }
     /// The number of an op's strand.
     pub(crate) fn strand(&self, op: OpId) -> usize {

@@ -2,21 +2,27 @@
 //! of two halves of rows has: on targets with tensor memory two agents of four warps can execute them, and each computes while the
 //! other one waits for its products.
 //!
-//! Only decides. `tile-sched` finds the strands again in what becomes of them, and divides them.
+//! Only decides. `tile-sched` finds the strands again in what becomes of them, and divides them; what has no room for both agents there
+//! is planned once more for one.
 
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
-use base::{Target, Value};
+use base::{Block, Target, Value};
 use hardware::Feature;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
 use tileas::tensor::LANES;
+use tileas::{Buffer, budget, lives};
 use vocabulary::core_ops::Core;
 use vocabulary::strands::{Touched, strands};
 use vocabulary::tile::element_count;
 
-/// The strands that agents can share out.
-const STRANDS: usize = 2;
+use tileas::strands::STRANDS;
+
+/// Slots that a ring has at least.
+const SLOTS: u32 = 2;
+/// Bytes for barriers.
+const BARRIERS: u32 = 1024;
 
 /// The ops of the second strand; none where there are not two.
 pub(crate) fn second(function: &Function, target: Target) -> BTreeSet<OpId> {
@@ -77,4 +83,30 @@ fn common(function: &Function) -> BTreeSet<Value> {
         }
     }
     common
+}
+
+/// Whether a multiprocessor has shared memory for what each agent has for itself, and for two slots of what loops load for both.
+pub(crate) fn have_room(function: &tileas::Function, target: Target) -> bool {
+    let (body, buffers) = (&function.body, &function.attrs.buffers);
+    let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::StoreBoxes { .. });
+    let Ok(pair) = tileas::strands::pair((body, function.region), buffers, is_stored, |_| false) else { return false };
+    let rings = lives::least_rings(body, tileas::Op::effects);
+    let lives = lives::lives((body, function.region), buffers, tileas::Op::effects, &rings);
+    let bytes = |buffer: &Buffer| buffers[*buffer].bytes();
+    let of_strand = |strand: usize| {
+        let own = |buffer: &Buffer| pair.buffers.get(buffer) == Some(&Some(strand));
+        let meets = |one: Buffer, other: Buffer| own(&one) && own(&other) && lives[one].meets(lives[other]);
+        let places = lives::places(buffers, meets, |_| 1);
+        places.iter().filter(|(buffer, _)| own(buffer)).map(|(buffer, at)| at.saturating_add(bytes(&buffer))).max().unwrap_or(0)
+    };
+    // Loops that follow each other fill the same rings.
+    let mut loops: BTreeMap<Block, u32> = BTreeMap::new();
+    for (buffer, ring) in &rings {
+        *loops.entry(ring.block).or_default() += SLOTS * bytes(buffer);
+    }
+    let others =
+        pair.buffers.iter().filter(|(buffer, of)| of.is_none() && !rings.contains_key(buffer)).map(|(buffer, _)| bytes(buffer));
+    let own: u32 = (0..STRANDS).map(of_strand).sum();
+    let all = own + loops.into_values().max().unwrap_or(0) + others.sum::<u32>();
+    all + BARRIERS <= budget::shared_memory(target)
 }

@@ -6,7 +6,7 @@ use crate::boxes;
 use crate::check;
 use crate::hazards::{Touch, touches};
 use crate::machine::Machine;
-use crate::partition::{self, Wanted};
+use crate::partition::{self, Groups, Wanted};
 use crate::{columns, in_flight, latency, tensor};
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Block, File, Loc, Target};
@@ -29,14 +29,16 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let mut doubled = BTreeSet::new();
         if divided {
             let blocks = partition::blocks(function, target);
+            let groups = groups_with_room(function, &own, target);
+            let groups = groups.as_ref();
             let resident = |bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks);
             let (rings, stored) = match asked {
-                None => beside_stores(function, &own, &level, &resident),
+                None => beside_stores((function, groups), &own, &level, &resident),
                 Some(_) => (rings(function, &own, &[], Asked::WhenTold), BTreeSet::new()),
             };
-            doubled = self::doubled(function, &rings, &stored, target);
+            doubled = self::doubled((function, groups), &rings, &stored, target);
             doubled.extend(stored);
-            set(function, &rings, &doubled, true);
+            set(function, groups, &rings, &doubled, true);
         }
         let most = budget::shared_memory(target);
         let alone = || !tensor::multiplies(function) && !partition::has_crew(function, target, wanted);
@@ -44,7 +46,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             if function.attrs.shared_bytes > most {
                 doubled.clear();
             }
-            set(function, &rings(function, &own, &[], Asked::ByAll), &doubled, divided);
+            set(function, None, &rings(function, &own, &[], Asked::ByAll), &doubled, divided);
         }
         level_down(function, schedules, &level);
         // The last word is for the address of its columns.
@@ -64,9 +66,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
 /// The buffers in tensor memory that have two slots, so that an agent of their own makes the sums of the next round while others take up
 /// these, and threads store operands while products read those before: where there are columns for it in all blocks that have shared
 /// memory, the sums first.
-fn doubled(function: &Function, rings: &[Option<Ring>], stored: &BTreeSet<Buffer>, target: Target) -> BTreeSet<Buffer> {
+fn doubled((function, groups): Divided<'_>, rings: &[Option<Ring>], stored: &BTreeSet<Buffer>, target: Target) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
-    let bytes = with_barriers(function, &place(function, rings, stored), true);
+    let bytes = with_barriers(function, &place((function, groups), rings, stored), true);
     let blocks = resident_of(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
     let may = tensor::made_again(function).into_iter().chain(tensor::scales(function)).collect();
     let columns = budget::tensor_columns(target, blocks);
@@ -74,8 +76,8 @@ fn doubled(function: &Function, rings: &[Option<Ring>], stored: &BTreeSet<Buffer
     columns::doubled(function, doubled, tensor::stored_ahead(function), columns)
 }
 
-fn set(function: &mut Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {
-    function.attrs.placements = place(function, rings, doubled);
+fn set(function: &mut Function, groups: Option<&Groups>, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {
+    function.attrs.placements = place((function, groups), rings, doubled);
     function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements, divided);
 }
 
@@ -93,7 +95,7 @@ pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bo
     let asked = if divided { Asked::WhenTold } else { Asked::ByAll };
     with_barriers(
         function,
-        &place(function, &rings(function, &boxes::schedules(function, schedules), &[], asked), &BTreeSet::new()),
+        &place((function, None), &rings(function, &boxes::schedules(function, schedules), &[], asked), &BTreeSet::new()),
         divided,
     )
 }
@@ -238,17 +240,16 @@ pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
 const ENOUGH: u32 = 3;
 
 /// The rings of a function whose boxes have an agent of their own, and which of the buffers that boxes store from have two slots, so
-/// that threads fill one while the other is stored: all, unless that takes a block its place, loops a slot that they need, or one of two
-/// agents that compute the memory that is its own.
+/// that threads fill one while the other is stored: all, unless that takes a block its place, or loops a slot that they need.
 fn beside_stores(
-    function: &Function,
+    (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
     level: &[LoopSchedule],
     resident: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<Ring>>, BTreeSet<Buffer>) {
     let plans = [tensor::stored(function), BTreeSet::new()].map(|stored| {
-        let rings = of_divided(function, schedules, (level, &stored), resident);
-        let worth = (place_for_groups(function, &rings, &stored).1, worth(function, &rings, &stored, resident));
+        let rings = of_divided((function, groups), schedules, (level, &stored), resident);
+        let worth = worth((function, groups), &rings, &stored, resident);
         (worth, rings, stored)
     });
     let [twice, once] = plans;
@@ -259,26 +260,26 @@ fn beside_stores(
 /// The rings of a function whose boxes have an agent of their own: those of several loops share memory where they have more slots so,
 /// or more blocks their place; `resident` says how many have room that take so many bytes each.
 fn of_divided(
-    function: &Function,
+    (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
     (level, stored): (&[LoopSchedule], &BTreeSet<Buffer>),
     resident: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<Ring>> {
     let all = [Asked::Ahead, Asked::WhenTold];
-    let [ahead, told] = all.map(|asked| deepest(function, rings(function, schedules, level, asked), stored, resident));
-    let worth = |rings: &[Option<Ring>]| worth(function, rings, stored, resident);
+    let [ahead, told] = all.map(|asked| deepest((function, groups), rings(function, schedules, level, asked), stored, resident));
+    let worth = |rings: &[Option<Ring>]| worth((function, groups), rings, stored, resident);
     if worth(&told) > worth(&ahead) { told } else { ahead }
 }
 
 /// How many blocks have room, and how many slots the ring has that has fewest, as far as more are worth something.
 fn worth(
-    function: &Function,
+    (function, groups): Divided<'_>,
     rings: &[Option<Ring>],
     stored: &BTreeSet<Buffer>,
     resident: &dyn Fn(u32) -> u32,
 ) -> (u32, Option<u32>) {
     let least = rings.iter().flatten().filter(|ring| ring.by_boxes).map(|ring| ring.depth).min();
-    let resident = resident(with_barriers(function, &place(function, rings, stored), true));
+    let resident = resident(with_barriers(function, &place((function, groups), rings, stored), true));
     (resident, least.map(|depth| depth.min(ENOUGH)))
 }
 
@@ -286,12 +287,12 @@ fn worth(
 /// that can be, as many for all copies of a loop, which then fill slots of one pipe,
 /// if need be no more than those have that run least ahead.
 fn deepest(
-    function: &Function,
+    (function, groups): Divided<'_>,
     mut rings: Vec<Option<Ring>>,
     stored: &BTreeSet<Buffer>,
     resident: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<Ring>> {
-    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place(function, rings, stored), true);
+    let bytes = |rings: &[Option<Ring>]| with_barriers(function, &place((function, groups), rings, stored), true);
     // With one slot each copy would wait for what reads the one before: no other block hides as much.
     let second = |ring: &Ring| if ring.in_turn { ring.depth.max(2) } else { ring.depth };
     let with_second: Vec<Option<Ring>> = rings.iter().map(|ring| ring.map(|ring| Ring { depth: second(&ring), ..ring })).collect();
@@ -335,12 +336,19 @@ fn deepest(
     rings
 }
 
-fn place(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
-    place_for_groups(function, rings, doubled).0
+/// A function, and the two agents that will compute it, if one is not enough.
+type Divided<'a> = (&'a Function, Option<&'a Groups>);
+
+/// Two agents that compute, if a multiprocessor has shared memory for what is each one's and two slots of all that both need.
+fn groups_with_room(function: &Function, schedules: &[LoopSchedule], target: Target) -> Option<Groups> {
+    let groups = Groups::wanted(function).ok()?;
+    let second = |ring: Ring| Ring { depth: if ring.by_boxes { ring.depth.max(2) } else { ring.depth }, ..ring };
+    let rings = rings(function, schedules, &[], Asked::WhenTold).into_iter().map(|ring| ring.map(second)).collect::<Vec<_>>();
+    let placements = place((function, Some(&groups)), &rings, &BTreeSet::new());
+    (with_barriers(function, &placements, true) <= budget::shared_memory(target)).then_some(groups)
 }
 
-/// The places, and whether each of two agents that could compute has its own.
-fn place_for_groups(function: &Function, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> (Arena<Buffer, Placement>, bool) {
+fn place((function, groups): Divided<'_>, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
     let buffers = &function.attrs.program.buffers;
     let depth = |buffer: Buffer| match rings[buffer.0 as usize] {
         Some(ring) => ring.depth,
@@ -365,25 +373,16 @@ fn place_for_groups(function: &Function, rings: &[Option<Ring>], doubled: &BTree
         lives.values_mut().for_each(|life| *life = Life::NEVER);
     }
     let (columns, _) = columns::place(function, doubled);
-    let together = lives::places(buffers, |one, other| lives[one].meets(lives[other]), depth);
     // One of two agents that compute does not know what is over for the other one.
-    let groups = partition::Groups::of(function).ok();
-    let stored_once = stored_once(function);
-    let unknown = |one: Buffer, other: Buffer| groups.as_ref().is_some_and(|groups| !groups.share(one, other));
-    let apart = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
+    let stored_once = if groups.is_some() { stored_once(function) } else { BTreeSet::new() };
+    let unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.share(one, other));
+    let meets = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
         true => alone[one].meets(alone[other]),
         false => lives[one].meets(lives[other]),
     };
-    let apart = lives::places(buffers, |one, other| unknown(one, other) || apart(one, other), depth);
-    let bytes = |places: &Arena<Buffer, u32>| {
-        places.iter().map(|(buffer, at)| at.saturating_add(buffers[buffer].bytes() * depth(buffer))).max()
-    };
-    let most = Target::all().map(budget::shared_memory).max();
-    let has_room = bytes(&apart) < most;
-    let places = if has_room { apart } else { together };
+    let places = lives::places(buffers, |one, other| unknown(one, other) || meets(one, other), depth);
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
-    let all = places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect();
-    (all, has_room && groups.is_some())
+    places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
 }
 
 /// The operands of products that threads store before all loops.

@@ -81,7 +81,7 @@ pub(crate) fn slots(function: &Function) -> u32 {
         + stored(function).len()
         + scales(function).len()
         + stored_ahead(function).len()
-        + usize::from(Groups::are_possible(function))) as u32
+        + usize::from(Groups::wanted(function).is_ok())) as u32
 }
 
 /// The buffers that boxes store from and that nothing but threads fills, where an agent of its own can ask for the boxes: what it

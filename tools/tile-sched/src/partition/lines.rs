@@ -11,10 +11,15 @@ use base::Block;
 use base::ir::Op as OpId;
 use sched::{Function, Op};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::{Buffer, MmaAtom, Space};
+use tileas::{Buffer, Space};
 
 /// The agents that ask for products in tensor memory, at most.
 pub(super) const MOST: usize = 2;
+
+/// The sums that a product in tensor memory adds to.
+fn sums(op: &Op) -> Option<Buffer> {
+    tileas::verify::Program::program(op).and_then(tileas::strands::sums)
+}
 
 /// Which of the agents asks for a product: by the sums that it adds to.
 #[derive(Clone, Default)]
@@ -64,14 +69,6 @@ impl Lines {
         let late = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
         let mut read = late.filter(|op| tensor::is_product(op) && self.of_product(op) > 0).flat_map(tensor::operands).flatten();
         read.any(|operand| is_placed(operand) && in_tensor_memory(&operand) && columns::may_meet(function, sums, operand))
-    }
-}
-
-/// The sums that a product in tensor memory adds to.
-pub(super) fn sums(op: &Op) -> Option<Buffer> {
-    match op {
-        Op::Core(tileas::Op::Mma { acc, atom: MmaAtom::Tensor(_), .. }) => acc.buffer(),
-        _ => None,
     }
 }
 
