@@ -1,4 +1,4 @@
-//! Two strands of what threads compute: each has sums in tensor memory of its own, and shares with the other one only what boxes
+//! Two strands of what threads compute: each has sums in tensor memory of its own, from which it computes operands there, and shares with the other one only what boxes
 //! bring for the products of both. Two agents can execute them.
 //!
 //! Only decides; for programs with and without the steps of a schedule.
@@ -70,8 +70,9 @@ pub fn pair<O: Program>(
     let of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| strands.of(op)).collect::<BTreeSet<usize>>();
     // Who has nothing to compute between products has nothing that another one could do meanwhile.
     let takes_up = of(takes_up);
-    if takes_up.len() != STRANDS || of(in_rounds(|op| sums(op).is_some())) != takes_up {
-        return Err("what threads compute from one product's sums is not apart from all else");
+    let stores = of(in_rounds(|op| matches!(op, Op::TensorStore { .. })));
+    if takes_up.len() != STRANDS || stores != takes_up || of(in_rounds(|op| sums(op).is_some())) != takes_up {
+        return Err("what threads compute from one product's sums, for another one, is not apart from all else");
     }
     let second = takes_up.last().copied();
     let own = all.iter().filter(|op| strands.of(**op) == second);

@@ -52,6 +52,8 @@ pub(super) struct Roles<'a> {
     multiplying: BTreeMap<Pipe, BTreeSet<usize>>,
     /// Who computes what is put in a pipe, or from what is in it.
     computing: [BTreeMap<Pipe, BTreeSet<usize>>; 2],
+    /// The steps of pipes that fences stand before, whose agent needs them.
+    fenced: BTreeMap<OpId, OpId>,
     /// Loads of single elements that nothing in the function overwrites: each agent makes those that it needs.
     of_all: BTreeSet<OpId>,
 }
@@ -91,7 +93,7 @@ impl<'a> Roles<'a> {
                 computing[way].entry(pipe).or_default().extend(lines.groups.of_op(op, kind));
             }
         }
-        Roles { function, lines, multiplying, computing, of_all }
+        Roles { function, lines, multiplying, computing, fenced: fenced(function), of_all }
     }
 
     pub(super) fn function(&self) -> &'a Function {
@@ -116,6 +118,7 @@ impl<'a> Roles<'a> {
             _ if boxes::filled(kind).is_some() => vec![Role::Load],
             _ if tensor::is_product(kind) => vec![Role::Multiply(self.lines.of_product(kind))],
             _ if is_stored_by_another(self.function, kind) => vec![Role::Store],
+            Op::AsyncFence {} if self.fenced.contains_key(&op) => self.roles(self.fenced[&op]),
             _ if kind.is_pure() || self.of_all.contains(&op) => vec![],
             _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => vec![],
             _ => self.lines.groups.of_op(op, kind).into_iter().map(Role::Compute).collect(),
@@ -157,6 +160,15 @@ impl<'a> Roles<'a> {
         let all = if common::planted("sched.follower") { 1 } else { usize::MAX };
         self.multiplying.get(&pipe).into_iter().flatten().take(all).copied().map(Role::Multiply).collect()
     }
+}
+
+/// The step of a pipe behind each fence that stands right before one.
+fn fenced(function: &Function) -> BTreeMap<OpId, OpId> {
+    let body = &function.body;
+    let is_step = |op: OpId| matches!(body.ops[op].kind, Op::PipeCommit { .. } | Op::PipeRelease { .. });
+    let is_fence = |op: OpId| matches!(body.ops[op].kind, Op::AsyncFence {});
+    let pairs = body.blocks.values().flat_map(|block| block.ops.windows(2));
+    pairs.filter(|pair| is_fence(pair[0]) && is_step(pair[1])).map(|pair| (pair[0], pair[1])).collect()
 }
 
 /// Whether an op has boxes stored from what comes through a pipe.
