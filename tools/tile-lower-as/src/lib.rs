@@ -18,6 +18,7 @@
 
 mod access;
 mod banks;
+mod beside;
 mod boxes;
 mod chains;
 mod cluster;
@@ -71,6 +72,7 @@ pub const PASSES: &[Pass<Lowering>] = &[
             lowering.rewrite(|function, _, options| if options.level >= 2 { early::run(function) } else { function.clone() })
         },
     },
+    Pass { name: "beside", run: |lowering| lowering.rewrite(|function, _, _| beside::run(function)) },
     Pass { name: "accesses", run: Lowering::accesses },
     Pass { name: "products", run: Lowering::products },
     Pass { name: "copies", run: Lowering::copies },

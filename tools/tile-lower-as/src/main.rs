@@ -11,7 +11,7 @@ const ABOUT: About = About {
         ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
         ("tile-lower-as --gpu-name sm_80 --print-after=homes k.aa -o k.as", "what is decided before it is carried out"),
     ],
-    passes: &["cluster", "halves", "legalise", "split", "early", "accesses", "products", "copies", "homes", "convert"],
+    passes: &["cluster", "halves", "legalise", "split", "early", "beside", "accesses", "products", "copies", "homes", "convert"],
     forms: true,
 };
 

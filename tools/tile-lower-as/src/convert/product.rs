@@ -9,12 +9,17 @@ use base::ir::Def;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
 use numerics::arith::{Compare, Predicate, Signedness};
+use std::collections::BTreeSet;
 use tileas::group::{self, Matrix};
 use tileas::mma::Operand;
 use tileas::{Buffer, Layout, MmaAtom, Op, Place};
 use vocabulary::core_ops::Core;
-use vocabulary::tile::Dense;
+use vocabulary::tile::{Dense, element_count};
 
+/// Products by threads whose operands are in buffers together, beside the first.
+const MOST_BEHIND: usize = 3;
+/// Bytes of such operands at most, so that they leave room for others.
+const MOST_BYTES: usize = 48 << 10;
 /// Steps along K of a product by multiply-adds that are written out.
 const STEPS_TOGETHER: u32 = 4;
 
@@ -58,6 +63,7 @@ impl Rewriter<'_> {
             }
             Product::Tensor { .. } => unreachable!("made elsewhere"),
             Product::Shared { .. } => {
+                self.operands_of_others(op)?;
                 let shape = self.elem_shape(lhs).1;
                 let dims = shape.len();
                 let atom = MmaAtom::multiply_add(shape[dims - 1], STEPS_TOGETHER);
@@ -75,6 +81,42 @@ impl Rewriter<'_> {
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
         Ok(())
+    }
+
+    /// Brings the operands of the products by threads that stand right behind one, and share operands with it, to their buffers before the
+    /// first of them is made: with nothing between the products what several read is read once.
+    fn operands_of_others(&mut self, first: OpId) -> Result<()> {
+        for op in self.products_behind(first) {
+            let [lhs, rhs, _] = operands::of_product(self.from, op);
+            let dims = self.elem_shape(lhs).1.len();
+            let (result, loc) = (self.from.body.result(op), self.from.body.ops[op].loc);
+            self.operand_buffer(lhs, dims - 2, result, loc)?;
+            self.operand_buffer(rhs, dims - 1, result, loc)?;
+        }
+        Ok(())
+    }
+
+    /// The products by threads of which nothing but such stands between an op and them, and that share operands.
+    fn products_behind(&self, first: OpId) -> Vec<OpId> {
+        let body = &self.from.body;
+        let shared = |op: &OpId| matches!(self.products.get(*op), Some(Product::Shared { .. }));
+        let block = &body.blocks[self.from.body.op_blocks()[first.0 as usize].expect("the op is in a block")].ops;
+        let at = block.iter().position(|op| *op == first).expect("it is in its block");
+        let mut read: Vec<Value> = operands::of_product(self.from, first)[..2].to_vec();
+        let mut behind = Vec::new();
+        for op in block[at + 1..].iter().take_while(|op| shared(op)).take(MOST_BEHIND) {
+            let own = &operands::of_product(self.from, *op)[..2];
+            let all: BTreeSet<Value> = read.iter().chain(own).copied().collect();
+            let bytes = |value: &Value| {
+                self.from.body.ty(*value).tile().map_or(0, |(elem, shape)| element_count(shape) * elem.bytes() as usize)
+            };
+            if !own.iter().any(|operand| read.contains(operand)) || all.iter().map(bytes).sum::<usize>() > MOST_BYTES {
+                break;
+            }
+            read.extend(own);
+            behind.push(*op);
+        }
+        behind
     }
 
     /// Whether sums are zero as nothing was added up yet, of those that are so always or in the first round of the loop around: nobody

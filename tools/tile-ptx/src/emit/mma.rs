@@ -87,6 +87,22 @@ impl<'c> Reads<'c> {
     }
 }
 
+/// Sums of a thread that products have together which are made in one loop.
+const MOST_SUMS: usize = 128;
+
+/// One of the products of threads that are made in one loop.
+struct Member {
+    /// Which reads give its operands.
+    reads: [usize; 2],
+    /// The elements of both that each of its sums needs at K = 0, and where K stands in their numbers.
+    elements: Vec<[u32; 2]>,
+    shifts: [u32; 2],
+    elems: [Elem; 2],
+    acc: Value,
+    signed: [bool; 2],
+    result: Value,
+}
+
 impl<'c> Emitter<'c, '_> {
     pub(super) fn product(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom, .. } = program else {
@@ -110,9 +126,7 @@ impl<'c> Emitter<'c, '_> {
                 Ok(())
             }
             (MmaAtom::Group(atom), _, Place::Memory { .. }) => self.group_product(op, program, atom, result),
-            (MmaAtom::MultiplyAdd(atom), Place::Memory { buffer: lhs, .. }, Place::Memory { buffer: rhs, .. }) => {
-                self.shared_product([*lhs, *rhs], *acc, atom.k, signed, result)
-            }
+            (MmaAtom::MultiplyAdd(_), Place::Memory { .. }, Place::Memory { .. }) => self.shared_products(&[op]),
             _ => Err(self.unsupported(op)),
         }
     }
@@ -304,62 +318,96 @@ impl<'c> Emitter<'c, '_> {
         registers.chunks(count).map(word).collect()
     }
 
+    /// The products of threads that stand next to each other from an op on, in one loop along K: what several of them read they read
+    /// once. Of none the sums are another one's.
+    pub(super) fn beside(&self, ops: &[OpId]) -> usize {
+        let of = |op: &OpId| match &self.function.body.ops[*op].kind {
+            sched::Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::MultiplyAdd(atom), .. }) => {
+                Some(([lhs, rhs].map(|place| place.buffer()), acc.registers()?, atom.k))
+            }
+            _ => None,
+        };
+        let of = |op: &OpId| match of(op)? {
+            ([Some(lhs), Some(rhs)], acc, k) => Some(([lhs, rhs], acc, k)),
+            _ => None,
+        };
+        let slots = |op: OpId| {
+            let all = self.function.body.ops[op].kind.effects().buffers;
+            all.into_iter().map(|access| (access.buffer, access.slot)).collect::<BTreeMap<_, _>>()
+        };
+        let Some((first, acc, together)) = ops.first().and_then(of) else { return 1 };
+        let (mut read, mut registers) = (first.to_vec(), self.get(acc).len());
+        let steps = |buffer: Buffer| self.function.attrs.program.buffers[buffer].shape.last().copied();
+        let (mut count, mut slots_read) = (1, slots(ops[0]));
+        for op in &ops[1..] {
+            let Some((buffers, acc, k)) = of(op) else { break };
+            let is_made_here = self.function.body.defining_op(acc).is_some_and(|made| ops[..count].contains(&made));
+            if is_made_here
+                || k != together
+                || steps(buffers[0]) != steps(first[0])
+                || !buffers.iter().any(|buffer| read.contains(buffer))
+            {
+                break;
+            }
+            registers += self.get(acc).len();
+            let own = slots(*op);
+            let is_same = |(buffer, slot): (&Buffer, &Option<Value>)| slots_read.get(buffer).is_none_or(|other| other == slot);
+            if registers > MOST_SUMS || !own.iter().all(is_same) {
+                break;
+            }
+            slots_read.extend(own);
+            read.extend(buffers);
+            count += 1;
+        }
+        count
+    }
+
     /// For each step of K every thread reads the rows and columns that its accumulators need, and multiplies and adds.
     /// A loop along K, as many steps of it at a time as the atom has.
-    fn shared_product(
-        &mut self,
-        [lhs, rhs]: [Buffer; 2],
-        acc: Value,
-        together: u32,
-        signed: [bool; 2],
-        result: Value,
-    ) -> Result<()> {
+    pub(super) fn shared_products(&mut self, ops: &[OpId]) -> Result<()> {
         let ir = self.ir;
-        let layout = self.layout(acc);
-        let buffers = &self.function.attrs.program.buffers;
-        let (a_info, b_info) = (&buffers[lhs], &buffers[rhs]);
-        let (a_shape, b_shape) = (Strides::of(&a_info.shape), Strides::of(&b_info.shape));
-        let c_shape = Strides::of(self.ty(acc).shape());
-        let dims = c_shape.bits.len();
-        let steps = a_info.shape[dims - 1];
-        let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
-        // From an accumulator to the element of each operand at K = 0.
-        let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];
-        let b_of = |element: u32| batch(element, &b_shape) | c_shape.coordinate(element, dims - 1) << b_shape.shift[dims - 1];
-        let (a_elem, b_elem, acc_elem) = (a_info.elem, b_info.elem, self.elem(acc));
-        let a_steps: Vec<u32> = a_shape.dim_bits(dims - 1).map(|bit| 1 << bit).collect();
-        let b_steps: Vec<u32> = b_shape.dim_bits(dims - 2).map(|bit| 1 << bit).collect();
-        let mut a = Reads::new(self, lhs, &layout.map(a_of), &a_steps, together);
-        let mut b = Reads::new(self, rhs, &layout.map(b_of), &b_steps, together);
-
+        let (mut reads, mut members): (Vec<(Layout, Reads<'c>)>, Vec<Member>) = Default::default();
+        let (mut steps, mut together) = (0, 1);
+        for op in ops {
+            let node = &self.function.body.ops[*op];
+            let sched::Op::Core(tileas::Op::Mma {
+                lhs, rhs, acc, signed_lhs, signed_rhs, atom: MmaAtom::MultiplyAdd(atom), ..
+            }) = &node.kind
+            else {
+                unreachable!("called for products of threads only")
+            };
+            let (Some(lhs), Some(rhs), Some(acc), [result]) = (lhs.buffer(), rhs.buffer(), acc.registers(), &node.results[..])
+            else {
+                return Err(self.unsupported(*op));
+            };
+            together = atom.k;
+            let member = self.member([lhs, rhs], acc, together, &mut reads, [*signed_lhs, *signed_rhs], *result);
+            steps = self.function.attrs.program.buffers[lhs].shape.last().copied().unwrap_or(1);
+            members.push(member);
+        }
         let before = ir.here();
         let (body, after) = (ir.block(self.kernel, "products"), ir.block(self.kernel, ""));
         ir.go(body);
         ir.builder.position_at_end(body);
         let counter = ir.builder.build_phi(ir.i32(), "").expect("at the start of a block");
-        let sums: Vec<_> = self
-            .get(acc)
-            .iter()
-            .map(|value| ir.builder.build_phi(value.get_type(), "").expect("at the start of a block"))
-            .collect();
         counter.add_incoming(&[(&ir.const32(0), before)]);
-        for (phi, value) in sums.iter().zip(self.get(acc)) {
-            phi.add_incoming(&[(value, before)]);
+        let mut sums = Vec::new();
+        for member in &members {
+            for value in self.get(member.acc) {
+                let phi = ir.builder.build_phi(value.get_type(), "").expect("at the start of a block");
+                phi.add_incoming(&[(value, before)]);
+                sums.push(phi);
+            }
         }
         let k = counter.as_basic_value().into_int_value();
-        [&mut a, &mut b].into_iter().for_each(|operand| operand.step_to(self, k));
+        reads.iter_mut().for_each(|(_, operand)| operand.step_to(self, k));
         let mut next: Vec<Val<'c>> = sums.iter().map(|sum| sum.as_basic_value()).collect();
         for step in 0..together {
-            let [a_step, b_step] = [step << a_shape.shift[dims - 1], step << b_shape.shift[dims - 2]];
-            let mut operands = Vec::with_capacity(next.len());
-            for register in 0..next.len() {
-                let element = apply(&layout.register, register as u32);
-                operands.push((a.read(self, a_of(element) | a_step), b.read(self, b_of(element) | b_step)));
-            }
-            for (sum, (a, b)) in next.iter_mut().zip(operands) {
-                let a = self.promote(a, a_elem, acc_elem, signed[0])?;
-                let b = self.promote(b, b_elem, acc_elem, signed[1])?;
-                *sum = self.multiply_add(a, b, *sum);
+            let mut rest = &mut next[..];
+            for member in &members {
+                let (own, others) = rest.split_at_mut(self.get(member.acc).len());
+                self.multiply_step(member, step, &mut reads, own)?;
+                rest = others;
             }
         }
         for (phi, value) in sums.iter().zip(&next) {
@@ -369,7 +417,64 @@ impl<'c> Emitter<'c, '_> {
         counter.add_incoming(&[(&more, body)]);
         ir.branch(ir.icmp(IntPredicate::ULT, more, ir.const32(steps)), body, after);
         ir.builder.position_at_end(after);
-        self.set(result, next);
+        for member in members {
+            let others = next.split_off(self.get(member.acc).len());
+            self.set(member.result, std::mem::replace(&mut next, others));
+        }
+        Ok(())
+    }
+
+    /// How one product reads its operands, which others may read, too.
+    fn member(
+        &self,
+        [lhs, rhs]: [Buffer; 2],
+        acc: Value,
+        together: u32,
+        reads: &mut Vec<(Layout, Reads<'c>)>,
+        signed: [bool; 2],
+        result: Value,
+    ) -> Member {
+        let layout = self.layout(acc);
+        let buffers = &self.function.attrs.program.buffers;
+        let (a_info, b_info) = (&buffers[lhs], &buffers[rhs]);
+        let (a_shape, b_shape) = (Strides::of(&a_info.shape), Strides::of(&b_info.shape));
+        let c_shape = Strides::of(self.ty(acc).shape());
+        let dims = c_shape.bits.len();
+        let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
+        // From an accumulator to the element of each operand at K = 0.
+        let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];
+        let b_of = |element: u32| batch(element, &b_shape) | c_shape.coordinate(element, dims - 1) << b_shape.shift[dims - 1];
+        let a_steps: Vec<u32> = a_shape.dim_bits(dims - 1).map(|bit| 1 << bit).collect();
+        let b_steps: Vec<u32> = b_shape.dim_bits(dims - 2).map(|bit| 1 << bit).collect();
+        let mut read = |buffer: Buffer, own: Layout, steps: &[u32]| {
+            let known = reads.iter().position(|(other, read)| read.buffer == buffer && *other == own);
+            known.unwrap_or_else(|| {
+                let made = Reads::new(self, buffer, &own, steps, together);
+                reads.push((own, made));
+                reads.len() - 1
+            })
+        };
+        let (a, b) = (read(lhs, layout.map(a_of), &a_steps), read(rhs, layout.map(b_of), &b_steps));
+        let elements = (0..self.get(acc).len() as u32).map(|register| apply(&layout.register, register));
+        let elements = elements.map(|element| [a_of(element), b_of(element)]).collect();
+        let shifts = [a_shape.shift[dims - 1], b_shape.shift[dims - 2]];
+        Member { reads: [a, b], elements, shifts, elems: [a_info.elem, b_info.elem], acc, signed, result }
+    }
+
+    /// One step along K of a product.
+    fn multiply_step(&self, member: &Member, step: u32, reads: &mut [(Layout, Reads<'c>)], sums: &mut [Val<'c>]) -> Result<()> {
+        let acc = self.elem(member.acc);
+        let [a_step, b_step] = member.shifts.map(|shift| step << shift);
+        let mut operands = Vec::with_capacity(sums.len());
+        for [a, b] in &member.elements {
+            let a = reads[member.reads[0]].1.read(self, a | a_step);
+            operands.push((a, reads[member.reads[1]].1.read(self, b | b_step)));
+        }
+        for (sum, (a, b)) in sums.iter_mut().zip(operands) {
+            let a = self.promote(a, member.elems[0], acc, member.signed[0])?;
+            let b = self.promote(b, member.elems[1], acc, member.signed[1])?;
+            *sum = self.multiply_add(a, b, *sum);
+        }
         Ok(())
     }
 

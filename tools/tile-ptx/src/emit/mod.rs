@@ -169,21 +169,37 @@ impl<'c, 'a> Emitter<'c, 'a> {
     }
 
     fn block(&mut self, block: Block) -> Result<()> {
-        for &op in &self.function.body.blocks[block].ops {
+        let mut ops = &self.function.body.blocks[block].ops[..];
+        while let Some(&op) = ops.first() {
             if let Some(lines) = self.lines {
                 lines.enter(self.ir, self.function.body.ops[op].loc);
             }
-            self.op(op).map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
+            let (together, rest) = ops.split_at(self.beside(ops));
+            let done = if together.len() > 1 { self.products_together(together) } else { self.op(op) };
+            done.map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
+            ops = rest;
         }
         Ok(())
+    }
+
+    /// The slots that ops read or write.
+    fn enter_slots(&mut self, ops: &[OpId]) {
+        let all = ops.iter().flat_map(|op| self.function.body.ops[*op].kind.effects().buffers);
+        let slots = all.filter_map(|access| Some((access.buffer, access.slot?)));
+        self.slots = slots.map(|(buffer, slot)| (buffer, self.scalar(slot).into_int_value())).collect();
+    }
+
+    fn products_together(&mut self, ops: &[OpId]) -> Result<()> {
+        ops.iter().try_for_each(|op| self.grow(*op))?;
+        self.enter_slots(ops);
+        self.shared_products(ops)
     }
 
     fn op(&mut self, op: OpId) -> Result<()> {
         self.grow(op)?;
         let node = &self.function.body.ops[op];
         let results = node.results.as_slice();
-        let slots = node.kind.effects().buffers.into_iter().filter_map(|access| Some((access.buffer, access.slot?)));
-        self.slots = slots.map(|(buffer, slot)| (buffer, self.scalar(slot).into_int_value())).collect();
+        self.enter_slots(&[op]);
         match &node.kind {
             Op::Core(tileas::Op::Core(core)) => self.core(op, core, results),
             Op::Core(program) => self.program_op(op, program, results),
