@@ -141,6 +141,12 @@ impl Effects<'_> {
         self.global.is_some_and(|access| access.once) || self.other == Effect::Allocates
     }
 
+    /// The buffer that boxes fill.
+    pub fn filled_by_boxes(&self) -> Option<Buffer> {
+        let fills = |access: &&BufferAccess| access.way == Way::Boxes && access.does.writes();
+        self.buffers.iter().find(fills).map(|access| access.buffer)
+    }
+
     /// The buffer that an asynchronous copy fills.
     pub fn copied_to(&self) -> Option<Buffer> {
         let copied = |access: &&BufferAccess| matches!(access.way, Way::Copies | Way::Boxes) && access.does.writes();

@@ -1,9 +1,8 @@
-//! Two strands of what threads compute: each has sums in tensor memory of its own, from which it computes operands there, and shares with the other one only what boxes
-//! bring for the products of both. Two agents can execute them.
+//! Two strands of what threads compute: each has sums in tensor memory of its own, from which it computes operands there, and shares
+//! with the other one only what boxes bring for the products of both. Two agents can execute them.
 //!
 //! Only decides; for programs with and without the steps of a schedule.
 
-use crate::effects::Way;
 use crate::verify::Program;
 use crate::{Buffer, BufferInfo, MmaAtom, Op, Space, Type};
 use base::ir::Op as OpId;
@@ -52,12 +51,13 @@ pub fn pair<O: Program>(
     if takes_up.len() < STRANDS {
         return Err("threads take up sums of but one product in a round");
     }
-    let by_boxes: BTreeSet<Buffer> = all.iter().flat_map(|op| filled(body, *op)).collect();
+    let by_boxes = all.iter().filter_map(|op| body.ops[*op].kind.effects()?.filled_by_boxes());
+    let by_boxes: BTreeSet<Buffer> = by_boxes.collect();
     let touched = |op: OpId| {
         let kind = &body.ops[op].kind;
         let effects = kind.effects().unwrap_or_default();
         match () {
-            () if left_out(op) || effects.buffers.iter().any(|access| access.way == Way::Boxes && access.does.writes()) => None,
+            () if left_out(op) || effects.filled_by_boxes().is_some() => None,
             () if nobodys(op) || kind.is_pure() => Some(Touched::default()),
             () if matches!(effects.other, Effect::Branches | Effect::Leaves) => Some(Touched::default()),
             () => {
@@ -88,17 +88,6 @@ pub fn sums(op: &Op) -> Option<Buffer> {
         Op::Mma { acc, atom: MmaAtom::Tensor(_), .. } => acc.buffer(),
         _ => None,
     }
-}
-
-/// What boxes fill.
-fn filled<O: Program>(body: &Body<O, Type>, op: OpId) -> Vec<Buffer> {
-    let effects = body.ops[op].kind.effects().unwrap_or_default();
-    effects
-        .buffers
-        .into_iter()
-        .filter(|access| access.way == Way::Boxes && access.does.writes())
-        .map(|access| access.buffer)
-        .collect()
 }
 
 /// The buffers of shared memory that are used, and whose each is alone.

@@ -67,8 +67,8 @@ pub struct Scheduling {
     /// Whether the copy engine's copies have warps of their own: auto (where that pays), on (where it can be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub agents: Option<String>,
-    /// Whether products in tensor memory have a second agent, so that those that a round begins with are made during the round before: auto
-    /// (where that pays), on (or why not) or off [default: auto]
+    /// Whether products in tensor memory have a second agent, so that those that a round begins with are made during the round before, or
+    /// those of one half of rows while another agent computes the other half: auto (where that pays), on (or why not) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub overlap: Option<String>,
     /// Whether the blocks of a cluster bring each other the boxes that they all need: auto (what can be), on (some, or why none) or off

@@ -220,7 +220,10 @@ impl Lowering {
             loop {
                 match room::too_much(&new, &made_for, target) {
                     Some(what) => plan.without(function, what, target, options),
-                    None if plan.has_strands_without_room(&new, target) => plan.in_one(function, target, options, envelope)?,
+                    None if plan.has_strands_without_room(&new, target) => {
+                        remarks::log_one_agent(function, envelope);
+                        plan.in_one(function, target, options, envelope)?;
+                    }
                     None => break,
                 }
                 without_lost_scales(function, plan, target, options, envelope)?;

@@ -90,6 +90,19 @@ pub(crate) fn log_halves(function: &Function, why_not: Option<&str>, envelope: &
     });
 }
 
+/// That two strands are one agent's, for want of shared memory.
+pub(crate) fn log_one_agent(function: &Function, envelope: &mut Envelope) {
+    envelope.log.push(LogEntry {
+        pass: "convert".into(),
+        outcome: Outcome::Missed,
+        name: "Strands".into(),
+        category: Category::Other,
+        message: "rows that have no tile in common are computed by one agent: shared memory has no room for what two need".into(),
+        function: function.name.clone(),
+        loc: function.loc,
+    });
+}
+
 /// What was decided about the operands of products in loops, and about stores of what is elsewhere than threads would store it.
 pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {

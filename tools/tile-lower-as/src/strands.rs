@@ -11,13 +11,12 @@ use base::{Block, Target, Value};
 use hardware::Feature;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
+use tileas::strands::STRANDS;
 use tileas::tensor::LANES;
 use tileas::{Buffer, budget, lives};
 use vocabulary::core_ops::Core;
 use vocabulary::strands::{Touched, strands};
 use vocabulary::tile::element_count;
-
-use tileas::strands::STRANDS;
 
 /// Slots that a ring has at least.
 const SLOTS: u32 = 2;

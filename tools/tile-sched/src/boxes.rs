@@ -13,13 +13,11 @@ use base::Block;
 use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
 use std::collections::BTreeSet;
-use tileas::effects::{BufferAccess, Way};
 use tileas::{Buffer, Space};
 
 /// The buffer that an op fills by boxes.
 pub(crate) fn filled(op: &Op) -> Option<Buffer> {
-    let fills = |access: &BufferAccess| access.way == Way::Boxes && access.does.writes();
-    op.effects().buffers.into_iter().find(fills).map(|access| access.buffer)
+    op.effects().filled_by_boxes()
 }
 
 /// The schedules of a function's loops, with one for each loop that has copies by boxes and none yet.

@@ -215,7 +215,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         Extension,
         Choice(&[("auto", "where that pays"), ("on", "or why not"), ("off", "never")]),
         "when",
-        "Whether products in tensor memory that a round begins with are made during the round before [default: auto]",
+        "Whether products in tensor memory have a second agent: for those that a round begins with, or for a half of rows [default: auto]",
     ),
     option(
         "multicast",

@@ -58,6 +58,7 @@ pub(crate) fn convert(
         made_for: MadeFor::default(),
         sums: BTreeMap::new(),
         strand: 0,
+        behind: &[],
         places: Vec::new(),
         stored_from: Vec::new(),
         envelope,
@@ -114,6 +115,8 @@ struct Rewriter<'a> {
     sums: BTreeMap<OpId, Buffer>,
     /// The strand of the op that is written.
     strand: usize,
+    /// The ops behind it.
+    behind: &'a [OpId],
     /// Buffers in tensor memory that products of a strand have one after the other.
     places: Vec<(usize, Buffer)>,
     /// Those that boxes store from, which stores of a block have one after the other, if they are of one strand.
@@ -123,7 +126,9 @@ struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     fn ops(&mut self, block: Block) -> Result<()> {
-        for &op in &self.from.body.blocks[block].ops {
+        let ops = &self.from.body.blocks[block].ops;
+        for (at, &op) in ops.iter().enumerate() {
+            self.behind = &ops[at + 1..];
             self.op(op)?;
         }
         Ok(())

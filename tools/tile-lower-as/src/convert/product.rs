@@ -100,16 +100,13 @@ impl Rewriter<'_> {
     fn products_behind(&self, first: OpId) -> Vec<OpId> {
         let body = &self.from.body;
         let shared = |op: &OpId| matches!(self.products.get(*op), Some(Product::Shared { .. }));
-        let block = &body.blocks[self.from.body.op_blocks()[first.0 as usize].expect("the op is in a block")].ops;
-        let at = block.iter().position(|op| *op == first).expect("it is in its block");
         let mut read: Vec<Value> = operands::of_product(self.from, first)[..2].to_vec();
         let mut behind = Vec::new();
-        for op in block[at + 1..].iter().take_while(|op| shared(op)).take(MOST_BEHIND) {
+        for op in self.behind.iter().take_while(|op| shared(op)).take(MOST_BEHIND) {
             let own = &operands::of_product(self.from, *op)[..2];
             let all: BTreeSet<Value> = read.iter().chain(own).copied().collect();
-            let bytes = |value: &Value| {
-                self.from.body.ty(*value).tile().map_or(0, |(elem, shape)| element_count(shape) * elem.bytes() as usize)
-            };
+            let bytes =
+                |value: &Value| body.ty(*value).tile().map_or(0, |(elem, shape)| element_count(shape) * elem.bytes() as usize);
             if !own.iter().any(|operand| read.contains(operand)) || all.iter().map(bytes).sum::<usize>() > MOST_BYTES {
                 break;
             }

@@ -1,6 +1,8 @@
 //! Gives the copies that the copy engine makes to an agent of their own, which runs ahead of the one that computes as far as
 //! there are free slots; and the products in tensor memory to another one, which runs as far ahead as what it multiplies is there.
 //!
+//! What threads do is that of one agent, or where it is in two strands of two ([`Groups`]).
+//!
 //! Requires: a function of one agent, complete with waits, barriers and fences, that fills every slot in the iteration that reads it
 //! ([`unhurried`]). Establishes: a body for each agent, with what it does and what that needs; what several need of scalars and
 //! views is computed before. [`seeds`] and [`mod@slice`] decide, [`bodies`] rewrites, [`registers`] says how the warps share

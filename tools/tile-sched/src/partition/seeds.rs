@@ -18,7 +18,8 @@ pub(super) enum Role {
     Compute(usize),
     /// Asks for boxes.
     Load,
-    /// Asks for products in tensor memory, of which the second one's are computed from those of the first.
+    /// Asks for products in tensor memory, of which the second one's are computed from those of the first, or are those of the second
+    /// one that computes.
     Multiply(usize),
     /// Asks for boxes that store.
     Store,
