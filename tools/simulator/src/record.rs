@@ -7,6 +7,7 @@
 use crate::fault::Result;
 use crate::lanes::{Lanes, lanes_of};
 use crate::machine::{Cluster, Delivery, Machine};
+use crate::tmem::COLUMNS;
 use std::ops::Range;
 
 /// An mbarrier: CTA of the cluster, and address there.
@@ -113,6 +114,8 @@ pub struct Recording {
     pub ctas: Vec<Vec<Stream>>,
     /// Whether the cluster came to its end; otherwise the limit was reached, or it waits for another cluster.
     pub complete: bool,
+    /// Columns of tensor memory that a CTA has at most, of those that a multiprocessor has.
+    pub tensor_columns: (u32, u32),
 }
 
 #[derive(Default)]
@@ -242,7 +245,8 @@ impl Machine<'_> {
         let result = self.run_alone(&mut cluster, limit);
         let recorder = self.recorder.take().unwrap_or_default();
         let complete = result?;
-        Ok(Recording { ctas: recorder.ctas, complete })
+        let columns = cluster.ctas.iter().map(|cta| cta.tmem.peak).max().unwrap_or(0);
+        Ok(Recording { ctas: recorder.ctas, complete, tensor_columns: (columns, COLUMNS as u32) })
     }
 
     fn run_alone(&mut self, cluster: &mut Cluster, limit: u64) -> Result<bool> {

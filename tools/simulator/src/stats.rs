@@ -61,6 +61,18 @@ struct Report {
     #[serde(flatten)]
     total: Part,
     loops: Vec<Loop>,
+    /// The instructions with conflicts, the worst first.
+    conflicts: Vec<Conflicts>,
+}
+
+/// An instruction whose lanes meet in banks of shared memory.
+#[derive(Serialize)]
+struct Conflicts {
+    line: u32,
+    opcode: String,
+    executed: u64,
+    shared_wavefronts: u64,
+    bank_conflicts: u64,
 }
 
 #[derive(Serialize)]
@@ -111,8 +123,25 @@ impl Machine<'_> {
                 });
             }
         }
-        let report = Report { kernel: program.entry.clone(), total: self.counts(0..program.code.len()), loops };
+        let total = self.counts(0..program.code.len());
+        let report = Report { kernel: program.entry.clone(), total, loops, conflicts: self.conflicts() };
         serde_json::to_string_pretty(&report).expect("counts can be written") + "\n"
+    }
+
+    fn conflicts(&self) -> Vec<Conflicts> {
+        let instructions = self.program.code.iter().zip(&self.executed).zip(&self.traffic);
+        let with = instructions.filter(|(_, traffic)| traffic.conflicts > 0);
+        let mut found: Vec<Conflicts> = with
+            .map(|((instr, executed), traffic)| Conflicts {
+                line: instr.line,
+                opcode: self.program.names[instr.name as usize].clone(),
+                executed: *executed,
+                shared_wavefronts: traffic.wavefronts,
+                bank_conflicts: traffic.conflicts,
+            })
+            .collect();
+        found.sort_by_key(|at| (std::cmp::Reverse(at.bank_conflicts), at.line));
+        found
     }
 
     fn counts(&self, range: std::ops::Range<usize>) -> Part {

@@ -14,6 +14,8 @@ pub(crate) struct Tmem {
     /// Which allocation, numbered from 1, a column belongs to.
     owner: Vec<u32>,
     allocations: u32,
+    /// Columns that were allocated at once at most.
+    pub(crate) peak: u32,
     pub(crate) relinquished: bool,
     /// Products under way that write a column, or read it.
     pub(crate) product: Vec<u16>,
@@ -29,6 +31,7 @@ impl Default for Tmem {
             defined: Vec::new(),
             owner,
             allocations: 0,
+            peak: 0,
             relinquished: false,
             product: vec![0; COLUMNS],
             storing: vec![[0; 4]; COLUMNS],
@@ -55,6 +58,7 @@ impl Tmem {
         let Some(start) = start else { return Ok(None) };
         self.allocations += 1;
         self.owner[start..start + size].fill(self.allocations);
+        self.peak = self.peak.max(self.owner.iter().filter(|&&owner| owner != 0).count() as u32);
         self.defined.chunks_exact_mut(COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
         Ok(Some(start as u32))
     }

@@ -1,7 +1,8 @@
 //! Where the elements of a tile lie in a shared-memory buffer, so that its writers and readers do not meet their own banks.
 //!
 //! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
-//! the row's number (a swizzle); which bits is tried out, and the wavefronts of all accesses are counted.
+//! the row's number, or of the line's in rows of several lines (a swizzle); which bits is tried out, and the wavefronts of all
+//! accesses are counted.
 
 use crate::convert::neighbours_first;
 use numerics::Scalar;
@@ -52,7 +53,8 @@ fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, 
     let line = |layout: &&Layout| (layout.registers() as u32 * distinct(layout) * elem.bytes()).div_ceil(LINE);
     let least: u32 = accesses.iter().map(line).sum();
     let mut best: Option<(u32, BufferInfo)> = None;
-    for (inner, swizzle) in candidates {
+    let has_lines = |inner: usize| shape[inner] * elem.bytes() > LINE;
+    for (inner, swizzle) in candidates.filter(|(inner, swizzle)| swizzle.lines.is_none() || has_lines(*inner)) {
         let others = (0..shape.len()).rev().filter(|dim| *dim != inner);
         let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
         let mut offsets: Vec<u32> = order.map(|bit| 1 << bit).collect();
@@ -74,35 +76,58 @@ fn distinct(layout: &Layout) -> u32 {
     1 << layout.lane.iter().filter(|basis| **basis != 0).count()
 }
 
-/// Exclusive-ors the piece bits of rows with row bits, counted in lines.
+/// Exclusive-ors the bits of a piece's number with bits of the row's number or the line's.
 #[derive(Clone, Copy)]
 struct Swizzle {
-    /// Which piece bit with which row bit.
-    turn: usize,
-    /// How many row bits are left out.
-    skip: usize,
-    /// Whether one more is, behind the first: pairs of transposed bytes come from rows like that.
+    /// With bits of the row's number.
+    rows: Option<Bits>,
+    /// With bits of the line's, where a row has several lines; those of rows follow, where they are not told apart.
+    lines: Option<Bits>,
+    /// Whether one more row bit is left out, behind the first: pairs of transposed bytes come from rows like that.
     gap: bool,
     /// Bytes of a piece.
     piece: u32,
 }
 
+/// Which bits of a number.
+#[derive(Clone, Copy)]
+struct Bits {
+    /// How many are left out.
+    skip: usize,
+    /// Which of them goes with the first piece bit.
+    turn: usize,
+}
+
+/// What is tried, the simplest first.
 fn swizzles(elem: Elem, piece: u32) -> impl Iterator<Item = Swizzle> {
+    let bits = |skips| (0..skips).flat_map(|skip| (0..3).map(move |turn| Bits { skip, turn }));
     let gaps = if elem.bytes() == 1 { &[false, true][..] } else { &[false] };
-    let turns = move |gap: bool| (0..4).flat_map(move |skip| (0..3).map(move |turn| Swizzle { turn, skip, gap, piece }));
-    gaps.iter().flat_map(move |gap| turns(*gap))
+    let rows = gaps.iter().flat_map(move |gap| bits(4).map(move |rows| (Some(rows), None, *gap)));
+    let lines = bits(4).map(|lines| (None, Some(lines), false));
+    let both = bits(2).flat_map(move |rows| bits(1).map(move |lines| (Some(rows), Some(lines), false)));
+    rows.chain(lines).chain(both).map(move |(rows, lines, gap)| Swizzle { rows, lines, gap, piece })
 }
 
 impl Swizzle {
+    /// `row_bits` are those of the innermost dimension.
     fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
         let piece = (self.piece / bytes.clamp(1, self.piece)).ilog2() as usize;
         let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
         let width = row_bits.saturating_sub(piece).min(line - piece);
-        for bit in 0..width {
-            let row = row_bits.max(line) + self.skip + bit + usize::from(self.gap && bit > 0);
-            if row < offsets.len() {
-                offsets[row] ^= offsets[piece + (bit + self.turn) % width];
+        let (first_row, all) = (row_bits.max(line), offsets.len());
+        let mut turn_by = |bits: Bits, at: std::ops::Range<usize>| {
+            for bit in 0..width {
+                let other = at.start + bits.skip + bit + usize::from(self.gap && bit > 0);
+                if other < at.end {
+                    offsets[other] ^= offsets[piece + (bit + bits.turn) % width];
+                }
             }
+        };
+        if let Some(bits) = self.lines {
+            turn_by(bits, line..if self.rows.is_some() { first_row } else { all });
+        }
+        if let Some(bits) = self.rows {
+            turn_by(bits, first_row..all);
         }
     }
 }

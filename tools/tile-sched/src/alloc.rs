@@ -38,7 +38,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             };
             doubled = self::doubled((function, groups), &rings, &stored, target);
             doubled.extend(stored);
-            set(function, groups, &rings, &doubled, true);
+            set(function, groups, &rings, &doubled, (true, target));
         }
         let most = budget::shared_memory(target);
         let alone = || !tensor::multiplies(function) && !partition::has_crew(function, target, wanted);
@@ -46,7 +46,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             if function.attrs.shared_bytes > most {
                 doubled.clear();
             }
-            set(function, None, &rings(function, &own, &[], Asked::ByAll), &doubled, divided);
+            set(function, None, &rings(function, &own, &[], Asked::ByAll), &doubled, (divided, target));
         }
         level_down(function, schedules, &level);
         // The last word is for the address of its columns.
@@ -76,9 +76,45 @@ fn doubled((function, groups): Divided<'_>, rings: &[Option<Ring>], stored: &BTr
     columns::doubled(function, doubled, tensor::stored_ahead(function), columns)
 }
 
-fn set(function: &mut Function, groups: Option<&Groups>, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>, divided: bool) {
-    function.attrs.placements = place((function, groups), rings, doubled);
+fn set(
+    function: &mut Function,
+    groups: Option<&Groups>,
+    rings: &[Option<Ring>],
+    doubled: &BTreeSet<Buffer>,
+    (divided, target): (bool, Target),
+) {
+    let alone = alone((function, groups), rings, doubled, (divided, target));
+    function.attrs.placements = place_but((function, groups), rings, doubled, &alone);
     function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements, divided);
+}
+
+/// Bytes of a buffer at most that gets memory of its own.
+const MOST_ALONE: u32 = 16 << 10;
+
+/// The buffers that get memory of their own, since what is stored in shared memory needs a barrier behind what was read there before:
+/// as many of the smallest as take no block its place.
+fn alone(
+    divided_by: Divided<'_>,
+    rings: &[Option<Ring>],
+    doubled: &BTreeSet<Buffer>,
+    (divided, target): (bool, Target),
+) -> BTreeSet<Buffer> {
+    if common::planted("sched.lives") {
+        return BTreeSet::new();
+    }
+    let function = divided_by.0;
+    let (buffers, blocks) = (&function.attrs.program.buffers, partition::blocks(function, target));
+    let resident = |alone: &BTreeSet<Buffer>| {
+        let bytes = with_barriers(function, &place_but(divided_by, rings, doubled, alone), divided);
+        resident_of(bytes, budget::shared_memory(target)).min(blocks)
+    };
+    let may = |buffer: &Buffer| rings[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MOST_ALONE;
+    let mut smallest: Vec<Buffer> = buffers.ids().filter(may).collect();
+    smallest.sort_by_key(|buffer| (buffers[*buffer].bytes(), *buffer));
+    let first = |count: &usize| smallest[..*count].iter().copied().collect::<BTreeSet<Buffer>>();
+    let before = resident(&BTreeSet::new());
+    let counts: Vec<usize> = (1..=smallest.len()).collect();
+    first(&counts.partition_point(|count| resident(&first(count)) >= before.max(1)))
 }
 
 /// The first op that touches the largest buffer, which is the place to make it smaller.
@@ -348,7 +384,17 @@ fn groups_with_room(function: &Function, schedules: &[LoopSchedule], target: Tar
     (with_barriers(function, &placements, true) <= budget::shared_memory(target)).then_some(groups)
 }
 
-fn place((function, groups): Divided<'_>, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
+fn place(divided: Divided<'_>, rings: &[Option<Ring>], doubled: &BTreeSet<Buffer>) -> Arena<Buffer, Placement> {
+    place_but(divided, rings, doubled, &BTreeSet::new())
+}
+
+/// Places in which those `alone` share memory with no other.
+fn place_but(
+    (function, groups): Divided<'_>,
+    rings: &[Option<Ring>],
+    doubled: &BTreeSet<Buffer>,
+    alone: &BTreeSet<Buffer>,
+) -> Arena<Buffer, Placement> {
     let buffers = &function.attrs.program.buffers;
     let depth = |buffer: Buffer| match rings[buffer.0 as usize] {
         Some(ring) => ring.depth,
@@ -364,7 +410,7 @@ fn place((function, groups): Divided<'_>, rings: &[Option<Ring>], doubled: &BTre
         lives[buffer] = Life { first, last: usize::MAX };
     }
     // The agent that computes from all that such products give, and stores then, knows that they have.
-    let alone = lives.clone();
+    let of_it = lives.clone();
     // Products may still read them when those who stored them are elsewhere.
     for buffer in tensor::stored_operands(function).into_iter().filter(|buffer| tensor::is_in_rounds(function, *buffer)) {
         lives[buffer] = Life { first: 0, last: usize::MAX };
@@ -377,10 +423,11 @@ fn place((function, groups): Divided<'_>, rings: &[Option<Ring>], doubled: &BTre
     let stored_once = if groups.is_some() { stored_once(function) } else { BTreeSet::new() };
     let unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.share(one, other));
     let meets = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
-        true => alone[one].meets(alone[other]),
+        true => of_it[one].meets(of_it[other]),
         false => lives[one].meets(lives[other]),
     };
-    let places = lives::places(buffers, |one, other| unknown(one, other) || meets(one, other), depth);
+    let is_alone = |one: Buffer, other: Buffer| alone.contains(&one) || alone.contains(&other);
+    let places = lives::places(buffers, |one, other| is_alone(one, other) || unknown(one, other) || meets(one, other), depth);
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
     places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
 }

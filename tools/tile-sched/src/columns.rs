@@ -1,9 +1,11 @@
 //! Gives each buffer in tensor memory columns, and some sums and left operands two places in turn.
 //!
 //! What products do there is ordered by the pipe of each buffer alone, so buffers have columns of their own; but operands lie in the
-//! place of the sums that they are computed from, where that leaves room for another block. Nobody needs the sums by then: they have
-//! been taken up before the operands are stored, and products of one agent follow one another.
+//! place of the sums that they are computed from, or of other operands of their round, where that leaves room for another block. Nobody
+//! needs the sums by then: they have been taken up before the operands are stored, and products of one agent follow one another. Nor are
+//! the other operands needed, when threads have taken up what was made from them.
 
+use crate::partition::Groups;
 use crate::tensor;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
@@ -95,7 +97,61 @@ fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Bu
             hosts.insert(*guest, free.remove(at));
         }
     }
+    let alone: BTreeSet<Buffer> = uses.stored.keys().filter(|buffer| !doubled.contains(buffer)).copied().collect();
+    let alone = alone.into_iter().filter(|buffer| !hosts.contains_key(buffer)).collect();
+    hosts.extend(in_turn(function, alone));
     hosts
+}
+
+/// The part of a round in which an operand has its columns: from the first store of it until threads take up sums behind the last
+/// product that reads it.
+struct Turn {
+    block: Block,
+    from: usize,
+    to: usize,
+}
+
+impl Turn {
+    /// None where more than one block has to do with the operand.
+    fn of(function: &Function, operand: Buffer) -> Option<Turn> {
+        let (body, blocks) = (&function.body, function.body.op_blocks());
+        let stores = |op: &Op| matches!(op, Op::Core(tileas::Op::TensorStore { buffer, .. }) if *buffer == operand);
+        let reads = |op: &Op| tensor::is_product(op) && tensor::operands(op).into_iter().flatten().any(|read| read == operand);
+        let of_it = body.walk(function.region).into_iter().filter(|op| stores(&body.ops[*op].kind) || reads(&body.ops[*op].kind));
+        let blocks: BTreeSet<Block> = of_it.map(|op| blocks[op.0 as usize]).collect::<Option<_>>()?;
+        let block = *blocks.first().filter(|_| blocks.len() == 1)?;
+        let kinds: Vec<&Op> = body.blocks[block].ops.iter().map(|op| &body.ops[*op].kind).collect();
+        let from = kinds.iter().position(|op| stores(op))?;
+        let last = kinds.iter().rposition(|op| reads(op))?;
+        let Op::Core(tileas::Op::Mma { acc, .. }) = kinds[last] else { return None };
+        let takes_up = |op: &&Op| matches!(op, Op::Core(tileas::Op::TensorLoad { buffer, .. }) if Some(*buffer) == acc.buffer());
+        let to = last + kinds[last..].iter().position(takes_up)?;
+        (from < last).then_some(Turn { block, from, to })
+    }
+}
+
+/// The operands that have the columns of another one in turn, and of which. Which threads do what must be the same for all.
+fn in_turn(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer, Buffer)> {
+    if Groups::wanted(function).is_ok() {
+        return Vec::new();
+    }
+    let columns = |buffer: Buffer| function.attrs.program.buffers[buffer].columns();
+    let mut turns: Vec<(Buffer, Turn)> =
+        operands.into_iter().filter_map(|buffer| Some((buffer, Turn::of(function, buffer)?))).collect();
+    turns.sort_by_key(|(buffer, _)| (std::cmp::Reverse(columns(*buffer)), *buffer));
+    let mut found: Vec<(Buffer, Buffer)> = Vec::new();
+    for (number, (guest, turn)) in turns.iter().enumerate() {
+        let is_free = |host: Buffer| {
+            let there = |buffer: Buffer| buffer == host || found.contains(&(buffer, host));
+            let others = turns[..number].iter().filter(|(buffer, _)| there(*buffer));
+            others.into_iter().all(|(_, other)| other.block == turn.block && (other.to < turn.from || turn.to < other.from))
+        };
+        let mut hosts = turns[..number].iter().map(|(host, _)| *host).filter(|host| found.iter().all(|(guest, _)| guest != host));
+        if let Some(host) = hosts.find(|host| is_free(*host)) {
+            found.push((*guest, host));
+        }
+    }
+    found
 }
 
 /// Who touches tensor memory, by the block of ops that it stands in.

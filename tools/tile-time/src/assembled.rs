@@ -77,7 +77,8 @@ impl Assembled {
         for kernel in &mut self.kernels {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
             let shared = kernel.shared_bytes as f64;
-            let (blocks, limited_by) = grid::residency(threads, shared, kernel.registers, machine);
+            // How many columns of tensor memory it takes, a cubin does not say.
+            let (blocks, limited_by) = grid::residency(threads, shared, kernel.registers, (0, 0), machine);
             kernel.residency = Some(Residency { gpu: machine.name.clone(), blocks, limited_by });
         }
     }

@@ -33,7 +33,13 @@ pub(crate) struct Prediction {
 }
 
 /// How many blocks a multiprocessor holds, and what sets the limit.
-pub(crate) fn residency(threads: u32, shared: f64, registers: u32, machine: &Machine) -> (usize, &'static str) {
+pub(crate) fn residency(
+    threads: u32,
+    shared: f64,
+    registers: u32,
+    (columns, all_columns): (u32, u32),
+    machine: &Machine,
+) -> (usize, &'static str) {
     let chip = &machine.chip;
     let warps = f64::from(threads.div_ceil(32));
     let registers = (f64::from(registers.max(1)) / 8.0).ceil() * 8.0;
@@ -42,6 +48,8 @@ pub(crate) fn residency(threads: u32, shared: f64, registers: u32, machine: &Mac
         ((chip.warps / warps).floor(), "the number of warps"),
         ((chip.shared * 1024.0 / (shared.max(SYSTEM))).floor(), "shared memory"),
         ((chip.registers / 32.0 / registers / warps).floor(), "registers"),
+        // A block that finds no columns free waits until one that has them ends.
+        (f64::from(all_columns.checked_div(columns).unwrap_or(u32::MAX)), "tensor memory"),
     ];
     let (count, why) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
     ((count as usize).max(1), why)
@@ -65,7 +73,8 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
     let groups = (chip.multiprocessors / size).floor().max(1.0);
     let clusters = sample.clusters as f64;
     // A cluster takes as many multiprocessors as it has blocks.
-    let (fits, limited_by) = residency(sample.program.threads, sample.program.shared_bytes.into(), sample.registers.count, machine);
+    let (threads, columns) = (sample.program.threads, sample.recording.tensor_columns);
+    let (fits, limited_by) = residency(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
     let fits = fits + wish.more_resident;
     let given = ((clusters / groups).ceil() as usize).max(1);
     let (resident, limited_by) = if given < fits { (given, "the grid") } else { (fits, limited_by) };

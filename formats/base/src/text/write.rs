@@ -5,13 +5,19 @@ use std::fmt::{self, Display};
 
 /// A value in the text form.
 pub fn to_text<T: Serialize + ?Sized>(value: &T) -> String {
-    let mut out = Writer { text: String::new() };
+    written(value).text
+}
+
+fn written<T: Serialize + ?Sized>(value: &T) -> Writer {
+    let mut out = Writer { text: String::new(), given: false };
     value.serialize(&mut out).expect("every part of an IR can be written as text");
-    out.text
+    out
 }
 
 struct Writer {
     text: String,
+    /// Whether all of it is an option's value, which says more than none, also where it is `false` or empty.
+    given: bool,
 }
 
 #[derive(Debug)]
@@ -52,8 +58,8 @@ impl Items<'_> {
         }
     }
     fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
-        let text = to_text(value);
-        if !matches!(text.as_str(), "_" | "false" | "[]" | "{}") {
+        let Writer { text, given } = written(value);
+        if given || !matches!(text.as_str(), "_" | "false" | "[]" | "{}") {
             self.separate();
             self.out.text.push_str(name);
             self.out.text.push_str(": ");
@@ -157,6 +163,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.push('_')
     }
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        self.given |= self.text.is_empty();
         value.serialize(self)
     }
     fn serialize_unit(self) -> Result<(), Error> {
@@ -291,5 +298,29 @@ impl ser::SerializeStructVariant for Items<'_> {
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_text;
+    use crate::text::from_text;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    struct Fields {
+        given: Option<bool>,
+        list: Option<Vec<u32>>,
+        flag: bool,
+    }
+
+    /// An option's value says more than none, also where it is what is left out elsewhere.
+    #[test]
+    fn values_of_options_are_written() {
+        let said = Fields { given: Some(false), list: Some(Vec::new()), flag: false };
+        assert_eq!(to_text(&said), "(given: false, list: [])");
+        for fields in [said, Fields::default(), Fields { given: Some(true), list: None, flag: true }] {
+            assert_eq!(from_text::<Fields>(&to_text(&fields)).as_ref(), Some(&fields));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Matrix products: operands go to the fragments of the atom, or to buffers that each thread reads.
 
-use super::Rewriter;
+use super::{Rewriter, neighbours_first};
 use crate::banks;
 use crate::operands::{self, How, Step};
 use crate::products::{Place as Planned, Product, shared_reads};
@@ -249,7 +249,7 @@ impl Rewriter<'_> {
         }
         let (elem, shape) = self.elem_shape(value);
         let accumulator = &self.homes.or_default(self.from, result);
-        let layout = self.homes.or_default(self.from, value);
+        let layout = neighbours_first(&self.homes.or_default(self.from, value), &shape, dim);
         let x = self.tile(value, &layout)?;
         let reads = shared_reads(accumulator, &self.elem_shape(result).1, &shape, dim);
         let buffer = self.attrs.buffers.push(banks::exchange(elem, &shape, [dim; 2], &[&layout, &reads]));

@@ -31,11 +31,22 @@ enum FrameKind<'c> {
     },
 }
 
+/// Registers that it pays to set in a block of their own.
+const MANY: usize = 8;
+
 /// A block, and for each register of each value that arrives there a phi.
 #[derive(Clone)]
 struct Target<'c> {
     block: BasicBlock<'c>,
     phis: Vec<Vec<PhiValue<'c>>>,
+}
+
+fn is_constant(register: Val) -> bool {
+    match register {
+        Val::IntValue(value) => value.is_const(),
+        Val::FloatValue(value) => value.is_const(),
+        _ => false,
+    }
 }
 
 impl<'c> Target<'c> {
@@ -125,7 +136,6 @@ impl<'c> Emitter<'c, '_> {
 
     /// Whether a block does nothing but yield a constant tile of many registers.
     fn yields_only_a_constant(&self, block: Block) -> bool {
-        const MANY: usize = 8;
         let body = &self.function.body;
         match body.blocks[block].ops[..] {
             [made, _] => {
@@ -156,9 +166,12 @@ impl<'c> Emitter<'c, '_> {
         let mut awaited = self.awaited_behind(results);
         let taken = self.without_unread(init.clone(), body, bounds[0], &awaited);
         start.arrive(ir, &[vec![vec![lower.into()]], taken.clone()].concat());
-        let none = if taken == init { join.block } else { ir.block(self.kernel, "none") };
+        // What is constant, LLVM would set twice before the branch, for the first round and for none.
+        let constants = taken.iter().flatten().filter(|register| is_constant(**register)).count();
+        let straight = taken == init && constants < MANY;
+        let none = if straight { join.block } else { ir.block(self.kernel, "none") };
         ir.branch(some, start.block, none);
-        if taken == init {
+        if straight {
             awaited.clear();
             join.arrive(ir, &init);
         } else {

@@ -42,3 +42,21 @@ fn tiles_of_persistent_blocks_come_in_waves() {
         near(&format!("{tiles} tiles"), kernel(tiles).cycles("b200") / one, waves, 0.05);
     }
 }
+
+/// Blocks with room for each other in shared memory wait for each other's columns of tensor memory.
+#[test]
+fn blocks_share_the_columns_of_tensor_memory() {
+    let kernel = |columns: u32| {
+        let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
+        let before = format!(
+            "mov.u32 %r1, buffer;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], {columns};\nld.shared.b32 %r20, [%r1];\n\
+             mov.b32 %r9, 0;\nmov.b32 %r10, 0;\n"
+        );
+        let body = format!(
+            "NEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n@%p1 bra NEXT;\n\
+             tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, {columns};\n"
+        );
+        Kernel::new("sm_100a", 32).before(&before).body(body).shared(1024).grid(148 * 2)
+    };
+    near("a block for all columns", kernel(512).cycles("b200") / kernel(256).cycles("b200"), 2.0, 0.05);
+}
