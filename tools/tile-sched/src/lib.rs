@@ -26,6 +26,7 @@ mod ordering;
 mod pairs;
 mod partition;
 mod pipes;
+mod residency;
 mod stores;
 mod system;
 mod tensor;
@@ -64,7 +65,8 @@ fn analyse(file: &mut File<Module>) -> Result<()> {
 /// Schedules come from here or from a person: they are checked before anything is built on them.
 fn alloc(file: &mut File<Module>) -> Result<()> {
     check::schedules(file)?;
-    alloc::run(file)
+    alloc::run(file)?;
+    residency::run(file)
 }
 
 fn materialize(file: &mut File<Module>) -> Result<()> {
