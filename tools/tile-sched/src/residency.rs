@@ -34,10 +34,19 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
         let Some((blocks, needs)) = more(function, layouts, target) else { continue };
         function.attrs.program.occupancy = Some(blocks);
         let registers = function.attrs.launch_registers(target);
-        let message = format!("a thread has {registers} registers, so that {blocks} blocks have room; about {needs} are live at once");
+        let message =
+            format!("a thread has {registers} registers, so that {blocks} blocks have room; about {needs} are live at once");
         let (pass, name) = ("alloc".into(), "Occupancy".into());
         let (outcome, category) = (Outcome::Passed, Category::Other);
-        file.envelope.log.push(LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc });
+        file.envelope.log.push(LogEntry {
+            pass,
+            outcome,
+            name,
+            category,
+            message,
+            function: function.name.clone(),
+            loc: function.loc,
+        });
     }
     Ok(())
 }
@@ -46,8 +55,9 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
 fn more(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
     let (body, program) = (&function.body, &function.attrs.program);
     let ops = body.walk(function.region);
-    let stays = |op: &Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. })) || matches!(op, Op::Core(tileas::Op::Mma { .. }));
-    if ops.iter().any(|op| stays(&body.ops[*op].kind)) {
+    let loops_or_multiplies =
+        |op: &Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. })) || matches!(op, Op::Core(tileas::Op::Mma { .. }));
+    if ops.iter().any(|op| loops_or_multiplies(&body.ops[*op].kind)) {
         return None;
     }
     let needs = live(function, layouts) + BESIDE;
@@ -79,7 +89,9 @@ fn live(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
     let repeated = |value: Value| body.defining_op(value).is_some_and(repeats);
     let words = |value: Value| match body.ty(value) {
         _ if repeated(value) => 0,
-        Type::Tile { elem, layout, .. } if loaded(value) || matches!(elem, Elem::Scalar(scalar) if scalar.is_float()) => (layouts[*layout].registers() as u32 * elem.bits()).div_ceil(32),
+        Type::Tile { elem, layout, .. } if loaded(value) || matches!(elem, Elem::Scalar(scalar) if scalar.is_float()) => {
+            (layouts[*layout].registers() as u32 * elem.bits()).div_ceil(32)
+        }
         _ => 0,
     };
     let mut change = vec![0i64; ops.len() + 1];
