@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// The first bytes of a binary stage file. 0x93 keeps it from looking like text.
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
 const HEADER: usize = MAGIC.len() + 8 + 32;
-const LINE: &str = "//!tile ";
+/// What lines of a text file about itself begin with, the first too.
+pub const LINE: &str = "//!tile ";
 
 /// What a file says about itself besides its payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,15 +1,13 @@
 //! Stage files: the laws of their readers and writers, and the stages that take them.
 
 use base::diag::Result;
-use base::envelope::{Form, MAGIC};
+use base::envelope::{Form, LINE, MAGIC};
 use base::{Diagnostic, File, Payload, Target};
 use common::Pass;
 use tile_lower_as::Lowering;
 
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 const UNSUPPORTED: u8 = 3;
-/// Text begins so.
-const TEXT: &[u8] = b"//!tile ";
 
 /// The file, if it is one, held to be written and read back the same, as its text says, and of one that was text, as its RON says, where
 /// nothing is left out. A binary gets a length and hash that fit it, since another would only be refused for these.
@@ -21,7 +19,7 @@ fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
         let written = file.write(form).expect("a file that was read can be written");
         let back = File::<P>::read(&written, "written").unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
         assert!(text(&back) == before, "{form:?} reads back as another file");
-        if bytes.starts_with(TEXT) {
+        if bytes.starts_with(LINE.as_bytes()) {
             let ron = |file: &File<P>| file.write(Form::Ron).expect("a file that was read can be written");
             assert!(ron(&back) == ron(&file), "{form:?} reads back as another file than the text was");
         }

@@ -35,7 +35,8 @@ pub struct Lowering {
     /// Warps of a block: a power of two up to 32 [default: num_worker_warps_per_cta of the program, or what its tiles keep busy]
     #[arg(long, value_name = "N", value_parser = parse_warps)]
     pub warps: Option<u32>,
-    /// Blocks of a multiprocessor that registers and memory must do for, 1 to 32 [default: occupancy of the program]
+    /// Blocks of a multiprocessor that registers and memory must do for, 1 to 32 [default: occupancy of the program, or one
+    /// more than registers quite have room for]
     #[arg(long, value_name = "N", value_parser = parse_occupancy)]
     pub occupancy: Option<u32>,
     /// Blocks of a cluster that share each tile block out among them, 1 or 2 [default: num_cta_in_cga of the program, where that pays]

@@ -238,6 +238,16 @@ mod tests {
         }
     }
 
+    /// Threads store parts of a row that are lines apart, and read rows in order.
+    #[test]
+    fn lines_of_a_row_are_apart() {
+        let layout = |register: &[u32], lane: &[u32]| Layout { register: register.into(), lane: lane.into(), ..Layout::default() };
+        let stored = layout(&[1, 2, 4, 8, 2048], &[16, 32, 64, 128, 256]);
+        let read = layout(&[1, 2, 128, 256, 512, 1024, 2048], &[4, 8, 16, 32, 64]);
+        let info = exchange(Elem::Scalar(Scalar::F32), &[16, 256], [1; 2], &[&stored, &read]);
+        assert_eq!([&stored, &read].map(|layout| wavefronts(&info, layout)), [32, 128]);
+    }
+
     #[test]
     fn fragments_are_read_without_bank_conflicts() {
         for k in [16, 32, 64, 128] {

@@ -99,6 +99,7 @@ fn alone(
     doubled: &BTreeSet<Buffer>,
     (divided, target): (bool, Target),
 ) -> BTreeSet<Buffer> {
+    // That buffers overlap which are in use together is seen only where they may overlap.
     if common::planted("sched.lives") {
         return BTreeSet::new();
     }
@@ -112,9 +113,13 @@ fn alone(
     let mut smallest: Vec<Buffer> = buffers.ids().filter(may).collect();
     smallest.sort_by_key(|buffer| (buffers[*buffer].bytes(), *buffer));
     let first = |count: &usize| smallest[..*count].iter().copied().collect::<BTreeSet<Buffer>>();
-    let before = resident(&BTreeSet::new());
-    let counts: Vec<usize> = (1..=smallest.len()).collect();
-    first(&counts.partition_point(|count| resident(&first(count)) >= before.max(1)))
+    let before = resident(&BTreeSet::new()).max(1);
+    let all = first(&smallest.len());
+    if resident(&all) >= before {
+        return all;
+    }
+    let counts: Vec<usize> = (1..smallest.len()).collect();
+    first(&counts.partition_point(|count| resident(&first(count)) >= before))
 }
 
 /// The first op that touches the largest buffer, which is the place to make it smaller.

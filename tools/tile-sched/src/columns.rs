@@ -11,6 +11,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use sched::{Function, Op, TensorMemory};
 use std::collections::{BTreeMap, BTreeSet};
+use tileas::verify::Program;
 use tileas::{Buffer, Space};
 
 /// Columns that can be taken at least.
@@ -103,8 +104,8 @@ fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Bu
     hosts
 }
 
-/// The part of a round in which an operand has its columns: from the first store of it until threads take up sums behind the last
-/// product that reads it.
+/// The part of a round in which an operand has its columns: from the first store of it until threads have taken up the sums of all
+/// products that read it, which different agents may make.
 struct Turn {
     block: Block,
     from: usize,
@@ -122,11 +123,14 @@ impl Turn {
         let block = *blocks.first().filter(|_| blocks.len() == 1)?;
         let kinds: Vec<&Op> = body.blocks[block].ops.iter().map(|op| &body.ops[*op].kind).collect();
         let from = kinds.iter().position(|op| stores(op))?;
-        let last = kinds.iter().rposition(|op| reads(op))?;
-        let Op::Core(tileas::Op::Mma { acc, .. }) = kinds[last] else { return None };
-        let takes_up = |op: &&Op| matches!(op, Op::Core(tileas::Op::TensorLoad { buffer, .. }) if Some(*buffer) == acc.buffer());
-        let to = last + kinds[last..].iter().position(takes_up)?;
-        (from < last).then_some(Turn { block, from, to })
+        let taken_up = |at: usize| {
+            let sums = tileas::strands::sums(kinds[at].program()?)?;
+            let takes_up = |op: &&Op| matches!(op, Op::Core(tileas::Op::TensorLoad { buffer, .. }) if *buffer == sums);
+            Some(at + kinds[at..].iter().position(takes_up)?)
+        };
+        let readers: Vec<usize> = (0..kinds.len()).filter(|at| reads(kinds[*at])).collect();
+        let to = readers.iter().map(|at| taken_up(*at)).collect::<Option<Vec<usize>>>()?.into_iter().max()?;
+        (from < readers[0]).then_some(Turn { block, from, to })
     }
 }
 

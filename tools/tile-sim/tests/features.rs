@@ -259,6 +259,18 @@ fn many_blocks() {
 }
 
 #[test]
+fn instructions_with_bank_conflicts() {
+    let body = "mov.u32 %r3, %tid.x;\nshl.b32 %r4, %r3, 3;\nmov.u32 %r5, smem;\nadd.s32 %r4, %r4, %r5;\nst.shared.b32 [%r4], %r3;\n\
+        shl.b32 %r4, %r3, 2;\nadd.s32 %r4, %r4, %r5;\nst.shared.b32 [%r4], %r3;";
+    let outcome = case(&kernel("sm_90", 32, 256, body), 1, &["--stats", "stats.json"]);
+    let (_, conflicts) = outcome.stats.split_once("\"conflicts\"").expect("they are listed");
+    assert_eq!(conflicts.matches("\"opcode\": \"st.shared.b32\"").count(), 1, "{conflicts}");
+    for part in ["\"executed\": 1", "\"shared_wavefronts\": 2", "\"bank_conflicts\": 1"] {
+        assert!(conflicts.contains(part), "{part}: {conflicts}");
+    }
+}
+
+#[test]
 fn counts_of_loops() {
     let body = "mov.b32 %r3, 0;\nmov.b32 %r4, 1;\nmbarrier.init.shared.b64 [smem+64], %r4;\nLOOP:\nshl.b32 %r5, %r1, 3;\nadd.s32 %r5, %r5, %r2;\n\
         ld.global.b32 %r6, [%rd1];\nadd.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 5;\n@%p1 bra LOOP;";
