@@ -10,7 +10,8 @@ use inkwell::intrinsics::Intrinsic;
 use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum, FloatType, IntType};
 use inkwell::values::{
-    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, GlobalValue, IntValue, PointerValue,
+    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, GlobalValue, InstructionOpcode, IntValue,
+    PointerValue,
 };
 use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
 use numerics::Scalar;
@@ -205,11 +206,35 @@ impl<'c> Ir<'c> {
             return *one;
         }
         let ty = self.vector_type(values[0].get_type(), values.len() as u32).into_vector_type();
+        if let Some(pairs) = self.pairs(values) {
+            return self.bitcast(self.pack(&pairs), ty);
+        }
         let mut vector = ty.get_poison();
         for (i, value) in values.iter().enumerate() {
             vector = self.builder.build_insert_element(vector, *value, self.const32(i as u32), "").expect(BUG);
         }
         vector.into()
+    }
+    /// The registers that values lie in by twos, as numbers, where they were made so. LLVM finds that out itself in the block that made
+    /// them; in one that stores them under a condition, it takes them apart and puts them together again.
+    fn pairs(&self, values: &[Val<'c>]) -> Option<Vec<Val<'c>>> {
+        let taken = |value: &Val<'c>| {
+            let taking =
+                value.as_instruction_value().filter(|instruction| instruction.get_opcode() == InstructionOpcode::ExtractElement)?;
+            let [vector, index] = [0, 1].map(|i| taking.get_operand(i).and_then(|operand| operand.value()));
+            Some((vector?.into_vector_value(), index?.into_int_value().get_zero_extended_constant()?))
+        };
+        let pair = |values: &[Val<'c>]| {
+            let [(vector, 0), (other, 1)] = [taken(values.first()?)?, taken(values.get(1)?)?] else { return None };
+            let bits = match values[0].get_type() {
+                BasicTypeEnum::IntType(ty) => ty.get_bit_width() * 2,
+                BasicTypeEnum::FloatType(ty) => ty.get_bit_width() * 2,
+                _ => return None,
+            };
+            let whole = vector == other && vector.get_type().get_size() == 2 && matches!(bits, 32 | 64);
+            whole.then(|| self.bitcast(vector, self.int(bits)))
+        };
+        values.chunks(2).map(pair).collect()
     }
     /// A value that nothing may look at, in place of another.
     pub(crate) fn unset(&self, like: Val<'c>) -> Val<'c> {

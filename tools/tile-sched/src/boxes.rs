@@ -12,6 +12,7 @@ use crate::pipes;
 use base::Block;
 use base::ir::{Op as OpId, Operation};
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipe, PipeInfo, Slot};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use tileas::{Buffer, Space};
 
@@ -127,7 +128,7 @@ pub(crate) struct Filled {
     pub(crate) products_before: usize,
 }
 
-/// Copies that fill a pipe together, by their place in the loop's order.
+/// Copies that fill a pipe together, in the order in which they are asked for.
 pub(crate) struct Group {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) ahead: u32,
@@ -183,6 +184,8 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
         }
     }
     for group in &mut groups {
+        // The slot is full when all have arrived: what takes longest is asked for first.
+        group.copies.sort_by_key(|(_, buffer)| Reverse(attrs.program.buffers[*buffer].bytes()));
         let buffers: Vec<Buffer> = group.copies.iter().map(|(_, buffer)| *buffer).collect();
         // A loop before may fill the same rings, or a copy before the same ring.
         if let Some((pipe, _)) = attrs.pipes.iter().find(|(_, info)| info.buffers == buffers) {
