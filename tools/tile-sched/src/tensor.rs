@@ -360,12 +360,12 @@ impl Pass<'_> {
                         behind.push(step(self, Op::AsyncFence {}));
                     }
                     behind.push(step(self, Op::PipeCommit { pipe, slot }));
-                    if kind == Kind::Sums {
+                    // Sums that nothing reads, or nothing added to what threads have here: the next turn is the same side's again.
+                    let again = matches!(kind, Kind::Sums | Kind::Scaled) && !is_drained(at, buffer);
+                    if kind == Kind::Sums || again {
                         behind.push(step(self, Op::PipeWait { pipe, slot, phase }));
                     }
-                    if kind == Kind::Scaled && !is_drained(at, buffer) {
-                        // Nothing is added to what threads have here: the next turn is theirs again.
-                        behind.push(step(self, Op::PipeWait { pipe, slot, phase }));
+                    if again {
                         behind.push(step(self, Op::PipeRelease { pipe, slot }));
                         behind.extend(self.flip(*buffer, phases));
                     }
