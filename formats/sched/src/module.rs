@@ -282,11 +282,6 @@ impl FunctionAttrs {
         let together = info.multicast.is_some() || self.is_of_pair(info) && info.fill == Fill::Products;
         self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// The named barrier, behind those of agents, at which agents that touch tensor memory learn where it is, so that the others need
-    /// not wait until it is taken. A pair's has to be taken before either block begins, as has that of a function without agents.
-    pub fn tensor_barrier(&self) -> Option<u32> {
-        (self.tensor.is_some() && !self.agents.is_empty() && !self.program.pair).then(|| self.agents.len() as u32 + 1)
-    }
     /// The blocks of a cluster that bring each other boxes, or make products together; 1 where none does.
     pub fn joined_blocks(&self) -> u32 {
         let together = self.program.pair || self.pipes.values().any(|info| info.multicast.is_some());

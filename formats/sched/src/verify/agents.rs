@@ -44,9 +44,7 @@ pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule 
     let FunctionAttrs { agents, pipes, program, .. } = &function.attrs;
     let there = phase == Phase::Materialize || agents.is_empty() && pipes.is_empty();
     require(there, || format!("there are no agents and no pipes in phase {}", phase.name()))?;
-    require(agents.len() as u32 + 1 < BARRIERS, || {
-        format!("each agent has a barrier, and there are {BARRIERS} with the block's and that of tensor memory")
-    })?;
+    require((agents.len() as u32) < BARRIERS, || format!("each agent has a barrier, and there are {BARRIERS} with the block's"))?;
     let mut taken = vec![false; program.warps as usize];
     for (agent, info) in agents.iter() {
         require(info.warps > 0, || format!("{agent} has no warps"))?;

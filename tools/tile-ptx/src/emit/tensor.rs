@@ -12,7 +12,6 @@ use base::ir::Op as OpId;
 use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use sched::Agent;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tileas::effects::BufferAccess;
@@ -94,47 +93,20 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// At the start of the first agent, which takes it, and of those that touch it: all of these learn where it is. Agents that only
-    /// bring boxes have begun by then.
-    pub(super) fn share_tensor_memory(&mut self, agent: Agent) {
-        let function = self.function;
-        let Some(barrier) = function.attrs.tensor_barrier() else { return };
-        let body = &function.body;
-        let shares = |op: &OpId| match body.ops[*op].kind {
-            sched::Op::Agent { agent, body } if agent == Agent(0) || self.touches_tensor_memory(body) => Some(agent),
-            _ => None,
-        };
-        let warps: u32 =
-            body.blocks[function.entry()].ops.iter().filter_map(shares).map(|agent| function.attrs.agents[agent].warps).sum();
-        self.fences_tensor = true;
-        if agent == Agent(0) {
-            self.take_tensor_memory();
-        }
-        self.tensor_fence(true);
-        self.barrier(barrier, warps * 32);
-        self.tensor_fence(false);
-        self.find_tensor_memory();
-    }
-
     /// Reads where they begin.
     pub(super) fn find_tensor_memory(&mut self) {
-        self.tensor_base = self.tensor_memory_start();
-    }
-
-    fn tensor_memory_start(&self) -> Option<IntValue<'c>> {
-        let tensor = self.function.attrs.tensor?;
+        let Some(tensor) = self.function.attrs.tensor else { return };
+        let ir = self.ir;
         let base = self.shared_base.expect("the word that says where it begins is in shared memory");
         let text = format!("ld.shared.b32 $0, [$1+{}];", tensor.address);
-        let start =
-            self.ir.asm(Some(self.ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
-        Some(start.into_int_value())
+        let start = ir.asm(Some(ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
+        self.tensor_base = Some(start.into_int_value());
     }
 
     /// All threads are done when the columns are given back.
     pub(super) fn give_back_tensor_memory(&self) {
-        let Some(tensor) = self.function.attrs.tensor else { return };
+        let (Some(tensor), Some(start)) = (self.function.attrs.tensor, self.tensor_base) else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
-            let start = e.tensor_memory_start().expect("the function has columns");
             e.instruction_alone("bar.warp.sync 0xffffffff;");
             let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.group(), tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
