@@ -206,8 +206,8 @@ fn bits_of(text: &str) -> (Kind, Vec<u32>) {
 /// Mutants that are none: how many, of which lines, and why.
 const HARMLESS: [(Level, &str, usize, &str); 5] = [
     (Level::Ptx, "fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
-    (Level::Ptx, "tcgen05.fence::before_thread_sync", 4, "at the start and at the end it has nothing to order"),
-    (Level::Ptx, "tcgen05.fence::after_thread_sync", 7, "likewise; and of two waits after each other the second one's is enough"),
+    (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end it has nothing to order"),
+    (Level::Ptx, "tcgen05.fence::after_thread_sync", 5, "likewise; and of two waits after each other the second one's is enough"),
     (Level::Ptx, "or.b64", 2, "along the depth there is one block, which needs no distance"),
     (Level::Ptx, "mov.b32 form", 1, "an operand in tensor memory has one orientation"),
 ];

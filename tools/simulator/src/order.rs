@@ -134,10 +134,10 @@ impl Order {
 
     // The barriers of shared memory.
 
-    /// A warp reaches a barrier of another CTA.
+    /// A warp uses a barrier, which it has to know to be initialised; one of another CTA also has to last until then.
     pub(crate) fn reach(&mut self, actor: Actor, place: (usize, u32)) -> Result<()> {
         self.read(actor, place.0, place.1, 8)?;
-        if self.count > 0 {
+        if self.count > 0 && place.0 != actor.cta {
             let id = self.id(actor);
             let time = self.knowledge(actor)[id];
             self.reached.insert((place.0, id), (time, actor.line));

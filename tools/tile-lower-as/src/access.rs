@@ -11,8 +11,11 @@ use tileaa::facts::{Facts, MemRefFacts};
 use tileaa::{Function, Op, Type};
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides};
+use vocabulary::core_ops::Core;
 use vocabulary::tile::{View, ViewKind, element_count};
 
+/// Bytes that a warp's access takes from memory at a time.
+const LINE: u32 = 128;
 /// The widest access of a thread, in bytes.
 const WIDEST: u64 = 16;
 
@@ -44,6 +47,9 @@ impl Accesses {
         let planner = Planner { function, facts: Facts::of(function), warp_bits };
         let plan = |op: OpId| {
             let access = match &function.body.ops[op].kind {
+                Op::StoreView { view, tile, .. } if planner.is_permuted(*tile) => {
+                    planner.by_lines(planner.view(*view, u32::MAX), *tile)
+                }
                 Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.view(*view, u32::MAX),
                 Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask, u32::MAX)?,
                 // Atomic operations take one element at a time: neighbours are in neighbouring lanes, which touch whole sectors.
@@ -122,6 +128,32 @@ impl Planner<'_> {
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
         blocked(&order, widest_bits, self.warp_bits)
+    }
+
+    /// Whether a tile passes through shared memory to another order of its elements before anything else is done with it.
+    fn is_permuted(&self, tile: Value) -> bool {
+        let body = &self.function.body;
+        let op = body.defining_op(tile).map(|op| &body.ops[op].kind);
+        matches!(op, Some(Op::Core(Core::Permute { order, .. })) if order.last().is_some_and(|last| *last as usize + 1 != order.len()))
+    }
+
+    /// An access of which the lanes take a line of memory each of several rows, not one row after the other: they read the tile across
+    /// its rows from shared memory, where neighbours in a row of memory are a row apart, on the same bank.
+    fn by_lines(&self, access: Access, tile: Value) -> Access {
+        let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
+        let line = (LINE / elem.bytes().max(1)).ilog2() as usize;
+        let strides = Strides::of(shape);
+        let dims = (0..shape.len()).map(|dim| strides.dim_bits(dim).collect::<Vec<_>>());
+        let row = dims.into_iter().find(|bits| bits.first() == access.order.first()).map_or(0, |bits| bits.len());
+        if row <= line {
+            return access;
+        }
+        let (along, rest) = access.order.split_at(line);
+        let (beyond, others) = rest.split_at(row - line);
+        let lanes = (LANE_BITS + access.vector_bits as usize).saturating_sub(line).min(others.len());
+        let (rows, others) = others.split_at(lanes);
+        let order = [along, rows, beyond, others].concat();
+        Access { copy: access.copy, ..blocked(&order, access.vector_bits, self.warp_bits) }
     }
 
     /// Whether some of a tile's pointers are those to neighbouring elements.

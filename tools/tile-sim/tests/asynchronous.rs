@@ -70,6 +70,8 @@ fn a_slot_is_released_before_it_is_used_again() {
             "",
             &["--delivery", delivery],
         );
+        // Barriers are there before the other warp uses them, however warps take turns.
+        rule("SIM035", &ptx, "I:\nbar.sync 0;\n", "I:\n", &["--delivery", delivery]);
     }
 }
 

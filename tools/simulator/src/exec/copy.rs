@@ -124,6 +124,7 @@ impl Machine<'_> {
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let barrier = shared_place(cluster, cta, at[lane] as u32)?;
+            cluster.reach(barrier, actor).map_err(|fault| fault.lanes(1 << lane))?;
             self.note(|| Event::CopyArrive { bar: (barrier.0 as u8, barrier.1), count: 1, increment });
             if increment {
                 cluster.mbarrier(barrier)?.add_arrival();

@@ -47,6 +47,7 @@ impl Machine<'_> {
             bytes[..8].copy_from_slice(&low.to_le_bytes());
             bytes[8..].copy_from_slice(&high.to_le_bytes());
             for &cta in &to {
+                cluster.reach((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.mbarrier((cta, barrier))?;
                 let state = &mut cluster.ctas[cta];
                 state.shared.begin_async(address, 16, actor, &state.fenced).map_err(|fault| fault.lanes(1 << lane))?;

@@ -64,9 +64,9 @@ impl Cluster {
         barrier.transactions -= i64::from(bytes);
         self.settle(place)
     }
-    /// Who reaches the barrier of another CTA has to know that it was initialised.
+    /// Who uses a barrier has to know that it was initialised.
     pub(crate) fn reach(&mut self, place: (usize, u32), actor: Actor) -> Result<()> {
-        if place.0 == actor.cta { Ok(()) } else { self.order.reach(actor, place) }
+        self.order.reach(actor, place)
     }
     fn settle(&mut self, place: (usize, u32)) -> Result<()> {
         if self.mbarrier(place)?.settle() {
@@ -117,9 +117,7 @@ impl Machine<'_> {
                     self.note(|| Event::Init { bar, count: value });
                     // Its bytes have to be shared memory.
                     cluster.ctas[place.0].shared.write_async(place.1, &[0; 8])?;
-                    if cluster.ctas.len() > 1 {
-                        cluster.order.write(actor, place.0, place.1, 8).map_err(located)?;
-                    }
+                    cluster.order.write(actor, place.0, place.1, 8).map_err(located)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
                     cluster.ctas[place.0].mbarriers.insert(place.1, barrier);
                 }

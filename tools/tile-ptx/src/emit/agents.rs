@@ -26,14 +26,11 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         if agent == Agent(0) {
             self.start();
+            self.warp = Some(self.uniform_warp());
         }
         let info = &self.function.attrs.agents[agent];
         let whole = (self.thread, self.warps, self.agent);
-        let lane = [u32::MAX, 0, 31].map(|bits| ir.const32(bits));
-        let warp = ir.shr(self.thread, ir.const32(5), false);
-        // The same for all lanes, as the branch has to be.
-        let args = [lane[0].into(), warp.into(), lane[1].into(), lane[2].into()];
-        let warp = ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value();
+        let warp = self.warp.expect("the first agent's branch is behind where it is found");
         let own = ir.icmp(IntPredicate::ULT, ir.sub(warp, ir.const32(info.first_warp)), ir.const32(info.warps));
         let (start, next) = (ir.block(self.kernel, &info.name), ir.block(self.kernel, "others"));
         ir.branch(own, start, next);
@@ -46,6 +43,8 @@ impl<'c> Emitter<'c, '_> {
         // From here on threads are counted from the agent's first.
         self.thread = ir.sub(self.thread, ir.const32(info.first_warp * 32));
         (self.warps, self.agent) = (info.warps, Some(agent));
+        self.fences_tensor = self.touches_tensor_memory(body);
+        self.share_tensor_memory(agent);
         if self.is_of_first_thread(body) {
             // The others would go round its loops for nothing.
             let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
@@ -57,12 +56,20 @@ impl<'c> Emitter<'c, '_> {
             ir.builder.position_at_end(alone);
             self.thread = ir.const32(0);
         }
-        self.fences_tensor = self.touches_tensor_memory(body);
         self.block(self.function.body.block_of(body))?;
         (self.thread, self.warps, self.agent) = whole;
         (self.fences_tensor, self.is_leader) = (true, false);
         ir.builder.position_at_end(next);
         Ok(())
+    }
+
+    /// The number of this thread's warp, the same for all lanes, as the branches of agents have to be.
+    fn uniform_warp(&self) -> IntValue<'c> {
+        let ir = self.ir;
+        let lane = [u32::MAX, 0, 31].map(|bits| ir.const32(bits));
+        let warp = ir.shr(self.thread, ir.const32(5), false);
+        let args = [lane[0].into(), warp.into(), lane[1].into(), lane[2].into()];
+        ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value()
     }
 
     /// Whether nothing in an agent's body is for more than its first thread: it asks for boxes, or makes products in tensor memory,
@@ -85,14 +92,17 @@ impl<'c> Emitter<'c, '_> {
         all.into_iter().map(|op| &self.function.body.ops[op]).all(|node| of_first(&node.kind) || loads_single(node))
     }
 
-    /// Makes the barriers of all pipes and takes tensor memory, before any thread uses them.
+    /// Makes the barriers of all pipes, and takes tensor memory where agents do not, before any thread uses them.
     pub(super) fn start(&mut self) {
         let function = self.function;
         if function.attrs.pipes.is_empty() && function.attrs.tensor.is_none() {
             return;
         }
         let ir = self.ir;
-        self.take_tensor_memory();
+        let first = self.takes_tensor_memory_first();
+        if first {
+            self.take_tensor_memory();
+        }
         for info in function.attrs.pipes.values() {
             // A thread to each barrier, as far as there are threads: first those of filled slots, then those of free ones.
             let (all, threads) = (2 * info.depth, self.warps * 32);
@@ -112,14 +122,14 @@ impl<'c> Emitter<'c, '_> {
         if self.target.has(Feature::Clusters) {
             self.instruction_alone("fence.mbarrier_init.release.cluster;");
         }
-        self.tensor_fence(true);
         match self.joined_blocks() {
             1 => self.block_barrier(),
             // Another block may arrive at the barriers as soon as it is past this.
             _ => self.cluster_barrier(".aligned"),
         }
-        self.tensor_fence(false);
-        self.find_tensor_memory();
+        if first {
+            self.find_tensor_memory();
+        }
         if self.function.attrs.tensor.is_some() || self.joined_blocks() > 1 {
             self.end = Some(ir.block(self.kernel, "end"));
         }

@@ -89,6 +89,8 @@ pub(crate) struct Emitter<'c, 'a> {
     frames: Vec<Frame<'c>>,
     /// Where the tiles are from which the next print prints them.
     staged: BTreeMap<Value, PointerValue<'c>>,
+    /// The number of the warp, which the branches of agents ask for.
+    warp: Option<IntValue<'c>>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
     /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
@@ -139,6 +141,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             lines,
             frames: Vec::new(),
             staged: BTreeMap::new(),
+            warp: None,
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
             tensor_base: None,
             fences_tensor: true,

@@ -12,6 +12,7 @@ use base::ir::Op as OpId;
 use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
+use sched::{Agent, FunctionAttrs, Op};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tileas::effects::BufferAccess;
@@ -93,20 +94,71 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
+    /// Whether tensor memory is taken before any agent begins: by a block without agents; in a pair, whose other block has to have
+    /// taken it too; and where threads load what products begin with, as boxes that are asked for earlier would be ahead of that.
+    /// Otherwise only those agents wait for it that touch it.
+    pub(super) fn takes_tensor_memory_first(&self) -> bool {
+        let FunctionAttrs { agents, program, .. } = &self.function.attrs;
+        let loads = |(_, body): (Agent, Region)| {
+            let mut ops = self.function.body.walk(body).into_iter().take_while(|op| !self.is_of_tensor_memory(*op));
+            let is_load = |kind: &Op| matches!(kind, Op::Core(tileas::Op::Load { .. } | tileas::Op::LoadView { .. }));
+            ops.any(|op| is_load(&self.function.body.ops[op].kind))
+        };
+        agents.is_empty() || program.pair || self.agents_of_tensor_memory().any(loads)
+    }
+
+    /// The agents that touch tensor memory, with their bodies.
+    fn agents_of_tensor_memory(&self) -> impl Iterator<Item = (Agent, Region)> {
+        let body = &self.function.body;
+        body.blocks[self.function.entry()].ops.iter().filter_map(|op| match body.ops[*op].kind {
+            Op::Agent { agent, body } if self.touches_tensor_memory(body) => Some((agent, body)),
+            _ => None,
+        })
+    }
+
+    /// At the start of an agent: the first takes tensor memory and tells the others that touch it, each of which waits for that at its
+    /// own barrier.
+    pub(super) fn share_tensor_memory(&mut self, agent: Agent) {
+        let attrs = &self.function.attrs;
+        if attrs.tensor.is_none() || self.takes_tensor_memory_first() || agent != Agent(0) && !self.fences_tensor {
+            return;
+        }
+        let warp = 32;
+        if agent == Agent(0) {
+            self.take_tensor_memory();
+            self.guarded(Some(self.first_warp()), &[], |e| {
+                for (other, _) in self.agents_of_tensor_memory().filter(|(other, _)| *other != agent) {
+                    let args = [other.barrier(), attrs.agents[other].threads() + warp].map(|arg| e.ir.const32(arg).into());
+                    e.ir.intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count", &[], &args);
+                }
+                Vec::new()
+            });
+            self.block_barrier();
+        } else {
+            self.barrier(agent.barrier(), attrs.agents[agent].threads() + warp);
+        }
+        self.find_tensor_memory();
+    }
+
     /// Reads where they begin.
     pub(super) fn find_tensor_memory(&mut self) {
-        let Some(tensor) = self.function.attrs.tensor else { return };
-        let ir = self.ir;
+        self.tensor_base = self.tensor_memory_start();
+    }
+
+    fn tensor_memory_start(&self) -> Option<IntValue<'c>> {
+        let tensor = self.function.attrs.tensor?;
         let base = self.shared_base.expect("the word that says where it begins is in shared memory");
         let text = format!("ld.shared.b32 $0, [$1+{}];", tensor.address);
-        let start = ir.asm(Some(ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
-        self.tensor_base = Some(start.into_int_value());
+        let start =
+            self.ir.asm(Some(self.ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
+        Some(start.into_int_value())
     }
 
     /// All threads are done when the columns are given back.
     pub(super) fn give_back_tensor_memory(&self) {
-        let (Some(tensor), Some(start)) = (self.function.attrs.tensor, self.tensor_base) else { return };
+        let Some(tensor) = self.function.attrs.tensor else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
+            let start = e.tensor_memory_start().expect("the function has columns");
             e.instruction_alone("bar.warp.sync 0xffffffff;");
             let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.group(), tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
@@ -120,9 +172,12 @@ impl<'c> Emitter<'c, '_> {
 
     /// Whether something in a region is about tensor memory.
     pub(super) fn touches_tensor_memory(&self, region: Region) -> bool {
-        let body = &self.function.body;
+        self.function.body.walk(region).into_iter().any(|op| self.is_of_tensor_memory(op))
+    }
+
+    fn is_of_tensor_memory(&self, op: OpId) -> bool {
         let is_there = |access: &BufferAccess| self.function.attrs.program.buffers[access.buffer].space == Space::Tensor;
-        body.walk(region).into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(is_there))
+        self.function.body.ops[op].kind.effects().buffers.iter().any(is_there)
     }
 
     /// What this thread did to tensor memory comes before what others do that it tells, or what it was told behind what others did.
