@@ -13,6 +13,8 @@ pub enum Feature {
     BoxMulticast,
     /// Warps store matrices of 16-bit elements to shared memory (`stmatrix`).
     MatrixStores,
+    /// Warps load matrices of bytes transposed from shared memory (`ldmatrix` of `m16n16`).
+    ByteMatrices,
     /// Warps give registers to others while a block runs (`setmaxnreg`).
     MovesRegisters,
     /// `mma.sync` of 8-bit floats. Targets between those that have it have such products in `wgmma` and `tcgen05` only: there
@@ -122,6 +124,7 @@ const BLACKWELL: Capabilities = Capabilities {
         BoxCopies,
         MatrixStores,
         MovesRegisters,
+        ByteMatrices,
         ReduxF32,
         PackedF32,
         AtomicAddBf16,
@@ -145,6 +148,7 @@ const BLACKWELL_FLOATS: &[Feature] = &[
     BoxCopies,
     MatrixStores,
     MovesRegisters,
+    ByteMatrices,
     ReduxF32,
     PackedF32,
     AtomicAddBf16,
@@ -163,6 +167,7 @@ const SMALL_BLACKWELL: Capabilities = Capabilities {
         BoxCopies,
         MatrixStores,
         MovesRegisters,
+        ByteMatrices,
         MmaFp8,
         MmaBlockScaled,
         PackedF32,
@@ -217,6 +222,7 @@ pub(crate) const TARGETS: &[Capabilities] = &[
             Clusters,
             BoxCopies,
             MovesRegisters,
+            ByteMatrices,
             PackedF32,
             AtomicAddBf16,
             ConvertFp8,

@@ -11,7 +11,7 @@ use vocabulary::core_ops::Effect;
 /// Why a load cannot be made in pieces, if it cannot. `uses` counts those of each value, `block` is the load's.
 pub fn refused(function: &Function, uses: &[u32], block: Block, load: OpId) -> Result<(), &'static str> {
     let body = &function.body;
-    let Op::Core(tileas::Op::SharedLoad { atom: CopyAtom::Matrix { .. }, .. }) = &body.ops[load].kind else {
+    let Op::Core(tileas::Op::SharedLoad { atom: CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix, .. }) = &body.ops[load].kind else {
         return Err("only `ldmatrix` reads in pieces");
     };
     let value = body.result(load);

@@ -34,6 +34,9 @@ pub enum CopyAtom {
     Matrix { trans: bool },
     /// `cp.async` of as many bytes, from global to shared memory.
     Async { bytes: u32 },
+    /// `ldmatrix` of bytes: sixteen lanes give the addresses of the sixteen rows of each 16-byte-wide matrix, whose rows and columns
+    /// are swapped.
+    ByteMatrix,
 }
 
 /// Where a product finds an operand, or its sums.

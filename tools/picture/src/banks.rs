@@ -27,6 +27,11 @@ pub fn passes(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Pass
             let rows: Option<Vec<u32>> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
             Some(of(&[&rows?], PIECE))
         }
+        CopyAtom::ByteMatrix => {
+            let matrices = info.byte_matrices(layout)?;
+            let rows: Option<Vec<u32>> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
+            Some(of(&rows?.chunks(8).collect::<Vec<_>>(), PIECE))
+        }
         CopyAtom::Vector { vector_bits } => lanes(layout, address, bytes << vector_bits.min(4)),
         CopyAtom::Async { bytes } => lanes(layout, address, bytes),
     }

@@ -145,9 +145,11 @@ pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
     (0..=run).rev().find(|bits| starts(*bits)).unwrap_or(0) as u32
 }
 
-/// The atom that reads a buffer into a layout.
-pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout) -> CopyAtom {
-    info.matrix(layout).unwrap_or(CopyAtom::Vector { vector_bits: neighbours(info, layout) })
+/// The atom that reads a buffer into a layout; which may be matrices of bytes where the target has those.
+pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout, by_bytes: bool) -> CopyAtom {
+    let vector = || CopyAtom::Vector { vector_bits: neighbours(info, layout) };
+    let bytes = || info.byte_matrices(layout).filter(|_| by_bytes).map(|_| CopyAtom::ByteMatrix);
+    info.matrix(layout).or_else(bytes).unwrap_or_else(vector)
 }
 
 /// The atom that writes a tile to a buffer: several matrices at once, where threads have no more side by side than a word.
@@ -177,7 +179,8 @@ pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout)
 
 /// How many times a warp's reads of a whole tile occupy the banks.
 pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
-    wavefronts_of(info, layout, read_atom(info, layout))
+    // Only where there are matrices of bytes are there layouts that these fit.
+    wavefronts_of(info, layout, read_atom(info, layout, true))
 }
 
 /// How many times a warp's accesses to a whole tile occupy the banks. Those of other registers and warps differ from the first
@@ -191,6 +194,11 @@ pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) 
             let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
             let rows: Vec<u32> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
             busiest_bank(&rows, PIECE) << matrices.others.len()
+        }
+        CopyAtom::ByteMatrix => {
+            let matrices = info.byte_matrices(layout).expect("the atom was chosen for these");
+            let rows: Vec<u32> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
+            rows.chunks(8).map(|rows| busiest_bank(rows, PIECE)).sum::<u32>() << matrices.others.len()
         }
         _ => {
             let vector_bits = neighbours(info, layout);
@@ -222,17 +230,22 @@ mod tests {
     fn check(name: &str, scalar: Scalar, k: u32) {
         let atom = named(name).unwrap();
         let warps = Cover { m_bits: 1, n_bits: 1, ..Cover::default() };
-        for (operand, shape, lines) in [(Operand::A, [128, k], 0), (Operand::B, [k, 128], 1)] {
+        let operands = [(Operand::A, [128, k], 0), (Operand::B, [k, 128], 1)];
+        for ((operand, shape, lines), by_bytes) in operands.into_iter().flat_map(|operand| [(operand, false), (operand, true)]) {
             for inner in [0, 1] {
-                // Transposed bytes are read in pairs.
-                let crosses = inner == lines && scalar.bits() == 8;
+                // Bytes are transposed in pairs, or one by one.
+                let of_bytes = inner == lines && scalar.bits() == 8;
+                let crosses = of_bytes && !by_bytes;
                 let cover = atom.interleave(warps, [128; 2], crosses, crosses);
                 let layout = atom.layout(operand, 1, shape[0], shape[1], cover, 2);
                 let info = buffer(Elem::Scalar(scalar), &shape, inner, &[&layout]);
                 let least = (layout.registers() as u32 * 32 * scalar.bits() / 8).div_ceil(LINE);
                 assert_eq!(wavefronts(&info, &layout), least, "{name} {operand:?} inner {inner} k {k}");
                 if scalar.bits() <= 16 {
-                    assert_eq!(read_atom(&info, &layout), CopyAtom::Matrix { trans: inner == lines });
+                    let one_by_one = of_bytes && by_bytes;
+                    let atom = if one_by_one { CopyAtom::ByteMatrix } else { CopyAtom::Matrix { trans: inner == lines } };
+                    assert_eq!(read_atom(&info, &layout, by_bytes), atom);
+                    assert!(!one_by_one || matches!(read_atom(&info, &layout, false), CopyAtom::Vector { .. }));
                 }
             }
         }

@@ -369,12 +369,12 @@ impl Planner<'_> {
     }
 
     /// Whether an operand's bytes come from memory with neighbours along that of its two last dimensions which is not K, so that
-    /// they must be transposed.
+    /// they must be transposed, and are so in pairs.
     fn crosses(&self, operand: Value, lines: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("products are of tiles");
         let neighbours = || operands::neighbours(self.function, self.accesses, operand);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
-        elem.bits() == 8 && neighbours().is_some_and(along)
+        elem.bits() == 8 && !self.target.has(Feature::ByteMatrices) && neighbours().is_some_and(along)
     }
 
     /// Whether an operand lies, in memory or where it is computed, along that of its two last dimensions which is not K.

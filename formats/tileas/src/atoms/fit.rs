@@ -57,21 +57,44 @@ impl BufferInfo {
         words.extend(across);
         // Transposed, lanes that share a result column were rows in memory.
         let (in_row, rows) = if trans { (down.to_vec(), words) } else { (words, down.to_vec()) };
-        let in_row = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
+        self.are_rows(&in_row, unit, [&rows, &others, &layout.warp]).then_some(Matrices { rows, others, pair })
+    }
+
+    /// The same of the `ldmatrix` that transposes bytes.
+    pub fn byte_matrices(&self, layout: &Layout) -> Option<Matrices> {
+        if self.elem.bits() != 8 || layout.lane.len() < 2 {
+            return None;
+        }
+        let mut rows = layout.register.clone();
+        let is_half = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.place(*basis) == Some(PIECE / 2));
+        let half = (2..4).find(is_half)?;
+        let half_basis = rows.remove(half);
+        let others = rows.split_off(2);
+        let (across, down) = layout.lane.split_at(2);
+        rows.extend(across);
+        let in_row: Vec<u32> = down.iter().copied().chain([half_basis]).collect();
+        let fits = self.are_rows(&in_row, 1, [&rows, &others, &layout.warp]);
+        fits.then_some(Matrices { rows, others, pair: Some(half) })
+    }
+
+    /// Whether what is in a row of a matrix lies side by side in units of so many bytes, and each row, matrix and warp begins at a
+    /// multiple of 16, the rows and matrices at different ones.
+    fn are_rows(&self, in_row: &[u32], unit: u32, [rows, others, warps]: [&Vec<u32>; 3]) -> bool {
+        let beside = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
         let starts = |basis: &u32| self.place(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
         let apart = |basis: &u32| starts(basis) && self.place(*basis) != Some(0);
-        let whole = in_row && rows.iter().chain(&others).all(apart) && layout.warp.iter().all(starts);
-        whole.then_some(Matrices { rows, others, pair })
+        beside && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
     }
 }
 
 /// The bits of a layout that tell rows of 16 bytes apart.
 pub struct Matrices {
-    /// Bases of the eight rows of a matrix.
+    /// Bases of the eight rows of a matrix, or of sixteen.
     pub rows: Vec<u32>,
     /// Bases of the other matrices: those of further registers, lowest first.
     pub others: Vec<u32>,
     /// The register bit that tells the bytes of a pair apart. Transposed bytes come in such pairs, while the four bytes of a
-    /// register of the layout come from four rows, which the two lowest bits tell apart.
+    /// register of the layout come from four rows, which the two lowest bits tell apart. Of matrices of bytes, which have sixteen rows,
+    /// the bit that tells the halves of a row apart.
     pub pair: Option<usize>,
 }

@@ -44,6 +44,11 @@ impl Check<'_> {
                 info.matrix_store(&layout) == Some(atom)
             }
             CopyAtom::Matrix { .. } => info.matrix(&layout) == Some(atom),
+            CopyAtom::ByteMatrix => {
+                let target = self.target;
+                require(target.has(Feature::ByteMatrices), || format!("{target} loads no matrices of bytes"))?;
+                !uses.op.results.is_empty() && info.byte_matrices(&layout).is_some()
+            }
             CopyAtom::Async { .. } => false,
         };
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))

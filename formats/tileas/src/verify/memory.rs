@@ -111,7 +111,9 @@ impl Check<'_> {
         self.rows(uses, view, index, layout)?;
         match atom {
             CopyAtom::Vector { vector_bits } => neighbours(view, layout, vector_bits),
-            CopyAtom::Matrix { .. } | CopyAtom::Async { .. } => Err("its atom is none of global memory and registers".into()),
+            CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix | CopyAtom::Async { .. } => {
+                Err("its atom is none of global memory and registers".into())
+            }
         }
     }
 

@@ -310,8 +310,13 @@ impl<O: Step> SpreadProgram<'_, O> {
     /// Registers that one instruction moves.
     /// Of an access to a buffer; the registers of matrices each have places of their own.
     fn width_of(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
-        let CopyAtom::Matrix { trans } = atom else { return self.width(op, atom) };
-        self.check_matrices(buffer, self.spread(tile), trans).map_err(|why| self.refuse(op, why))?;
+        let spread = self.spread(tile);
+        let checked = match atom {
+            CopyAtom::Matrix { trans } => self.check_matrices(buffer, spread, trans),
+            CopyAtom::ByteMatrix => self.check_byte_matrices(buffer, spread),
+            _ => return self.width(op, atom),
+        };
+        checked.map_err(|why| self.refuse(op, why))?;
         Ok(1)
     }
 
@@ -396,6 +401,26 @@ impl<O: Step> SpreadProgram<'_, O> {
         let others = rows.into_iter().chain(others).chain(layout.warp.iter().map(place));
         let base = self.source.places[buffer.0 as usize].base;
         if !neighbours || others.chain([base]).any(|place| !place.is_multiple_of(16)) {
+            return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
+        }
+        Ok(())
+    }
+
+    /// Transposed as bytes: a register has four rows, four lanes have sixteen, eight lanes eight bytes of each, and of two registers that
+    /// are loaded together the second has the other eight.
+    fn check_byte_matrices(&self, buffer: Buffer, spread: &Spread) -> Result<(), String> {
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
+        if bytes(self.info(buffer).elem) != 1 {
+            return Err(format!("takes the elements of {buffer} for bytes"));
+        }
+        let layout = &spread.layout;
+        let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize);
+        let columns = layout.lane.iter().skip(2).map(place);
+        let [further, second] = [2, 3].map(|bit| layout.register.get(bit).map_or(usize::MAX, place));
+        let halves = further == 8 || second == 8;
+        let rows = layout.register.iter().chain(&layout.lane[..2]).chain(&layout.warp).map(place).filter(|place| *place != 8);
+        let base = self.source.places[buffer.0 as usize].base;
+        if !halves || !columns.eq([1, 2, 4]) || rows.chain([base]).any(|place| !place.is_multiple_of(16)) {
             return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
         }
         Ok(())

@@ -148,7 +148,8 @@ impl Rewriter<'_> {
     }
 
     pub(super) fn shared_load(&mut self, buffer: Buffer, ty: Type, layout: &Layout, loc: Loc) -> Value {
-        let atom = banks::read_atom(&self.attrs.buffers[buffer], layout);
+        let by_bytes = self.envelope.target().is_ok_and(|target| target.has(Feature::ByteMatrices));
+        let atom = banks::read_atom(&self.attrs.buffers[buffer], layout, by_bytes);
         self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, loc)
     }
 }

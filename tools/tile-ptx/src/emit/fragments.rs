@@ -10,11 +10,20 @@ use std::collections::BTreeMap;
 use tileas::{Buffer, Layout};
 use vocabulary::tile::Elem;
 
-/// Where the matrices of a tile lie in a buffer: lane `8 j + i` gives the address of row `i` of matrix `j`.
+/// What the matrices are that an instruction moves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Eight rows of eight 16-bit elements, or what has their places.
+    Halfwords { trans: bool },
+    /// Sixteen rows of sixteen bytes, transposed.
+    Bytes,
+}
+
+/// Where the matrices of a tile lie in a buffer: lane `8 j + i` gives the address of row `i` of matrix `j`, or lane `16 j + i`.
 struct MatrixRows<'c> {
-    /// Matrices of one instruction.
+    /// Registers of one instruction.
     count: usize,
-    /// The register bit of pairs of bytes, for [`Emitter::pairs_apart`].
+    /// The register bit of pairs of bytes, for [`Emitter::pairs_apart`], or of the halves of rows of bytes.
     pair: Option<usize>,
     /// Which rows the lanes point at; its registers are instructions.
     addresses: Layout,
@@ -28,16 +37,20 @@ struct MatrixRows<'c> {
 /// How the registers of a tile are read from a buffer.
 pub(crate) struct MatrixRead<'c> {
     rows: MatrixRows<'c>,
-    trans: bool,
+    shape: Shape,
     loaded: BTreeMap<usize, Vec<Val<'c>>>,
 }
 
 impl<'c> Emitter<'c, '_> {
     /// `ldmatrix`: each lane gets one 32-bit word of every matrix.
-    pub(super) fn matrix_load(&mut self, buffer: Buffer, trans: bool, in_pieces: bool, result: Value) {
+    pub(super) fn matrix_load(&mut self, buffer: Buffer, shape: Shape, in_pieces: bool, result: Value) {
         let (elem, registers) = (self.elem(result), self.layout(result).registers());
-        let rows = self.matrix_rows(result, buffer, trans);
-        let mut read = MatrixRead { rows, trans: trans != common::planted("ptx.matrix"), loaded: BTreeMap::new() };
+        let rows = self.matrix_rows(result, buffer, shape);
+        let shape = match shape {
+            Shape::Halfwords { trans } => Shape::Halfwords { trans: trans != common::planted("ptx.matrix") },
+            Shape::Bytes => shape,
+        };
+        let mut read = MatrixRead { rows, shape, loaded: BTreeMap::new() };
         if in_pieces {
             self.deferred.insert(result, read);
             return;
@@ -49,28 +62,33 @@ impl<'c> Emitter<'c, '_> {
 
     /// `stmatrix`: each lane gives one 32-bit word of every matrix.
     pub(super) fn matrix_store(&mut self, x: Value, buffer: Buffer, trans: bool) {
-        let (rows, words) = (self.matrix_rows(x, buffer, trans), self.words(self.get(x)));
+        let shape = Shape::Halfwords { trans };
+        let (rows, words) = (self.matrix_rows(x, buffer, shape), self.words(self.get(x)));
         for (group, words) in words.chunks(rows.count).enumerate() {
             let (at, fixed) = self.row_address(&rows, group);
             let inputs: Vec<String> = (1..=rows.count).map(|i| format!("${i}")).collect();
-            let text = format!("stmatrix.{} [$0+{fixed}], {{{}}};", shape(rows.count, trans), inputs.join(", "));
+            let text = format!("stmatrix.{} [$0+{fixed}], {{{}}};", shape.name(rows.count), inputs.join(", "));
             let args: Vec<Val<'c>> = std::iter::once(at.into()).chain(words.iter().copied()).collect();
             self.ir.asm(None, &text, &vec!["r"; args.len()].join(","), &args, true);
         }
     }
 
-    fn matrix_rows(&self, tile: Value, buffer: Buffer, trans: bool) -> MatrixRows<'c> {
+    fn matrix_rows(&self, tile: Value, buffer: Buffer, shape: Shape) -> MatrixRows<'c> {
         let layout = self.layout(tile);
         let info = &self.function.attrs.program.buffers[buffer];
-        let matrices = info.matrices(&layout, trans).expect("the verifier holds that the atom fits");
-        let matrix_bits = matrices.others.len().min(2);
+        let (matrices, most, registers) = match shape {
+            Shape::Halfwords { trans } => (info.matrices(&layout, trans), 2, 1),
+            Shape::Bytes => (info.byte_matrices(&layout), 1, 2),
+        };
+        let matrices = matrices.expect("the verifier holds that the atom fits");
+        let matrix_bits = matrices.others.len().min(most);
         // The addresses follow a layout of their own: lanes are rows, then matrices.
         let (together, after) = matrices.others.split_at(matrix_bits);
         let mut lane: Vec<u32> = matrices.rows.iter().chain(together).copied().collect();
         lane.resize(tileas::layout::LANE_BITS, 0);
         let addresses = Layout { register: after.to_vec(), lane, warp: layout.warp.clone() };
         let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
-        MatrixRows { count: 1 << matrix_bits, pair: matrices.pair, addresses, buffer, start, place, elem: self.elem(tile) }
+        MatrixRows { count: registers << matrix_bits, pair: matrices.pair, addresses, buffer, start, place, elem: self.elem(tile) }
     }
 
     /// The address of a lane's row for an instruction, and what is added to it.
@@ -115,24 +133,30 @@ impl<'c> Emitter<'c, '_> {
         let (ir, rows) = (self.ir, &read.rows);
         let (at, fixed) = self.row_address(rows, group);
         let outputs: Vec<String> = (0..rows.count).map(|i| format!("${i}")).collect();
-        let text = format!("ldmatrix.{} {{{}}}, [${}+{fixed}];", shape(rows.count, read.trans), outputs.join(", "), rows.count);
+        let text = format!("ldmatrix.{} {{{}}}, [${}+{fixed}];", read.shape.name(rows.count), outputs.join(", "), rows.count);
         let constraints = format!("{}r", "=r,".repeat(rows.count));
         let words = ir.asm_many(&vec![ir.i32().into(); rows.count], &text, &constraints, &[at.into()], true);
-        match rows.pair {
-            Some(bit) => self.pairs_apart(&words, bit),
-            None => words,
+        match (rows.pair, read.shape) {
+            (Some(bit), Shape::Bytes) => {
+                // An instruction gives both halves of one matrix before those of the next.
+                let given = |number: usize| {
+                    let [half, further] = numbers(number, bit);
+                    words[2 * further + half]
+                };
+                (0..words.len()).map(given).collect()
+            }
+            (Some(bit), _) => self.pairs_apart(&words, bit),
+            (None, _) => words,
         }
     }
 
     /// Words whose bytes are from four rows, of words that hold two rows of a pair of columns each. The lowest bit of a given
-    /// word's number tells the rows apart. Of the number of a result, bit `pair - 2` tells the columns apart, the other is that
-    /// of further words.
+    /// word's number tells the rows apart.
     fn pairs_apart(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
         /// The lower byte of each pair, and the higher one, as `prmt` selects them.
         const SELECT: [u32; 2] = [0x6420, 0x7531];
         let result = |number: usize| {
-            let column = number >> (pair - 2) & 1;
-            let further = number >> (3 - pair) & 1;
+            let [column, further] = numbers(number, pair);
             let args = [words[2 * further], words[2 * further + 1], self.ir.const32(SELECT[column]).into()];
             self.ir.intrinsic_value("llvm.nvvm.prmt", &[], &args)
         };
@@ -140,9 +164,20 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The part of their names in which `ldmatrix` and `stmatrix` are alike.
-fn shape(count: usize, trans: bool) -> String {
-    format!("sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" })
+impl Shape {
+    /// The part of their names in which `ldmatrix` and `stmatrix` are alike, for so many registers.
+    fn name(self, count: usize) -> String {
+        match self {
+            Shape::Halfwords { trans } => format!("sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" }),
+            Shape::Bytes => format!("sync.aligned.m16n16.x{}.trans.shared.b8", count / 2),
+        }
+    }
+}
+
+/// Of the number of a word that is loaded with up to three others: bit `pair - 2`, which tells columns apart, and the other one, that
+/// of further words.
+fn numbers(number: usize, pair: usize) -> [usize; 2] {
+    [number >> (pair - 2) & 1, number >> (3 - pair) & 1]
 }
 
 fn elements_of_word(elem: Elem) -> usize {

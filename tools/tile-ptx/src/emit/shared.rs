@@ -1,6 +1,7 @@
 //! Exchange through shared memory.
 
 use super::Emitter;
+use super::fragments::Shape;
 use crate::ir::{SHARED, Val};
 use base::Value;
 use base::diag::Result;
@@ -25,7 +26,11 @@ impl<'c> Emitter<'c, '_> {
                 Ok(())
             }
             tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, in_pieces, .. } => {
-                self.matrix_load(*buffer, *trans, *in_pieces, results[0]);
+                self.matrix_load(*buffer, Shape::Halfwords { trans: *trans }, *in_pieces, results[0]);
+                Ok(())
+            }
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::ByteMatrix, in_pieces, .. } => {
+                self.matrix_load(*buffer, Shape::Bytes, *in_pieces, results[0]);
                 Ok(())
             }
             _ => Err(self.unsupported(op)),
