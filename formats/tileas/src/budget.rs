@@ -30,6 +30,11 @@ pub fn registers_of_products(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
+/// The same where the other operands of chained products are in shared memory.
+pub fn registers_of_asynchronous_products(target: Target, warps: u32) -> u32 {
+    registers(target, warps, 1).div_ceil(8) * 7
+}
+
 /// Whether warps can give registers to others while a block runs (`setmaxnreg`).
 pub fn moves_registers(target: Target) -> bool {
     target.has(Feature::MovesRegisters)

@@ -472,6 +472,12 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     if fits(tight, with_operands) && products.iter().all(each_fits) && too_many_for_groups(function, target, fewest * 2) {
         return fewest;
     }
+    // The other operand of asynchronous products is in memory, and a row that fewer warps hold needs no exchange between them.
+    let asynchronous = [Family::WarpGroups, Family::TensorMemory].iter().any(|family| family.exists_on(target));
+    let in_chains = asynchronous && together > 0 && products.iter().all(each_fits);
+    if in_chains && fits(tight, budget::registers_of_asynchronous_products(target, fewest)) {
+        return fewest;
+    }
     fewest * 2
 }
 
