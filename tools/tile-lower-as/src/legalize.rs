@@ -1,5 +1,6 @@
 //! Rewrites products that no atom of the target takes into ones that some does: 8-bit floats as f16 where there are no such
-//! products, and scaled products, where the target has none, with the scales multiplied into bf16 operands.
+//! products, and scaled products, where the target has none, with the scales multiplied into bf16 operands, which are unpacked first
+//! where they are pairs of 4-bit floats.
 //!
 //! Exact: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale as long as the result is in its range.
 
@@ -51,6 +52,7 @@ impl Legalizer<'_> {
                 if !self.has_scaled_atom(target, [lhs, rhs], [lhs_scale, rhs_scale]) =>
             {
                 let dims = self.shape(lhs).len();
+                let [lhs, rhs] = if self.scalar(lhs) == Scalar::I8 { [self.unpacked(lhs, false), self.unpacked(rhs, true)] } else { [lhs, rhs] };
                 let lhs = self.scaled(lhs, lhs_scale, dims - 1);
                 let rhs = self.scaled(rhs, rhs_scale, dims - 2);
                 self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs: true, signed_rhs: true, fast_acc: false };
@@ -65,6 +67,22 @@ impl Legalizer<'_> {
         let [.., m, n, k] = extents(&self.shape(lhs), &self.shape(rhs));
         let block = k / self.shape(scales[0]).last().copied().unwrap_or(1).max(1);
         same && scaled_atom(target, elem, scale, block, [m, n, k]).is_some()
+    }
+
+    /// The 4-bit floats of which bytes hold two neighbours along the last dimension, or along the first.
+    fn unpacked(&mut self, bytes: Value, first: bool) -> Value {
+        let turned = |pass: &mut Self, x: Value, elem| {
+            let shape: Shape = pass.shape(x).into_iter().rev().collect();
+            pass.make(Core::Permute { x, order: [1, 0].into() }, elem, shape)
+        };
+        let x = if first { turned(self, bytes, Scalar::I8) } else { bytes };
+        let mut shape = self.shape(x);
+        let count: u32 = shape.iter().product();
+        let x = self.make(Core::Reshape { x }, Scalar::I8, [count].into_iter().collect());
+        let x = self.make(Core::Reinterpret { x }, Scalar::F4E2M1FN, [2 * count].into_iter().collect());
+        shape[1] *= 2;
+        let x = self.make(Core::Reshape { x }, Scalar::F4E2M1FN, shape);
+        if first { turned(self, x, Scalar::F4E2M1FN) } else { x }
     }
 
     /// The operand times its scales, of which each serves a run of elements along `dim`.

@@ -34,6 +34,7 @@ mod kernel_spec;
 mod lanes;
 mod legalize;
 mod operands;
+mod packed;
 mod parts;
 mod plan;
 mod products;
@@ -141,6 +142,7 @@ impl Lowering {
             *function = units::run(function);
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
+                *function = packed::run(function, target);
                 let (chains, alone) = chains::of(function);
                 let mut alone: BTreeSet<Op> = alone.into_keys().collect();
                 let (made, why) = Plan::rehearsed(&detach::run(function, &alone), target, options, &self.lowered.envelope)?;

@@ -252,7 +252,7 @@ pub struct GroupAtom {
     pub name: &'static str,
     pub operands: &'static [Scalar],
     pub acc: Scalar,
-    /// Depth of one instruction: 32 bytes.
+    /// Depth of one instruction, in elements of the operands: 32 bytes.
     pub k: u32,
     /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
     pub transposes: bool,
@@ -300,6 +300,8 @@ pub struct BlockScales {
 
 const HALVES: &[Scalar] = &[Scalar::F16, Scalar::BF16];
 const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
+/// Pairs of 4-bit floats along the depth, the lower half first.
+const PAIRS: &[Scalar] = &[Scalar::I8];
 
 /// The products of `tcgen05.mma`.
 pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
@@ -371,6 +373,26 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: true,
         scales: Some(BlockScales { elems: &[Scalar::F8E8M0FNU], block: 32 }),
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k64.block32.f32",
+        kind: "mxf4nvf4.block_scale.scale_vec::2X",
+        operands: PAIRS,
+        acc: Scalar::F32,
+        k: 32,
+        transposes: false,
+        scales: Some(BlockScales { elems: &[Scalar::F8E8M0FNU], block: 16 }),
+        needs: Feature::TensorMemory,
+    },
+    TensorAtom {
+        name: "tcgen05.k64.block16.f32",
+        kind: "mxf4nvf4.block_scale.scale_vec::4X",
+        operands: PAIRS,
+        acc: Scalar::F32,
+        k: 32,
+        transposes: false,
+        scales: Some(BlockScales { elems: &[Scalar::F8E4M3FN, Scalar::F8E8M0FNU], block: 8 }),
         needs: Feature::TensorMemory,
     },
 ];

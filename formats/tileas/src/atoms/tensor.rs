@@ -216,6 +216,8 @@ impl TensorAtom {
         let code = |(elem, signed): (Scalar, bool)| match elem {
             Scalar::BF16 | Scalar::F8E5M2 => 1,
             Scalar::TF32 => 2,
+            // Of 4-bit floats there is one kind.
+            Scalar::I8 if self.scales.is_some() => 1,
             Scalar::I8 => u32::from(signed),
             _ => 0,
         };

@@ -84,8 +84,10 @@ impl Check<'_> {
         };
         require([m, n] == last(out)? && k == depth, || "the shapes do not make a product".into())?;
         let sum = out.elem.carrier();
-        multiplies(a, b, sum)?;
-        require(atom.operands.contains(&a) && atom.acc == sum, || format!("'{name}' does not multiply {a} into {sum}"))?;
+        if lhs_scale.is_none() {
+            multiplies(a, b, sum)?;
+        }
+        require(a == b && atom.operands.contains(&a) && atom.acc == sum, || format!("'{name}' does not multiply {a} into {sum}"))?;
         let found = match (lhs_scale, rhs_scale) {
             (Some(lhs), Some(rhs)) => {
                 let scale = self.scales(lhs, Operand::A, [m, k], atom)?;

@@ -147,7 +147,8 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         self.results(&[Seen::Tile { elem, shape: out }])
     }
 
-    /// A product whose operands have a scale for each block of elements along K.
+    /// A product whose operands have a scale for each block of elements along K. Bytes are pairs of 4-bit floats along K, the lower half
+    /// first.
     pub fn scaled_product(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
         use Scalar::*;
         let [(a, left), (b, right)] = [self.number(lhs)?, self.number(rhs)?];
@@ -156,7 +157,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         let known = a == b
             && self.tile(acc)?.0 == Elem::Scalar(F32)
             && scale.0 == other_scale.0
-            && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN);
+            && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN | I8);
         require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN), || format!("there is no scaled product of {a} and {b}"))?;
         let [m, n] = [left.len() - 2, left.len() - 1];
         let same_rank = scale.1.len() == left.len() && other_scale.1.len() == left.len();
@@ -170,6 +171,8 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         let blocks: &[u32] = match (a, scale.0) {
             (F4E2M1FN, F8E4M3FN) => &[16],
             (F4E2M1FN, _) => &[16, 32],
+            (I8, F8E4M3FN) => &[8],
+            (I8, _) => &[8, 16],
             _ => &[32],
         };
         require(blocks.contains(&block), || "the scales do not fit the operands".into())

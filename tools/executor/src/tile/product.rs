@@ -105,9 +105,23 @@ fn integers(x: &Tile, signedness: Signedness) -> Vec<i32> {
     x.lanes().iter().map(value).collect()
 }
 
+/// The 4-bit floats of which bytes hold two neighbours along `dim`, the first one in the lower half.
+fn halves(bytes: &Tile, dim: usize) -> Tile {
+    let beyond = vocabulary::tile::element_count(&bytes.shape[dim + 1..]);
+    let data: Vec<u8> = bytes.lanes().iter().map(|bits| bits as u8).collect();
+    let both = |line: &[u8]| [0, 4].map(|from| line.iter().map(|byte| byte >> from & 15).collect::<Vec<u8>>()).concat();
+    let mut shape = bytes.shape.clone();
+    shape[dim] *= 2;
+    Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(beyond).flat_map(both).collect()))
+}
+
 /// A product whose operands have a scale for each block of `k` (of `a`: rows by blocks, of `b`: blocks by columns). A scaled
 /// element can lie outside f32, so the sum is made in f64.
 pub(crate) fn scaled_product(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale: &Tile) -> Tile {
+    if a.carrier() == Scalar::I8 {
+        let rank = a.shape.len();
+        return scaled_product(&halves(a, rank - 1), &halves(b, rank - 2), acc, a_scale, b_scale);
+    }
     let extents = extents(a, b);
     let Extents { batch, m, n, k } = extents;
     let (mut x, mut y) = (doubles(a), doubles(b));

@@ -1,0 +1,109 @@
+//! Rewrites scaled products of 4-bit floats that were unpacked from bytes into products of the bytes: tensor memory's products read pairs
+//! along the depth as memory has them, so that boxes bring them and no thread touches them.
+//!
+//! Only products of types and extents that tensor memory has. Those that are not made there in the end are unpacked again by `legalise`.
+
+use base::ir::{Op as OpId, Operation};
+use base::{Target, Value};
+use numerics::Scalar;
+use tileaa::{Function, Op, Type};
+use tileas::tensor::scaled_tensor_atom;
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Elem, Shape};
+
+use crate::products::extents;
+
+const BYTE: Elem = Elem::Scalar(Scalar::I8);
+
+/// Bytes that an operand is unpacked from: a tile of them, reshaped and then permuted.
+struct Packed {
+    bytes: Value,
+    shape: Shape,
+    /// From the first permutation to the last.
+    orders: Vec<Vec<u32>>,
+}
+
+pub(crate) fn run(function: &Function, target: Target) -> Function {
+    let mut function = function.clone();
+    for op in function.body.walk(function.region) {
+        if let Some(operands) = packed_operands(&function, op, target) {
+            rewrite(&mut function, op, operands);
+        }
+    }
+    function
+}
+
+/// The bytes of both operands, if a product of them can be made in tensor memory.
+fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Packed; 2]> {
+    let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
+    let tile = |value: Value| function.body.ty(value).tile();
+    let ((_, left), (_, right), (scale, scales)) = (tile(lhs)?, tile(rhs)?, tile(lhs_scale)?);
+    let [batch, m, n, k] = extents(left, right);
+    let bytes = k / 2;
+    let block = bytes / scales.last()?.max(&1);
+    scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, bytes]).filter(|_| batch == 1)?;
+    Some([unpacked_from(function, lhs, 1)?, unpacked_from(function, rhs, 0)?])
+}
+
+/// The bytes that an operand is unpacked from, if each has two neighbours along `depth`, one of its two dimensions.
+fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Packed> {
+    let body = &function.body;
+    let core = |value: Value| match &body.ops[body.defining_op(value)?].kind {
+        Op::Core(core) => Some(core),
+        _ => None,
+    };
+    let (mut value, mut orders, mut dim) = (operand, Vec::new(), depth);
+    while let Core::Permute { x, order } = core(value)? {
+        orders.push(order.to_vec());
+        (value, dim) = (*x, order[dim] as usize);
+    }
+    orders.reverse();
+    let (elem, mut shape) = body.ty(value).tile().map(|(elem, shape)| (elem, shape.clone()))?;
+    while let Core::Reshape { x } = core(value)? {
+        value = *x;
+    }
+    let Core::Reinterpret { x } = core(value)? else { return None };
+    let of_bytes = elem.carrier() == Scalar::F4E2M1FN && body.ty(*x).tile()?.0 == BYTE;
+    let pairs = shape.len() == 2 && dim == 1 && shape[1] >= 2;
+    shape[1..].iter_mut().for_each(|extent| *extent /= 2);
+    (of_bytes && pairs).then_some(Packed { bytes: *x, shape, orders })
+}
+
+/// Has a product multiply bytes, and takes out what unpacked them for it alone.
+fn rewrite(function: &mut Function, product: OpId, operands: [Packed; 2]) {
+    let body = &mut function.body;
+    let loc = body.ops[product].loc;
+    let mut made = Vec::new();
+    let packed = operands.map(|Packed { bytes, mut shape, orders }| {
+        let mut make = |core, shape: &Shape| {
+            let op = body.new_op(Op::Core(core), [Type::Tile { elem: BYTE, shape: shape.clone() }], loc);
+            made.push(op);
+            body.result(op)
+        };
+        let reshaped = make(Core::Reshape { x: bytes }, &shape);
+        orders.into_iter().fold(reshaped, |x, order| {
+            shape = order.iter().map(|dim| shape[*dim as usize]).collect();
+            make(Core::Permute { x, order: order.into() }, &shape)
+        })
+    });
+    let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[product].kind else { unreachable!("only scaled products are packed") };
+    let before = [std::mem::replace(lhs, packed[0]), std::mem::replace(rhs, packed[1])];
+    let block = body.op_blocks()[product.0 as usize].expect("the product is in a block");
+    let at = body.blocks[block].ops.iter().position(|op| *op == product).expect("the product is in its block");
+    body.blocks[block].ops.splice(at..at, made);
+    before.into_iter().for_each(|value| take_out(function, value));
+}
+
+/// Takes out the ops that gave a value and what it is a rearrangement of, as far as nothing uses them.
+fn take_out(function: &mut Function, mut value: Value) {
+    while let Some(op) = function.body.defining_op(value) {
+        let body = &mut function.body;
+        let used = body.walk(function.region).into_iter().any(|user| body.ops[user].kind.operands().contains(&value));
+        let Op::Core(Core::Permute { x, .. } | Core::Reshape { x } | Core::Reinterpret { x }) = body.ops[op].kind else { return };
+        if used {
+            return;
+        }
+        body.blocks.ids().collect::<Vec<_>>().into_iter().for_each(|block| body.blocks[block].ops.retain(|other| *other != op));
+        value = x;
+    }
+}
