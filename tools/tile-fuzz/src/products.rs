@@ -416,6 +416,45 @@ impl Generator {
         self.add(value, result);
     }
 
+    /// A loop over the depth of a scaled product of tiles from memory: of 8-bit floats, or of bytes that are pairs of 4-bit ones.
+    pub(crate) fn scaled_loop(&mut self) {
+        let m = self.random.pick(&[64, 128, 128, 128, 256]);
+        let (n, k) = (self.random.pick(&[16, 32, 64, 64, 128]), self.random.pick(&[64, 128, 128, 256]));
+        let (packed, scale, block) = self.random.pick(&[
+            (false, Scalar::F8E8M0FNU, 32),
+            (true, Scalar::F8E8M0FNU, 32),
+            (true, Scalar::F8E8M0FNU, 16),
+            (true, Scalar::F8E4M3FN, 16),
+        ]);
+        let (zero, trips) = (self.index_constant(0), self.trips());
+        let types = if packed { types(Scalar::I8, Scalar::F32, 127) } else { types(Scalar::F8E4M3FN, Scalar::F32, 4) };
+        let depth = if packed { k / 2 } else { k };
+        let lhs = self.matrix(types, m, depth, trips.most, true, self.block, self.grid);
+        // Bytes are unpacked along their last dimension, which is the depth of either operand.
+        let rhs = self.matrix(types, n, depth, trips.most, packed, zero, 1);
+        let result = Kind::new(Scalar::F32, &[m, n]);
+        let init = vec![self.start(&result, 4)];
+        let values = self.for_each_step(&trips, init, std::slice::from_ref(&result), |inner, step, acc| {
+            let (mut a, mut b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
+            if packed {
+                (a, b) = (inner.unpacked(a, [m, k]), inner.unpacked(b, [n, k]));
+                let turned = Kind::new(Scalar::F4E2M1FN, &[k, n]);
+                b = inner.build.make(&turned, Op::Permute { permutation: [1, 0].into(), source: b });
+            }
+            let (lhs_scale, rhs_scale) = (inner.powers(scale, [m, k / block]), inner.powers(scale, [k / block, n]));
+            vec![inner.build.make(&result, Op::MmaFScaled { lhs: a, rhs: b, acc: acc[0], lhs_scale, rhs_scale })]
+        });
+        self.add(values[0], result);
+    }
+
+    /// The 4-bit floats of a tile of bytes, in this shape.
+    fn unpacked(&mut self, bytes: Value, [lines, depth]: [i64; 2]) -> Value {
+        let flat = self.reshape(bytes, &Kind::new(Scalar::I8, &[lines, depth / 2]), &[lines * depth / 2]);
+        let floats = Kind::new(Scalar::F4E2M1FN, &[lines * depth]);
+        let unpacked = self.build.make(&floats, Op::Unpack { source: flat });
+        self.reshape(unpacked, &floats, &[lines, depth])
+    }
+
     /// 1/2, 1, 2 and 4.
     fn powers(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
         let bytes = Kind::new(Scalar::I8, &shape);

@@ -150,6 +150,7 @@ const LARGE: &[Step] = &[
     (2, Generator::product_tiles),
     (1, Generator::attention),
     (1, Generator::scaled),
+    (1, Generator::scaled_loop),
 ];
 
 /// What two blocks may do that have half of it each.

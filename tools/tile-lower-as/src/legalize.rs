@@ -52,7 +52,8 @@ impl Legalizer<'_> {
                 if !self.has_scaled_atom(target, [lhs, rhs], [lhs_scale, rhs_scale]) =>
             {
                 let dims = self.shape(lhs).len();
-                let [lhs, rhs] = if self.scalar(lhs) == Scalar::I8 { [self.unpacked(lhs, false), self.unpacked(rhs, true)] } else { [lhs, rhs] };
+                let [lhs, rhs] =
+                    if self.scalar(lhs) == Scalar::I8 { [self.unpacked(lhs, false), self.unpacked(rhs, true)] } else { [lhs, rhs] };
                 let lhs = self.scaled(lhs, lhs_scale, dims - 1);
                 let rhs = self.scaled(rhs, rhs_scale, dims - 2);
                 self.function.body.ops[op].kind = Op::Mma { lhs, rhs, acc, signed_lhs: true, signed_rhs: true, fast_acc: false };

@@ -314,7 +314,7 @@ impl Planner<'_> {
 }
 
 /// Why a scaled product is made of operands that were scaled before.
-const NOT_SCALED: &str = "tcgen05 scales 8-bit floats by blocks of 32, in 128 rows or more and 16 columns";
+const NOT_SCALED: &str = "tcgen05 scales 8-bit floats by blocks of 32 and bytes that are pairs of 4-bit floats along the depth by blocks of 32 or 16, in 128 rows or more and 16 columns";
 const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
 
 /// The scales of a product.

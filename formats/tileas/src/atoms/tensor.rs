@@ -146,6 +146,8 @@ pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
 pub const COPIES: u32 = 1 << WARP_BITS;
 /// Log2 of the columns that scales have at least, of which they begin at a multiple.
 const LEAST_OF_SCALES: usize = 2;
+/// Log2 of the lines whose scales further words follow: those of 64 columns are known to be found two columns further on.
+const LINES_BEFORE_WORDS: u32 = 6;
 
 /// A buffer for the scales of an operand: of A those of each row's blocks, of B those of each block's columns.
 pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo> {
@@ -162,7 +164,8 @@ pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo>
         None => line(bit as u32),
         Some(copy) => 1 << (first + second + copy),
     });
-    let mut columns: Vec<u32> = (WARP_LANE_BITS..lines).map(line).chain((part_bits..blocks).map(block)).collect();
+    let beyond_lanes = if blocks > part_bits { lines.max(LINES_BEFORE_WORDS) } else { lines };
+    let mut columns: Vec<u32> = (WARP_LANE_BITS..beyond_lanes).map(line).chain((part_bits..blocks).map(block)).collect();
     columns.resize(columns.len().max(LEAST_OF_SCALES), 0);
     let copied: Vec<u32> = std::iter::once(COPIES).chain(shape[shape.len() - 2..].iter().copied()).collect();
     Some(buffer(elem, &copied, (0..part_bits).map(block).collect(), columns, lanes))
@@ -467,6 +470,10 @@ mod tests {
         let form = scaled.descriptor([(Scalar::F8E4M3FN, false); 2], [false, true], [128, 64]);
         assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x891_0000);
         assert_eq!(TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [1, 2]), 0x2080_0020);
+        let pairs = named("tcgen05.k64.block16.f32").unwrap();
+        let form = pairs.descriptor([(Scalar::I8, false); 2], [false; 2], [128, 128]);
+        assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E4M3FN, [0, 0]), 0x820_0480);
+        assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x8a0_0480);
         let int = named("tcgen05.k32.s32").unwrap();
         assert_eq!(int.descriptor([(Scalar::I8, true); 2], [false, true], [128, 128]), 0x821_04a0);
     }

@@ -176,6 +176,19 @@ mod tests {
         assert_eq!(values(&float_product(&a, &b, &acc)), [2052.0]);
     }
 
+    /// Of a byte the lower half comes first along K, which is the last dimension of the left operand and the first of the right one.
+    #[test]
+    fn bytes_of_a_scaled_product_are_pairs() {
+        let bytes =
+            |data: &[u8], shape: [u32; 2]| Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(data.to_vec()));
+        let one = |shape: [u32; 2]| tile(&shape, Scalar::F8E4M3FN, |_| 1.0);
+        // 1 and 2, 3 and 4; then 6 and 0.5 above 1.5 and -1, and for another column 0 and 1 above 0 and 0.
+        let (a, b) = (bytes(&[0x42, 0x65], [1, 2]), bytes(&[0x17, 0x20, 0xa3, 0x00], [2, 2]));
+        let acc = tile(&[1, 2], Scalar::F32, |_| 0.0);
+        let result = values(&scaled_product(&a, &b, &acc, &one([1, 1]), &one([1, 2])));
+        assert_eq!(result, [6.0 + 1.0 + 4.5 - 4.0, 2.0]);
+    }
+
     #[test]
     fn integers_have_their_own_signs_and_wrap() {
         let bytes = |values: [u8; 2], shape: [u32; 2]| {
