@@ -158,8 +158,8 @@ fn the_judge_refuses_divided_functions_with_other_barriers() {
     let changes = [
         ("barrier(", "id: 1", "id: 2"),
         ("barrier(", "id: 1", "id: 0"),
-        ("barrier(", "threads: 256", "threads: 288"),
-        ("barrier(", "threads: 256", "threads: 128"),
+        ("barrier(", "threads: 128", "threads: 160"),
+        ("barrier(", "threads: 128", "threads: 64"),
     ];
     refused(&text, &["barrier"], &changes);
 }

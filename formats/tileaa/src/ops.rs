@@ -63,7 +63,7 @@ base::ops! {
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, identities: Vec<Identity>, body: Region },
         /// `acc + lhs * rhs`, with an optional leading batch dimension. Integer operands are signed as said.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, fast_acc: bool },
-        /// Each block of elements along K is multiplied by its scale.
+        /// Each block of elements along K is multiplied by its scale. Bytes are pairs of 4-bit floats along K, the lower half first.
         MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value },
     }
 }

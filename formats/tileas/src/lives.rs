@@ -34,9 +34,13 @@ impl Life {
 
 /// The rings that there are even where no copy runs ahead of its iteration: those of loops in which the copy engine copies, since it
 /// fills slots of pipes.
-pub fn least_rings<O: Operation, T>(body: &Body<O, T>, effects: for<'a> fn(&'a O) -> Effects<'a>) -> BTreeMap<Buffer, Ring> {
+pub fn least_rings<O: Operation, T>(
+    (body, region): (&Body<O, T>, Region),
+    effects: for<'a> fn(&'a O) -> Effects<'a>,
+) -> BTreeMap<Buffer, Ring> {
     let mut rings = BTreeMap::new();
-    for (block, node) in body.blocks.iter() {
+    let once = body.block_of(region);
+    for (block, node) in body.blocks.iter().filter(|(block, _)| *block != once) {
         let accesses = node.ops.iter().flat_map(|op| effects(&body.ops[*op].kind).buffers);
         let copies = accesses.filter(|access| matches!(access.way, Way::Copies | Way::Boxes) && access.does.writes());
         let copies: Vec<_> = copies.collect();
@@ -57,6 +61,12 @@ pub fn lives<O: Operation, T>(
     let lives = buffers.ids().map(|_| Life::NEVER).collect();
     let mut walk = Walk { body, effects, rings, position: 0, lives };
     walk.region(region);
+    // What boxes fill once may be asked for as soon as the function begins.
+    for op in &body.blocks[body.block_of(region)].ops {
+        let filled =
+            effects(&body.ops[*op].kind).buffers.into_iter().filter(|access| access.way == Way::Boxes && access.does.writes());
+        filled.for_each(|access| walk.lives[access.buffer].first = 0);
+    }
     walk.lives
 }
 

@@ -1,4 +1,4 @@
-//! Decides which loads in loops the copy engine makes, by boxes of a tensor map; for the others it says why not.
+//! Decides which loads the copy engine makes, in loops and before them, by boxes of a tensor map; for the others it says why not.
 //!
 //! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that are
 //! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
@@ -9,7 +9,7 @@ use crate::copies::{Boxes, By, Copy, Planner, Readers, Reads};
 use crate::turns;
 use crate::turns::{core, is_pure};
 use base::ir::{Def, Op as OpId, Operation};
-use base::{Region, Value};
+use base::{Block, Region, Value};
 use hardware::Feature;
 use std::collections::BTreeSet;
 use tileaa::facts::Facts;
@@ -23,12 +23,57 @@ use vocabulary::tile::{View, element_count};
 /// What a map's address and strides are multiples of, in bytes, and what its strides are less than.
 const UNIT: u64 = 16;
 const MOST_STRIDE: i64 = 1 << 36;
+/// Bytes of a tile that is copied once, at least.
+const LEAST_ONCE: u32 = 8 << 10;
 /// Coordinates are signed numbers of 32 bits.
 const MOST_EXTENT: i64 = i32::MAX as i64;
 
 impl Planner<'_> {
     /// The copy that a load of a view in the body of a `for` becomes.
     pub(crate) fn boxes(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
+        let Core::For { body: inner, .. } = core(&self.function.body.ops[for_op].kind).expect("the load is in a loop") else {
+            unreachable!("the load is in a `for`")
+        };
+        let in_turn = |index: &[Value]| self.runs_in_turn(for_op).and_then(|()| self.are_counted(index, for_op));
+        self.copy_by_boxes(load, Some(self.function.body.block_of(*inner)), in_turn)
+    }
+
+    /// The copy that a load becomes which the function makes once, of an operand that products in loops read where it then is: the
+    /// copy engine brings it while it brings what the first rounds need.
+    pub(crate) fn boxes_once(&self, load: OpId) -> Result<Copy, &'static str> {
+        let copy = self.copy_by_boxes(load, None, |index| self.is_known_early(index))?;
+        if self.boxes == Boxes::WherePays && copy.buffer.bytes() < LEAST_ONCE {
+            return Err("so few bytes come sooner through registers");
+        }
+        let body = &self.function.body;
+        let mut readers = self.uses.ends(body.result(load)).into_iter();
+        match readers.all(|op| self.reads_in_place(op))
+            && self.readers(body.result(load), None, 0).is_some_and(|reads| reads.groups)
+        {
+            true => Ok(copy),
+            false => Err("threads read it into registers, once for all rounds"),
+        }
+    }
+
+    /// Indices are computed from arguments and block numbers, and from what is looked up by those.
+    fn is_known_early(&self, indices: &[Value]) -> Result<(), &'static str> {
+        let body = &self.function.body;
+        turns::follow(self.function, indices.iter().copied(), |value, op| match op {
+            _ if *body.ty(value) == Type::Token => Ok(false),
+            Some(op) if !is_pure(&body.ops[op].kind) && !self.is_lookup(op) => {
+                Err("its index is not computed from arguments and block numbers")
+            }
+            op => Ok(op.is_some()),
+        })
+    }
+
+    /// The copy of a load whose readers are in a block, or anywhere; `in_turn` says why its slots are not taken in turn.
+    fn copy_by_boxes(
+        &self,
+        load: OpId,
+        block: Option<Block>,
+        in_turn: impl FnOnce(&[Value]) -> Result<(), &'static str>,
+    ) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, index, token, order, hints, .. } = &body.ops[load].kind else {
             return Err("it is a load through pointers");
@@ -49,15 +94,11 @@ impl Planner<'_> {
         if token.is_some_and(|token| !self.is_of_loads(token)) {
             return Err("it is ordered after what this kernel writes");
         }
-        self.runs_in_turn(for_op)?;
-        self.are_counted(index, for_op)?;
+        in_turn(index)?;
         let map = boxes::map(body, self.function.params(), *view)?;
         self.fits(ty, *view)?;
         let mut buffer = boxes::buffer(ty, &map.extent, map.swizzle).ok_or("its boxes are too small to be swizzled")?;
-        let Core::For { body: inner, .. } = core(&body.ops[for_op].kind).expect("the load is in a loop") else {
-            unreachable!("the load is in a `for`")
-        };
-        let (value, block) = (body.result(load), body.block_of(*inner));
+        let value = body.result(load);
         let readers = match self.readers(value, block, 0) {
             Some(Reads { groups: true, .. }) => {
                 let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");

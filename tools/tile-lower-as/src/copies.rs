@@ -1,4 +1,5 @@
-//! Decides which loads in loops become copies straight to shared memory, from where products read their fragments.
+//! Decides which loads become copies straight to shared memory, from where products read their fragments: in loops, and before them
+//! what products in loops read there by itself, if the copy engine brings it.
 //!
 //! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when it leads to a
 //! product, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
@@ -148,7 +149,33 @@ impl Copies {
             found.settle_boxes(&planner, block, budget::shared_memory(target));
             found.fit(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
+        found.before_loops(&planner, plan);
         found
+    }
+
+    /// Copies that are made once, of operands that products in loops read beside what boxes bring.
+    fn before_loops(&mut self, planner: &Planner<'_>, plan: &Plan) {
+        let function = planner.function;
+        let entry = Some(function.entry());
+        let by_boxes = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, By::Boxes(_)));
+        // Of two agents that compute none knows that what it never asked for has come, and it may store something in its place.
+        let in_strands = planner.products.is_in_strands();
+        if planner.boxes == Boxes::Never || in_strands || !function.body.ops.ids().any(|op| by_boxes(&op)) {
+            return;
+        }
+        for &load in &function.body.blocks[function.entry()].ops {
+            let Op::LoadView { .. } = function.body.ops[load].kind else { continue };
+            let readers = planner.uses.ends(function.body.result(load));
+            let in_loop = |op: &OpId| operands::is_product(function, *op) && planner.blocks[op.0 as usize] != entry;
+            if plan.without_room.contains(&load) || !readers.iter().any(in_loop) {
+                continue;
+            }
+            let boxes = if plan.boxes_without_room.contains(&load) { Err(NO_ROOM) } else { planner.boxes_once(load) };
+            match boxes {
+                Ok(copy) => _ = self.copies.insert(load, copy),
+                Err(reason) => self.no_boxes.push((load, reason)),
+            }
+        }
     }
 
     /// Lets threads make all copies of a loop where boxes for some would not pay.
@@ -373,7 +400,7 @@ impl Planner<'_> {
     fn copy(&self, op: OpId, block: Block, copied: Copied) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
-        let read = match self.readers(value, block, 0) {
+        let read = match self.readers(value, Some(block), 0) {
             Some(Reads { groups: true, .. }) => {
                 let Copied { dim, layout, bytes, whole } = copied;
                 let buffer = group::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
@@ -432,13 +459,13 @@ impl Planner<'_> {
         matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// How products read a value that nothing else uses; none when something does.
-    pub(crate) fn readers(&self, value: Value, block: Block, between: u32) -> Option<Reads> {
+    /// How products in a block, or anywhere, read a value that nothing else uses; none when something does.
+    pub(crate) fn readers(&self, value: Value, block: Option<Block>, between: u32) -> Option<Reads> {
         let body = &self.function.body;
         let mut found = Reads::default();
         let fragments = &mut found.fragments;
         for &user in self.uses.users(value) {
-            if self.blocks[user.0 as usize] != Some(block) || between > MOST_BETWEEN {
+            if block.is_some_and(|block| self.blocks[user.0 as usize] != Some(block)) || between > MOST_BETWEEN {
                 return None;
             }
             let behind = || self.readers(body.result(user), block, between + 1);
@@ -512,7 +539,7 @@ impl Planner<'_> {
     }
 
     /// Whether an op is a product of warp groups, or in tensor memory.
-    fn reads_in_place(&self, op: OpId) -> bool {
+    pub(crate) fn reads_in_place(&self, op: OpId) -> bool {
         matches!(self.products.get(op), Some(Product::Group { .. } | Product::Tensor { .. }))
     }
 

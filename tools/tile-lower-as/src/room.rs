@@ -28,7 +28,7 @@ pub(crate) enum TooMuch {
 pub(crate) fn too_much(function: &Function, made_for: &MadeFor, target: Target) -> Option<TooMuch> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
-    let rings = lives::least_rings(&function.body, Op::effects);
+    let rings = lives::least_rings((&function.body, function.region), Op::effects);
     let lives = lives::lives((&function.body, function.region), buffers, Op::effects, &rings);
     let places = lives::places(buffers, |one, other| lives[one].meets(lives[other]), |_| 1);
     let end = places.iter().map(|(buffer, at)| at.saturating_add(bytes(buffer))).max()?;

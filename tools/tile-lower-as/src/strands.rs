@@ -89,7 +89,7 @@ pub(crate) fn have_room(function: &tileas::Function, target: Target) -> bool {
     let (body, buffers) = (&function.body, &function.attrs.buffers);
     let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::StoreBoxes { .. });
     let Ok(pair) = tileas::strands::pair((body, function.region), buffers, is_stored, |_| false) else { return false };
-    let rings = lives::least_rings(body, tileas::Op::effects);
+    let rings = lives::least_rings((body, function.region), tileas::Op::effects);
     let lives = lives::lives((body, function.region), buffers, tileas::Op::effects, &rings);
     let bytes = |buffer: &Buffer| buffers[*buffer].bytes();
     let of_strand = |strand: usize| {

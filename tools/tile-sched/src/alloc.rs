@@ -417,7 +417,9 @@ fn place_but(
     // The agent that computes from all that such products give, and stores then, knows that they have.
     let of_it = lives.clone();
     // Products may still read them when those who stored them are elsewhere.
-    for buffer in tensor::stored_operands(function).into_iter().filter(|buffer| tensor::is_in_rounds(function, *buffer)) {
+    let brought = tensor::brought_once(function);
+    let stored = tensor::stored_operands(function).into_iter().filter(|buffer| tensor::is_in_rounds(function, *buffer));
+    for buffer in stored.chain(brought) {
         lives[buffer] = Life { first: 0, last: usize::MAX };
     }
     if common::planted("sched.lives") {

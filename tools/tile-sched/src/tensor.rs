@@ -218,6 +218,16 @@ pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
     piped(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
 }
 
+/// The buffers that boxes fill before all loops with operands of products in tensor memory: where no loop runs, those who compute do
+/// not know when they come.
+pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
+    let body = &function.body;
+    let read: BTreeSet<Buffer> =
+        body.walk(function.region).into_iter().flat_map(|op| operands(&body.ops[op].kind)).flatten().collect();
+    let once = body.blocks[function.entry()].ops.iter().filter_map(|op| boxes::filled(&body.ops[*op].kind));
+    once.filter(|buffer| read.contains(buffer)).collect()
+}
+
 /// Whether a function makes products into tensor memory.
 pub(crate) fn multiplies(function: &Function) -> bool {
     function.body.walk(function.region).iter().any(|op| is_product(&function.body.ops[*op].kind))

@@ -14,8 +14,10 @@ use simulator::program::{Op, Program};
 use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, Stream, decode};
 use std::collections::BTreeSet;
 
-/// Warp instructions of all samples together, beyond which no other block is taken.
+/// Warp instructions of all samples together, beyond which no other block is taken; of a single wave the longest counts, whichever of
+/// two kernels is compared.
 const ENOUGH: u64 = 1_000_000;
+const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
 /// Clusters, and warp instructions of all of them, that are looked at for what they share.
 const WAVE: u64 = 96;
 const WAVE_INSTRUCTIONS: u64 = 600_000;
@@ -77,19 +79,20 @@ impl Sample {
             Options { delivery: Delivery::Early, races: Races::Ignore, seed: None, instruction_limit: u64::MAX, judge: false };
         let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));
         let clusters = executor.clusters().map_err(as_diagnostic)?.end;
+        let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.multiprocessors;
+        let enough = if one_wave { ENOUGH_OF_ONE_WAVE } else { ENOUGH };
         let mut recordings: Vec<Recording> = Vec::new();
         let mut total = 0;
         for number in samples(&executor, &call, target, clusters).map_err(as_diagnostic)? {
             let recording = executor.record(number, arguments.instruction_limit).map_err(as_diagnostic)?;
             total += length(&recording);
             recordings.push(recording);
-            if total >= ENOUGH {
+            if total >= enough {
                 break;
             }
         }
         let lengths: Vec<u64> = recordings.iter().map(length).collect();
         let most = (0..lengths.len()).max_by_key(|&index| lengths[index]).unwrap_or(0);
-        let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.multiprocessors;
         let typical = if one_wave { most } else { 0 };
         if lengths.iter().all(|&length| length == 0) {
             return Err(Diagnostic::invalid("TIM003", "the kernel executes nothing"));

@@ -1,0 +1,83 @@
+//! The steps of the pipes that copies by boxes fill which a function makes once, before its loops.
+//!
+//! Such a copy fills the one slot of its pipe where it stands. Who reads it waits for that before the first op of the function in which it
+//! is read, and leaves it behind the last.
+//!
+//! Requires: loops as they will be, and placements in which nothing has the memory of these buffers before. Establishes: the steps of
+//! their pipes, so that what they bring needs no barrier.
+
+use crate::hazards::touches;
+use crate::materialize::forget_order;
+use crate::{boxes, pipes, tensor};
+use base::ir::{Op as OpId, Operation};
+use base::{Loc, Value};
+use numerics::Scalar;
+use sched::{Drain, Fill, Function, Op, Pipe};
+use tileas::{Buffer, Type};
+use vocabulary::core_ops::Core;
+use vocabulary::tile::{Dense, Elem};
+
+pub(crate) fn run(function: &mut Function) {
+    let ops = &function.body.blocks[function.entry()].ops;
+    let copies: Vec<(OpId, Buffer)> =
+        ops.iter().filter_map(|op| Some((*op, boxes::filled(&function.body.ops[*op].kind)?))).collect();
+    // The steps of the loops' copies stand there, too, and have their pipes.
+    let copies = copies.into_iter().filter(|(_, buffer)| function.attrs.pipe_of(*buffer).is_none());
+    copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| steps(function, copy, buffer));
+}
+
+fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
+    let body = &function.body;
+    let with_inner = |op: OpId| {
+        let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+        inner.chain([op]).collect::<Vec<OpId>>()
+    };
+    let reads = |op: OpId| op != copy && touches(&body.ops[op].kind).iter().any(|touch| touch.buffer() == buffer);
+    let ops = &body.blocks[function.entry()].ops;
+    let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(reads)).collect();
+    let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };
+    let by_products =
+        readers.iter().flat_map(|at| with_inner(ops[*at])).any(|op| tensor::operands(&body.ops[op].kind).contains(&Some(buffer)));
+    // Products in flight have read it when they were waited for.
+    let waits = ops[last + 1..].iter().take_while(|op| matches!(body.ops[**op].kind, Op::GroupWait { .. })).count();
+    let (first, last) = (ops[first], ops[last + waits]);
+
+    let drain = if by_products { Drain::Products } else { Drain::Threads };
+    let pipe = pipes::add(&mut function.attrs, vec![buffer], 1, Fill::Boxes, drain);
+    let loc = function.body.ops[copy].loc;
+    forget_order(&mut function.body.ops[copy].kind);
+    let (phase, constant) = number(function, loc);
+    let mut put = |before: bool, op: OpId, new: Vec<Op>| {
+        let new: Vec<OpId> = new.into_iter().map(|kind| function.body.new_op(kind, [], loc)).collect();
+        place(function, before, op, new);
+    };
+    put(true, copy, vec![acquire(pipe, phase)]);
+    put(false, copy, vec![Op::PipeCommit { pipe, slot: None }]);
+    put(true, first, vec![Op::PipeWait { pipe, slot: None, phase }]);
+    put(false, last, vec![Op::PipeRelease { pipe, slot: None }]);
+    // What comes after its token comes after nothing: it reads what nobody writes.
+    let token = function.body.ops[copy].results[0];
+    let fresh = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);
+    let made = function.body.result(fresh);
+    function.body.replace_uses(token, made);
+    let entry = function.entry();
+    function.body.blocks[entry].ops.splice(0..0, [constant, fresh]);
+}
+
+fn acquire(pipe: Pipe, phase: Value) -> Op {
+    Op::PipeAcquire { pipe, slot: None, phase }
+}
+
+fn number(function: &mut Function, loc: Loc) -> (Value, OpId) {
+    let zero = Op::Core(tileas::Op::Core(Core::Constant { value: Dense::Splat(0) }));
+    let made = function.body.new_op(zero, [Type::Scalar(Elem::Scalar(Scalar::I32))], loc);
+    (function.body.result(made), made)
+}
+
+/// Puts ops right before or behind another one of the function's block.
+fn place(function: &mut Function, before: bool, op: OpId, new: Vec<OpId>) {
+    let entry = function.entry();
+    let ops = &mut function.body.blocks[entry].ops;
+    let at = ops.iter().position(|other| *other == op).expect("the op is in the function's block") + usize::from(!before);
+    ops.splice(at..at, new);
+}
