@@ -116,11 +116,11 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
 /// Writes the scheduled loops, and places what else synchronises; for agents, of which products may have two, where they are `divided`.
 fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<Wanted>) {
     let marks = materialize::run(function, schedules, divided.is_some());
-    once::run(function);
     let taking_turns = divided.filter(|overlap| *overlap != Wanted::Never).map(|_| partition::taking_turns(function));
     let taking_turns = taking_turns.unwrap_or_default();
     let in_groups = !taking_turns.is_empty();
     tensor::run(function, taking_turns);
+    once::run(function);
     if in_groups {
         hurry::run(function);
     }

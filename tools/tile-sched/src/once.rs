@@ -1,10 +1,11 @@
 //! The steps of the pipes that copies by boxes fill which a function makes once, before its loops.
 //!
 //! Such a copy fills the one slot of its pipe where it stands. Who reads it waits for that before the first op of the function in which it
-//! is read, and leaves it behind the last.
+//! is read, and leaves it behind the last: products before they say that their sums are complete, so that nothing is told any more
+//! when a block is at its end.
 //!
-//! Requires: loops as they will be, and placements in which nothing has the memory of these buffers before. Establishes: the steps of
-//! their pipes, so that what they bring needs no barrier.
+//! Requires: loops as they will be, steps of the pipes of sums, and placements in which nothing has the memory of these buffers before.
+//! Establishes: the steps of their pipes, so that what they bring needs no barrier.
 
 use crate::hazards::touches;
 use crate::materialize::forget_order;
