@@ -159,6 +159,7 @@ fn the_judge_refuses_divided_functions_with_other_barriers() {
         ("barrier(", "id: 1", "id: 2"),
         ("barrier(", "id: 1", "id: 0"),
         ("barrier(", "threads: 128", "threads: 160"),
+        ("barrier(", "threads: 128", "threads: 96"),
         ("barrier(", "threads: 128", "threads: 64"),
     ];
     refused(&text, &["barrier"], &changes);

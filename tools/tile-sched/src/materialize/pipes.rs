@@ -25,7 +25,10 @@ impl Weaver<'_> {
     pub(super) fn take_memory(&mut self) {
         if self.plan.had_before {
             self.append(Op::AsyncFence {}, []);
-            self.append(Op::Barrier { id: 0, threads: self.threads }, []);
+            // Who is told waits for all threads.
+            if self.plan.told_by.is_none() {
+                self.append(Op::Barrier { id: 0, threads: self.threads }, []);
+            }
         }
         if let Some(pipe) = self.plan.told_by {
             let (slot, phase) = (None, self.number(0));
