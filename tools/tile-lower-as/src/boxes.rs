@@ -45,14 +45,32 @@ impl Planner<'_> {
         if self.boxes == Boxes::WherePays && copy.buffer.bytes() < LEAST_ONCE {
             return Err("so few bytes come sooner through registers");
         }
-        let body = &self.function.body;
-        let mut readers = self.uses.ends(body.result(load)).into_iter();
-        match readers.all(|op| self.reads_in_place(op))
-            && self.readers(body.result(load), None, 0).is_some_and(|reads| reads.groups)
-        {
+        let value = self.function.body.result(load);
+        let readers = self.uses.ends(value);
+        self.stays_until_read(load, &readers)?;
+        let in_place = readers.into_iter().all(|op| self.reads_in_place(op));
+        match in_place && self.readers(value, None, 0).is_some_and(|reads| reads.groups) {
             true => Ok(copy),
             false => Err("threads read it into registers, once for all rounds"),
         }
+    }
+
+    /// From a load of the function's block to the last op of it in which what it gives is read nothing is written, and nothing returns:
+    /// threads could do that before the copy engine has read, or while it writes.
+    fn stays_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
+        let body = &self.function.body;
+        let with_inner = |op: OpId| self.inside(op).into_iter().chain([op]).collect::<Vec<_>>();
+        let all = body.blocks[self.function.entry()].ops.iter().map(|op| with_inner(*op));
+        let meanwhile: Vec<Vec<OpId>> = all.skip_while(|ops| !ops.contains(&load)).collect();
+        let last = meanwhile.iter().rposition(|ops| readers.iter().any(|reader| ops.contains(reader))).unwrap_or(0);
+        for op in meanwhile.into_iter().take(last + 1).flatten() {
+            match &body.ops[op].kind {
+                kind if writes(kind) => return Err("memory is written before products have read it"),
+                Op::Core(Core::Return {}) => return Err("the function may end before products read it"),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Indices are computed from arguments and block numbers, and from what is looked up by those.

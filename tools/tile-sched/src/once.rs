@@ -37,6 +37,11 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     let ops = &body.blocks[function.entry()].ops;
     let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(reads)).collect();
     let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };
+    let begin = ops.iter().position(|op| *op == copy).expect("the copy is in the function's block");
+    if begin > first || ops[begin..=last].iter().flat_map(|op| with_inner(*op)).any(|op| overtakes(&body.ops[op].kind)) {
+        // The judge says that nobody waits for it.
+        return;
+    }
     let by_products =
         readers.iter().flat_map(|at| with_inner(ops[*at])).any(|op| tensor::operands(&body.ops[op].kind).contains(&Some(buffer)));
     // Products in flight have read it when they were waited for.
@@ -56,13 +61,19 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     put(false, copy, vec![Op::PipeCommit { pipe, slot: None }]);
     put(true, first, vec![Op::PipeWait { pipe, slot: None, phase }]);
     put(false, last, vec![Op::PipeRelease { pipe, slot: None }]);
-    // What comes after its token comes after nothing: it reads what nobody writes.
+    // What comes after its token comes after nothing: nothing is written before it was waited for.
     let token = function.body.ops[copy].results[0];
     let fresh = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);
     let made = function.body.result(fresh);
     function.body.replace_uses(token, made);
     let entry = function.entry();
     function.body.blocks[entry].ops.splice(0..0, [constant, fresh]);
+}
+
+/// Whether an op would be wrong before a copy that program order has before it has come.
+fn overtakes(op: &Op) -> bool {
+    let writes = op.effects().global.is_some_and(|access| access.does.writes());
+    writes || matches!(op.core(), Some(Core::Return {}))
 }
 
 fn acquire(pipe: Pipe, phase: Value) -> Op {
