@@ -8,6 +8,7 @@ mod names;
 pub mod numbers;
 mod parse;
 mod parse_debug;
+mod parse_dictionaries;
 mod parse_preview;
 mod parse_types;
 pub(crate) mod preview;

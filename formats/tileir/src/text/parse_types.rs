@@ -8,7 +8,7 @@ use crate::check_type;
 use crate::enums::WireEnum;
 use crate::module::{Constant, stored_bytes};
 use crate::preview::PreviewType;
-use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, Pointer, PointerSpace, Type, TypeId};
+use crate::types::{Attribute, ConstantId, DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
 use base::diag::Result;
 use numerics::Scalar;
 use vocabulary::memory::{MulticastReduction, Padding};
@@ -166,59 +166,6 @@ impl Tables {
         Ok(ty)
     }
 
-    /// The dictionary of dictionaries between `<` and `>`.
-    pub(super) fn hints(&mut self, c: &mut Cursor<'_>) -> Result<Dictionary> {
-        self.hints_at(c, 0)
-    }
-
-    fn hints_at(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
-        c.expect("<")?;
-        let mut entries = Vec::new();
-        while !c.sees(">") {
-            let key = self.key(c)?;
-            c.expect("=")?;
-            let value = self.attribute(c, depth)?;
-            if !matches!(value, Attribute::Dictionary(_)) {
-                return Err(c.error("expected a dictionary for this hint"));
-            }
-            entries.push((key, value));
-            if !c.eat(",") {
-                break;
-            }
-        }
-        c.expect(">")?;
-        self.sorted(c, entries)
-    }
-
-    /// `{name = value, …}`; a name alone is true.
-    pub(super) fn dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
-        c.expect("{")?;
-        let mut entries = Vec::new();
-        while !c.sees("}") {
-            let key = self.key(c)?;
-            let value = if c.eat("=") { self.attribute(c, depth + 1)? } else { Attribute::Bool(true) };
-            entries.push((key, value));
-            if !c.eat(",") {
-                break;
-            }
-        }
-        c.expect("}")?;
-        self.sorted(c, entries)
-    }
-
-    fn key(&mut self, c: &mut Cursor<'_>) -> Result<crate::StringId> {
-        let key = if c.peek() == Some('"') { c.string()? } else { c.name("a name")?.to_string() };
-        Ok(self.string(&key))
-    }
-
-    fn sorted(&self, c: &mut Cursor<'_>, mut entries: Vec<(crate::StringId, Attribute)>) -> Result<Dictionary> {
-        entries.sort_by(|(a, _), (b, _)| self.strings[*a].cmp(&self.strings[*b]));
-        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(c.error(format!("'{}' is given twice", self.strings[pair[0].0])));
-        }
-        Ok(entries.into())
-    }
-
     pub(super) fn attributes(&mut self, c: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
         c.expect("[")?;
         let mut values = Vec::new();
@@ -232,7 +179,7 @@ impl Tables {
         Ok(values.into())
     }
 
-    fn attribute(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+    pub(super) fn attribute(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }

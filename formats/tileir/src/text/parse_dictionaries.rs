@@ -1,0 +1,119 @@
+//! Dictionaries, read in the order of their names whichever order the text has: strings and types get their numbers in the order in which
+//! they are read, and what is written has names in order.
+
+use super::lex::Cursor;
+use super::parse::Tables;
+use crate::types::{Attribute, Dictionary, StringId};
+use base::diag::Result;
+
+impl Tables {
+    /// The dictionary of dictionaries between `<` and `>`.
+    pub(super) fn hints(&mut self, c: &mut Cursor<'_>) -> Result<Dictionary> {
+        self.hints_at(c, 0)
+    }
+
+    pub(super) fn hints_at(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+        self.entries(c, ["<", ">"], |tables, c| {
+            c.expect("=")?;
+            let value = tables.attribute(c, depth)?;
+            match value {
+                Attribute::Dictionary(_) => Ok(value),
+                _ => Err(c.error("expected a dictionary for this hint")),
+            }
+        })
+    }
+
+    /// `{name = value, …}`; a name alone is true.
+    pub(super) fn dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+        let value = |tables: &mut Tables, c: &mut Cursor<'_>| match c.eat("=") {
+            true => tables.attribute(c, depth + 1),
+            false => Ok(Attribute::Bool(true)),
+        };
+        self.entries(c, ["{", "}"], value)
+    }
+
+    fn entries(
+        &mut self,
+        c: &mut Cursor<'_>,
+        [open, close]: [&str; 2],
+        value: impl Fn(&mut Tables, &mut Cursor<'_>) -> Result<Attribute>,
+    ) -> Result<Dictionary> {
+        c.expect(open)?;
+        let mut entry = |c: &mut Cursor<'_>| -> Result<(StringId, Attribute)> {
+            let key = self.string(&name(c)?);
+            Ok((key, value(self, c)?))
+        };
+        let mut entries = Vec::new();
+        match reordered(c, close) {
+            Some((places, end)) => {
+                for at in places {
+                    c.goto(at);
+                    entries.push(entry(c)?);
+                    if !c.sees(",") {
+                        c.expect(close)?;
+                    }
+                }
+                c.goto(end);
+            }
+            None => {
+                while !c.sees(close) {
+                    entries.push(entry(c)?);
+                    if !c.eat(",") {
+                        break;
+                    }
+                }
+            }
+        }
+        c.expect(close)?;
+        entries.sort_by(|(a, _), (b, _)| self.strings[*a].cmp(&self.strings[*b]));
+        match entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some(pair) => Err(c.error(format!("'{}' is given twice", self.strings[pair[0].0]))),
+            None => Ok(entries.into()),
+        }
+    }
+}
+
+fn name(c: &mut Cursor<'_>) -> Result<String> {
+    if c.peek() == Some('"') { c.string() } else { c.name("a name").map(str::to_string) }
+}
+
+/// Where the entries of a dictionary begin, in the order of their names, and where it ends; none where they stand in that order, or
+/// where that cannot be told.
+fn reordered(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
+    let mut c = c.clone();
+    let mut found: Vec<(String, usize)> = Vec::new();
+    while !c.sees(close) {
+        c.skip_space();
+        let at = c.at();
+        found.push((name(&mut c).ok()?, at));
+        skip(&mut c, close)?;
+        if !c.eat(",") {
+            break;
+        }
+    }
+    if !c.sees(close) || found.is_sorted_by(|one, other| one.0 <= other.0) {
+        return None;
+    }
+    found.sort();
+    Some((found.into_iter().map(|(_, at)| at).collect(), c.at()))
+}
+
+/// Goes to the end of an entry.
+fn skip(c: &mut Cursor<'_>, close: &str) -> Option<()> {
+    let mut open = 0u32;
+    while open > 0 || !(c.sees(",") || c.sees(close)) {
+        let next = c.peek()?;
+        match next {
+            '"' => {
+                c.string().ok()?;
+                continue;
+            }
+            '-' if c.eat("->") => continue,
+            '(' | '[' | '{' | '<' => open += 1,
+            ')' | ']' | '}' | '>' => open = open.checked_sub(1)?,
+            _ => {}
+        }
+        c.goto(c.at() + next.len_utf8());
+    }
+    Some(())
+}
