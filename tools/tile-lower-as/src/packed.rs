@@ -3,6 +3,7 @@
 //!
 //! Only products of types and extents that tensor memory has. Those that are not made there in the end are unpacked again by `legalise`.
 
+use crate::products::extents;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
 use numerics::Scalar;
@@ -10,8 +11,6 @@ use tileaa::{Function, Op, Type};
 use tileas::tensor::scaled_tensor_atom;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Elem, Shape};
-
-use crate::products::extents;
 
 const BYTE: Elem = Elem::Scalar(Scalar::I8);
 
@@ -83,7 +82,7 @@ fn rewrite(function: &mut Function, product: OpId, operands: [Packed; 2]) {
         let reshaped = make(Core::Reshape { x: bytes }, &shape);
         orders.into_iter().fold(reshaped, |x, order| {
             shape = order.iter().map(|dim| shape[*dim as usize]).collect();
-            make(Core::Permute { x, order: order.into() }, &shape)
+            make(Core::Permute { x, order }, &shape)
         })
     });
     let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[product].kind else { unreachable!("only scaled products are packed") };
