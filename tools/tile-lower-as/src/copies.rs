@@ -158,9 +158,7 @@ impl Copies {
         let function = planner.function;
         let entry = Some(function.entry());
         let by_boxes = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, By::Boxes(_)));
-        // Of two agents that compute none knows that what it never asked for has come, and it may store something in its place.
-        let in_strands = planner.products.is_in_strands();
-        if planner.boxes == Boxes::Never || in_strands || !function.body.ops.ids().any(|op| by_boxes(&op)) {
+        if planner.boxes == Boxes::Never || !function.body.ops.ids().any(|op| by_boxes(&op)) {
             return;
         }
         for &load in &function.body.blocks[function.entry()].ops {
@@ -170,7 +168,12 @@ impl Copies {
             if plan.without_room.contains(&load) || !readers.iter().any(in_loop) {
                 continue;
             }
-            let boxes = if plan.boxes_without_room.contains(&load) { Err(NO_ROOM) } else { planner.boxes_once(load) };
+            let boxes = match plan.boxes_without_room.contains(&load) {
+                true => Err(NO_ROOM),
+                // It may store something in the copy's place.
+                false if planner.products.is_in_strands() => Err("of two agents that compute none knows that it has come"),
+                false => planner.boxes_once(load),
+            };
             match boxes {
                 Ok(copy) => _ = self.copies.insert(load, copy),
                 Err(reason) => self.no_boxes.push((load, reason)),

@@ -5,8 +5,9 @@
 
 use crate::products::extents;
 use base::ir::{Op as OpId, Operation};
-use base::{Target, Value};
+use base::{Block, Target, Value};
 use numerics::Scalar;
+use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 use tileas::tensor::scaled_tensor_atom;
 use vocabulary::core_ops::Core;
@@ -24,11 +25,17 @@ struct Packed {
 
 pub(crate) fn run(function: &Function, target: Target) -> Function {
     let mut function = function.clone();
-    for op in function.body.walk(function.region) {
-        if let Some(operands) = packed_operands(&function, op, target) {
-            rewrite(&mut function, op, operands);
+    let mut before = Vec::new();
+    for block in function.body.blocks.ids().collect::<Vec<_>>() {
+        let ops = std::mem::take(&mut function.body.blocks[block].ops);
+        for op in ops {
+            if let Some(operands) = packed_operands(&function, op, target) {
+                before.extend(rewrite(&mut function, block, op, operands));
+            }
+            function.body.blocks[block].ops.push(op);
         }
     }
+    take_out(&mut function, before);
     function
 }
 
@@ -68,15 +75,13 @@ fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Pa
     (of_bytes && pairs).then_some(Packed { bytes: *x, shape, orders })
 }
 
-/// Has a product multiply bytes, and takes out what unpacked them for it alone.
-fn rewrite(function: &mut Function, product: OpId, operands: [Packed; 2]) {
+/// Has a product multiply bytes, which are brought into its shape at the end of its block; gives what it multiplied before.
+fn rewrite(function: &mut Function, block: Block, product: OpId, operands: [Packed; 2]) -> [Value; 2] {
     let body = &mut function.body;
     let loc = body.ops[product].loc;
-    let mut made = Vec::new();
-    let packed = operands.map(|Packed { bytes, mut shape, orders }| {
+    let [left, right] = operands.map(|Packed { bytes, mut shape, orders }| {
         let mut make = |core, shape: &Shape| {
-            let op = body.new_op(Op::Core(core), [Type::Tile { elem: BYTE, shape: shape.clone() }], loc);
-            made.push(op);
+            let op = body.append(block, Op::Core(core), [Type::Tile { elem: BYTE, shape: shape.clone() }], loc);
             body.result(op)
         };
         let reshaped = make(Core::Reshape { x: bytes }, &shape);
@@ -86,23 +91,28 @@ fn rewrite(function: &mut Function, product: OpId, operands: [Packed; 2]) {
         })
     });
     let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[product].kind else { unreachable!("only scaled products are packed") };
-    let before = [std::mem::replace(lhs, packed[0]), std::mem::replace(rhs, packed[1])];
-    let block = body.op_blocks()[product.0 as usize].expect("the product is in a block");
-    let at = body.blocks[block].ops.iter().position(|op| *op == product).expect("the product is in its block");
-    body.blocks[block].ops.splice(at..at, made);
-    before.into_iter().for_each(|value| take_out(function, value));
+    [std::mem::replace(lhs, left), std::mem::replace(rhs, right)]
 }
 
-/// Takes out the ops that gave a value and what it is a rearrangement of, as far as nothing uses them.
-fn take_out(function: &mut Function, mut value: Value) {
-    while let Some(op) = function.body.defining_op(value) {
-        let body = &mut function.body;
-        let used = body.walk(function.region).into_iter().any(|user| body.ops[user].kind.operands().contains(&value));
-        let Op::Core(Core::Permute { x, .. } | Core::Reshape { x } | Core::Reinterpret { x }) = body.ops[op].kind else { return };
-        if used {
-            return;
-        }
-        body.blocks.ids().collect::<Vec<_>>().into_iter().for_each(|block| body.blocks[block].ops.retain(|other| *other != op));
-        value = x;
+/// Takes out the ops that gave values and what those are rearrangements of, as far as nothing uses them.
+fn take_out(function: &mut Function, values: Vec<Value>) {
+    let body = &mut function.body;
+    let mut uses = vec![0u32; body.values.len()];
+    for op in body.walk(function.region) {
+        body.ops[op].kind.for_each_operand(&mut |value| uses[value.0 as usize] += 1);
     }
+    let mut gone = BTreeSet::new();
+    for mut value in values {
+        while let Some(op) = body.defining_op(value).filter(|_| uses[value.0 as usize] == 0) {
+            let Op::Core(Core::Permute { x, .. } | Core::Reshape { x } | Core::Reinterpret { x }) = body.ops[op].kind else {
+                break;
+            };
+            if !gone.insert(op) {
+                break;
+            }
+            uses[x.0 as usize] -= 1;
+            value = x;
+        }
+    }
+    body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !gone.contains(op)));
 }

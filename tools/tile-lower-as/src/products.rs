@@ -15,7 +15,7 @@ use tileaa::{Function, Op};
 use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
 use tileas::mma::{Cover, Operand, SyncAtom, scaled_atom, sync_atom};
-use tileas::tensor::TensorAtom;
+use tileas::tensor::{TensorAtom, tensor_atom};
 use tileas::{Layout, budget};
 use vocabulary::tile::Shape;
 
@@ -466,16 +466,12 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     if fits(together, of_sums) && products.iter().all(each_fits) {
         return fewest;
     }
-    // Warp groups that would have no rows of their own multiply nothing, which costs more than the registers that are left.
+    // The other operand of asynchronous products is in memory; a row that fewer warps hold needs no exchange between them, and warp groups
+    // that would have no rows of their own multiply nothing.
     let operands = products.iter().map(|(_, operands)| *operands).max().unwrap_or(0);
-    let tight = together.saturating_add(operands);
-    if fits(tight, with_operands) && products.iter().all(each_fits) && too_many_for_groups(function, target, fewest * 2) {
-        return fewest;
-    }
-    // The other operand of asynchronous products is in memory, and a row that fewer warps hold needs no exchange between them.
-    let asynchronous = [Family::WarpGroups, Family::TensorMemory].iter().any(|family| family.exists_on(target));
-    let in_chains = asynchronous && together > 0 && products.iter().all(each_fits);
-    if in_chains && fits(tight, budget::registers_of_asynchronous_products(target, fewest)) {
+    let most = budget::registers_of_asynchronous_products(target, fewest);
+    let asynchronous = are_asynchronous(function, target, fewest);
+    if fits(together.saturating_add(operands), most) && products.iter().all(each_fits) && asynchronous {
         return fewest;
     }
     fewest * 2
@@ -504,16 +500,17 @@ pub(crate) fn alive_together(function: &Function, sums: impl Fn(OpId) -> u32) ->
     together.into_values().max().unwrap_or(0)
 }
 
-/// Whether a product that fewer warps make by groups is none for so many.
-fn too_many_for_groups(function: &Function, target: Target, warps: u32) -> bool {
+/// Whether so many warps can make every product by groups or in tensor memory.
+fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
     let body = &function.body;
     let tile = |value: Value| body.ty(value).tile().expect("products are of tiles");
-    body.ops.values().any(|node| {
-        let Op::Mma { lhs, rhs, acc, .. } = node.kind else { return false };
+    body.ops.values().all(|node| {
+        let Op::Mma { lhs, rhs, acc, .. } = node.kind else { return true };
         let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
         let [_, m, n, k] = extents(left, right);
-        let by = |warps: u32| group_atom(target, elem.carrier(), sum.carrier(), [m, n, k], warps.trailing_zeros()).is_some();
-        by(warps / 2) && !by(warps)
+        let (elem, sum) = (elem.carrier(), sum.carrier());
+        let by_groups = group_atom(target, elem, sum, [m, n, k], warps.trailing_zeros()).is_some();
+        by_groups || tensor_atom(target, elem, sum, [m, n, k]).is_some()
     })
 }
 

@@ -13,7 +13,7 @@ use crate::{boxes, pipes, tensor};
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
 use numerics::Scalar;
-use sched::{Drain, Fill, Function, Op, Pipe};
+use sched::{Drain, Fill, Function, Op};
 use tileas::{Buffer, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem};
@@ -53,14 +53,14 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     let loc = function.body.ops[copy].loc;
     forget_order(&mut function.body.ops[copy].kind);
     let (phase, constant) = number(function, loc);
-    let mut put = |before: bool, op: OpId, new: Vec<Op>| {
-        let new: Vec<OpId> = new.into_iter().map(|kind| function.body.new_op(kind, [], loc)).collect();
+    let mut put = |before: bool, op: OpId, step: Op| {
+        let new = function.body.new_op(step, [], loc);
         place(function, before, op, new);
     };
-    put(true, copy, vec![acquire(pipe, phase)]);
-    put(false, copy, vec![Op::PipeCommit { pipe, slot: None }]);
-    put(true, first, vec![Op::PipeWait { pipe, slot: None, phase }]);
-    put(false, last, vec![Op::PipeRelease { pipe, slot: None }]);
+    put(true, copy, Op::PipeAcquire { pipe, slot: None, phase });
+    put(false, copy, Op::PipeCommit { pipe, slot: None });
+    put(true, first, Op::PipeWait { pipe, slot: None, phase });
+    put(false, last, Op::PipeRelease { pipe, slot: None });
     // What comes after its token comes after nothing: nothing is written before it was waited for.
     let token = function.body.ops[copy].results[0];
     let fresh = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);
@@ -76,20 +76,16 @@ fn overtakes(op: &Op) -> bool {
     writes || matches!(op.core(), Some(Core::Return {}))
 }
 
-fn acquire(pipe: Pipe, phase: Value) -> Op {
-    Op::PipeAcquire { pipe, slot: None, phase }
-}
-
 fn number(function: &mut Function, loc: Loc) -> (Value, OpId) {
     let zero = Op::Core(tileas::Op::Core(Core::Constant { value: Dense::Splat(0) }));
     let made = function.body.new_op(zero, [Type::Scalar(Elem::Scalar(Scalar::I32))], loc);
     (function.body.result(made), made)
 }
 
-/// Puts ops right before or behind another one of the function's block.
-fn place(function: &mut Function, before: bool, op: OpId, new: Vec<OpId>) {
+/// Puts an op right before or behind another one of the function's block.
+fn place(function: &mut Function, before: bool, op: OpId, new: OpId) {
     let entry = function.entry();
     let ops = &mut function.body.blocks[entry].ops;
     let at = ops.iter().position(|other| *other == op).expect("the op is in the function's block") + usize::from(!before);
-    ops.splice(at..at, new);
+    ops.insert(at, new);
 }

@@ -14,9 +14,9 @@ use simulator::program::{Op, Program};
 use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, Stream, decode};
 use std::collections::BTreeSet;
 
-/// Warp instructions of all samples together, beyond which no other block is taken; of a single wave the longest counts, whichever of
-/// two kernels is compared.
+/// Warp instructions of all samples together, beyond which no other block is taken.
 const ENOUGH: u64 = 1_000_000;
+/// The same of a single wave, of which the longest block counts.
 const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
 /// Clusters, and warp instructions of all of them, that are looked at for what they share.
 const WAVE: u64 = 96;

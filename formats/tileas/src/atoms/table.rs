@@ -252,7 +252,7 @@ pub struct GroupAtom {
     pub name: &'static str,
     pub operands: &'static [Scalar],
     pub acc: Scalar,
-    /// Depth of one instruction, in elements of the operands: 32 bytes.
+    /// Depth of one instruction: 32 bytes.
     pub k: u32,
     /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
     pub transposes: bool,
@@ -281,7 +281,7 @@ pub struct TensorAtom {
     pub kind: &'static str,
     pub operands: &'static [Scalar],
     pub acc: Scalar,
-    /// Depth of one instruction: 32 bytes.
+    /// Depth of one instruction, in elements of the operands' buffers: 32 bytes.
     pub k: u32,
     /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
     pub transposes: bool,
@@ -294,7 +294,7 @@ pub struct TensorAtom {
 /// What scales a product in tensor memory takes: one for each run of elements along the depth.
 pub struct BlockScales {
     pub elems: &'static [Scalar],
-    /// Elements that share one.
+    /// Elements of the operands' buffers that share one.
     pub block: u32,
 }
 

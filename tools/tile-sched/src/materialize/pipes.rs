@@ -5,8 +5,8 @@
 //! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
 //! where a product in flight still reads it; what products into tensor memory read, behind the last of them, and so what several copies
 //! fill in turn. What the steps order
-//! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that, and
-//! a pipe without buffers tells another agent of it.
+//! needs no barrier. Where the memory of the slots had another use before the loop, a fence and a barrier of all threads end that, or
+//! where another agent asks for the boxes, a fence and a pipe without buffers, which all threads fill.
 
 use super::{Copy, Frame, Lane, Map, Weaver, scalar};
 use crate::boxes::Group;
