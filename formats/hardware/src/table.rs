@@ -30,6 +30,8 @@ pub enum Feature {
     TensorProductsInt8,
     /// `redux.sync` of f32.
     ReduxF32,
+    /// The largest and the smallest of three f32.
+    ExtremesOfThree,
     /// Arithmetic on pairs of f32.
     PackedF32,
     /// `red` and `atom` that add bf16.
@@ -126,6 +128,7 @@ const BLACKWELL: Capabilities = Capabilities {
         MovesRegisters,
         ByteMatrices,
         ReduxF32,
+        ExtremesOfThree,
         PackedF32,
         AtomicAddBf16,
         ConvertFp8,
@@ -150,6 +153,7 @@ const BLACKWELL_FLOATS: &[Feature] = &[
     MovesRegisters,
     ByteMatrices,
     ReduxF32,
+    ExtremesOfThree,
     PackedF32,
     AtomicAddBf16,
     ConvertFp8,
@@ -170,6 +174,7 @@ const SMALL_BLACKWELL: Capabilities = Capabilities {
         ByteMatrices,
         MmaFp8,
         MmaBlockScaled,
+        ExtremesOfThree,
         PackedF32,
         AtomicAddBf16,
         ConvertFp8,

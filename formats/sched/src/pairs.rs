@@ -49,22 +49,25 @@ pub enum Packed {
 impl Packed {
     /// The operation that an op is, rounded as pairs are.
     pub fn of(op: &tileas::Op) -> Option<Packed> {
-        let plain = |rounding: Rounding, ftz: bool| rounding == Rounding::NearestEven && !ftz;
         match op {
-            tileas::Op::Core(Core::Binary { kind, .. }) => match *kind {
-                Binary::AddF { rounding, ftz } if plain(rounding, ftz) => Some(Packed::Add),
-                Binary::SubF { rounding, ftz } if plain(rounding, ftz) => Some(Packed::Sub),
-                Binary::MulF { rounding, ftz } if plain(rounding, ftz) => Some(Packed::Mul),
-                Binary::MaxF { propagate_nan, ftz: false } => Some(Packed::Max { propagate_nan }),
-                Binary::MinF { propagate_nan, ftz: false } => Some(Packed::Min { propagate_nan }),
-                _ => None,
-            },
-            tileas::Op::Core(Core::Fma { kind: Fma { rounding, ftz }, .. }) if plain(*rounding, *ftz) => Some(Packed::Fma),
+            tileas::Op::Core(Core::Binary { kind, .. }) => Packed::of_binary(*kind),
+            tileas::Op::Core(Core::Fma { kind: Fma { rounding, ftz }, .. }) => is_plain(*rounding, *ftz).then_some(Packed::Fma),
             _ => None,
         }
     }
 
-    fn exists(self, elem: Elem, target: Target) -> bool {
+    pub fn of_binary(kind: Binary) -> Option<Packed> {
+        match kind {
+            Binary::AddF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Add),
+            Binary::SubF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Sub),
+            Binary::MulF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Mul),
+            Binary::MaxF { propagate_nan, ftz: false } => Some(Packed::Max { propagate_nan }),
+            Binary::MinF { propagate_nan, ftz: false } => Some(Packed::Min { propagate_nan }),
+            _ => None,
+        }
+    }
+
+    pub fn exists(self, elem: Elem, target: Target) -> bool {
         let extreme = matches!(self, Packed::Max { .. } | Packed::Min { .. });
         match elem {
             Elem::Scalar(Scalar::F16 | Scalar::BF16) => true,
@@ -72,6 +75,11 @@ impl Packed {
             _ => false,
         }
     }
+}
+
+/// Whether it is rounded as pairs are.
+fn is_plain(rounding: Rounding, ftz: bool) -> bool {
+    rounding == Rounding::NearestEven && !ftz
 }
 
 /// Why an op cannot be done on pairs of registers, if it cannot.

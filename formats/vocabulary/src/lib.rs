@@ -2,6 +2,7 @@
 //! accesses ([`memory`]), the ops that mean the same everywhere ([`core_ops`]), what loops are of a grid's ([`loops`]), what stands
 //! inside what ([`nesting`]), what has no tile in common ([`strands`]), and the rules that their verifiers share ([`rules`]).
 
+pub mod combining;
 pub mod core_ops;
 pub mod loops;
 pub mod memory;

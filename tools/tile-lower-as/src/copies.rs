@@ -186,7 +186,7 @@ impl Copies {
         let ops = &planner.function.body.blocks[block].ops;
         let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
         let (boxes, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, By::Boxes(_)));
-        let of_tensor_memory = |load: &OpId| planner.reaches_tensor_memory(planner.function.body.result(*load));
+        let pays = |load: &OpId| planner.reaches_asynchronous_product(planner.function.body.result(*load));
         let mut has_room = self.has_room(planner, ops, &boxes, room);
         if !has_room && pieces.is_empty() {
             self.take_turns(planner, ops, &boxes);
@@ -196,7 +196,7 @@ impl Copies {
             has_room = self.pays_with_one_slot(planner, ops, &boxes, room);
         }
         let reason = match (pieces.is_empty(), has_room) {
-            (false, _) if planner.boxes == Boxes::WherePays && !boxes.iter().any(of_tensor_memory) => {
+            (false, _) if planner.boxes == Boxes::WherePays && !boxes.iter().any(pays) => {
                 "threads copy another operand of its loop, and wait for all at once"
             }
             (_, false) => "shared memory has no room for two tiles of each operand beside what the loop stores there",
@@ -553,6 +553,12 @@ impl Planner<'_> {
     /// Whether a value is an operand of a product in tensor memory.
     pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
         self.uses.ends(value).into_iter().any(|user| matches!(self.products.get(user), Some(Product::Tensor { .. })))
+    }
+
+    /// Whether it is one of a product that others of the warp's instructions go on beside.
+    fn reaches_asynchronous_product(&self, value: Value) -> bool {
+        let is_asynchronous = |product: Option<&Product>| matches!(product, Some(Product::Tensor { .. } | Product::Group { .. }));
+        self.uses.ends(value).into_iter().any(|user| is_asynchronous(self.products.get(user)))
     }
 
     /// The operands of a product that warp groups read from shared memory.

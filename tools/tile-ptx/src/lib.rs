@@ -3,12 +3,14 @@
 
 mod emit;
 mod finish;
+mod interleave;
 mod ir;
 mod kernel;
 mod libdevice;
 mod lines;
 mod optimize;
 mod order;
+mod straight;
 
 use base::File;
 use base::diag::{Diagnostic, Result};
@@ -40,7 +42,11 @@ pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) 
     session.timed("optimize", |_| {
         libdevice::link(&module)?;
         optimize::run(&input.payload, &module, &machine, level)?;
-        order::run(&module, &context.create_builder())
+        order::run(&module, &context.create_builder())?;
+        if level > 0 {
+            interleave::run(&module, target, &context.create_builder());
+        }
+        Ok::<(), Box<Diagnostic>>(())
     })?;
     session.passed("optimize", ir);
     if emit == Emit::LlvmIr || session.stopped() {

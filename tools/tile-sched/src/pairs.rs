@@ -4,7 +4,8 @@
 //! more instructions than making them and taking them apart costs.
 
 use base::ir::Operation;
-use base::{Arena, Target, Value};
+use base::{Arena, Body, Target, Value};
+use numerics::arith::{Binary, Convert};
 use sched::pairs::{self, Paired, moves_vectors};
 use sched::{Function, Op};
 use std::collections::BTreeSet;
@@ -20,11 +21,13 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     }
 }
 
-/// Which ops of a function those are. Making a pair of two registers takes an instruction, and so does taking one apart, so ops that
-/// compute from each other are paired together, where they are more than the values that go in and out.
+/// Which ops of a function those are. Making a pair of two halves of a register takes an instruction, and so does taking one apart, so
+/// ops that compute from each other are paired together, where they are more than the values that go in and out. Pairs of whole
+/// registers lie side by side from the start; only what is in both halves is moved.
 fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
     let registers = |value: Value| pairs::registers(layouts, body.ty(value));
+    let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
     let ops = body.walk(function.region);
     let mut chosen: Vec<bool> = vec![false; body.ops.len()];
     ops.iter().for_each(|op| chosen[op.0 as usize] = pairs::refused(function, layouts, &body.ops[*op], target).is_ok());
@@ -54,23 +57,26 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     for &op in &ops {
         let node = &body.ops[op];
         let pairs = |value: Value| (registers(value) / 2) as i64;
+        let packing = |value: Value| if is_narrow(value) { pairs(value) } else { 0 };
         if chosen[op.0 as usize] {
             let at = root(&mut component, op.0 as usize);
             gain[at] += pairs(node.results[0]);
+            let converts = converts_itself(body, &node.kind);
             for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
                 gain[at] -= match defined(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
                     Some((_, kind)) if moves_vectors(kind) => 0,
+                    Some((_, kind)) if converts && widened(body, kind).is_some() => registers(operand) as i64,
                     Some((_, Op::Core(tileas::Op::Core(Core::Constant { .. })))) => 0,
                     Some((_, Op::Core(tileas::Op::Core(Core::Broadcast { x })))) => (registers(*x) as i64).min(pairs(operand)),
-                    _ => pairs(operand),
+                    _ => packing(operand),
                 };
             }
         } else if !moves_vectors(&node.kind) && !matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. }))) {
             for operand in node.kind.operands() {
                 let source = defined(operand).filter(|source| chosen[source.0 as usize]);
                 if let Some(source) = source.filter(|_| unpacked.insert(operand)) {
-                    gain[root(&mut component, source.0 as usize)] -= pairs(operand);
+                    gain[root(&mut component, source.0 as usize)] -= packing(operand);
                 }
             }
         }
@@ -79,6 +85,23 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
         chosen[op.0 as usize] &= gain[root(&mut component, op.0 as usize)] >= 0;
     }
     chosen
+}
+
+/// Whether the instruction on single registers takes narrower floats as they are, on targets that have one on pairs of f32.
+fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
+    let is_widened = |value: Value| body.defining_op(value).and_then(|op| widened(body, &body.ops[op].kind)).is_some();
+    match op {
+        Op::Core(tileas::Op::Core(Core::Fma { a, b, .. })) => is_widened(*a) && is_widened(*b),
+        Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. }, .. })) => true,
+        _ => false,
+    }
+}
+
+/// The floats that an op makes wider ones of.
+fn widened(body: &Body<Op, tileas::Type>, op: &Op) -> Option<Value> {
+    let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return None };
+    let is_narrow = |value: &Value| body.ty(*value).elem().is_some_and(|elem| elem.bits() == 16);
+    Some(*x).filter(is_narrow)
 }
 
 fn root(component: &mut [usize], mut op: usize) -> usize {

@@ -27,7 +27,6 @@ use crate::exec_core;
 use crate::tile::Tile;
 use crate::value::Value;
 use base::diag::{Diagnostic, Result};
-use base::ir::Operation;
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
 use combine::{Exchange, Groups, Lines};
 use smallvec::smallvec;
@@ -37,10 +36,11 @@ use std::sync::Arc;
 use tileas::effects::{BufferAccess, Does, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 use vocabulary::core_ops::Core;
+use vocabulary::rules::MiddleOp;
 use vocabulary::tile::{Elem, Shape};
 
 /// The ops of a format that extends `.as`.
-pub(crate) trait Step: Operation + Sync {
+pub(crate) trait Step: MiddleOp + Sync {
     fn step(&self) -> StepKind<'_>;
 }
 

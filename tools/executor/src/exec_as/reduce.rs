@@ -10,6 +10,7 @@ use base::{Op as OpId, Region, Value as Id};
 use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 use tileas::Op;
+use vocabulary::combining;
 use vocabulary::tile::Shape;
 
 fn parts(kind: &Op) -> (&[Id], usize, Region) {
@@ -74,14 +75,19 @@ impl<O: Step> SpreadProgram<'_, O> {
         ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.settle(*id, tile)?))).collect()
     }
 
-    /// Neighbouring registers in pairs, then neighbouring results.
+    /// Neighbouring registers in pairs, then neighbouring results; those with even numbers apart from those with odd ones where the
+    /// format says so.
     fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
         let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
+        let apart = combining::evens_apart(combining::commutative(&self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
-            let pairs = |tile: &Tile, second: usize| pick(tile, (second..tile.count()).step_by(2));
-            all = self.combine(body, all.iter().flat_map(|tile| [pairs(tile, 0), pairs(tile, 1)]).collect(), env)?;
+            // Of four elements the first meets the third; of two, the second.
+            let distance = if apart && size > 2 { 2 } else { 1 };
+            let firsts = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
+            let sides = |tile: &Tile, far: usize| pick(tile, firsts(tile.count()).map(|at| at + far));
+            all = self.combine(body, all.iter().flat_map(|tile| [sides(tile, 0), sides(tile, distance)]).collect(), env)?;
             size /= 2;
         }
         Ok(all)

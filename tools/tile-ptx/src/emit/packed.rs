@@ -46,20 +46,22 @@ impl<'c> Emitter<'c, '_> {
         let mut registers = Vec::with_capacity(count);
         for first in (0..count).step_by(2) {
             let args: Vec<Val<'c>> = operands.iter().map(|operand| self.ir.pack(&self.get(*operand)[first..first + 2])).collect();
-            let vectors: Vec<VectorValue<'c>> = args.iter().map(|arg| arg.into_vector_value()).collect();
-            let builder = &self.ir.builder;
-            let named = |name| self.ir.intrinsic_value(name, &[args[0].get_type()], &args);
-            let both: Val<'c> = match packed {
-                Packed::Add => builder.build_float_add(vectors[0], vectors[1], "").expect("vectors fit").into(),
-                Packed::Sub => builder.build_float_sub(vectors[0], vectors[1], "").expect("vectors fit").into(),
-                Packed::Mul => builder.build_float_mul(vectors[0], vectors[1], "").expect("vectors fit").into(),
-                Packed::Fma => named("llvm.fma"),
-                Packed::Max { propagate_nan } => named(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" }),
-                Packed::Min { propagate_nan } => named(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" }),
-            };
-            let pair = self.ir.unpack(both, 2);
+            let pair = self.ir.unpack(self.on_pair(packed, &args), 2);
             registers.extend(if common::planted("ptx.pairs") { vec![pair[1], pair[0]] } else { pair });
         }
         self.set(result, registers);
+    }
+    pub(super) fn on_pair(&self, packed: Packed, args: &[Val<'c>]) -> Val<'c> {
+        let vectors: Vec<VectorValue<'c>> = args.iter().map(|arg| arg.into_vector_value()).collect();
+        let builder = &self.ir.builder;
+        let named = |name| self.ir.intrinsic_value(name, &[args[0].get_type()], args);
+        match packed {
+            Packed::Add => builder.build_float_add(vectors[0], vectors[1], "").expect("vectors fit").into(),
+            Packed::Sub => builder.build_float_sub(vectors[0], vectors[1], "").expect("vectors fit").into(),
+            Packed::Mul => builder.build_float_mul(vectors[0], vectors[1], "").expect("vectors fit").into(),
+            Packed::Fma => named("llvm.fma"),
+            Packed::Max { propagate_nan } => named(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" }),
+            Packed::Min { propagate_nan } => named(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" }),
+        }
     }
 }

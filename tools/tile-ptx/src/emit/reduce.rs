@@ -10,8 +10,10 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use numerics::Scalar;
 use numerics::arith::{Binary, Signedness};
+use sched::pairs::Packed;
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
+use vocabulary::combining;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Elem;
 
@@ -40,27 +42,58 @@ impl<'c> Emitter<'c, '_> {
         Ok(values.iter().map(|value| self.scalar(*value)).collect())
     }
 
-    /// Pairwise within each thread, so that sums lose little and dependences stay short.
+    /// In a tree within each thread, so that sums lose little and dependences stay short. Two registers at once where the hardware
+    /// has the operation on pairs: registers side by side of two rows, or of one whose even and odd elements may be combined apart.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
         let along: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask != 0).collect();
         let kept: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
+        let elem = self.elem(operands[0]);
+        let operation = combining::commutative(&self.function.body, body);
+        let packed = operation.and_then(Packed::of_binary).filter(|packed| packed.exists(elem, self.target));
+        let apart = combining::evens_apart(operation);
+        let together = self.combined_together(operation, elem);
+        let rows = (0..1usize << kept.len()).map(|group| {
+            let registers = (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along));
+            registers.collect::<Vec<usize>>()
+        });
+        let rows: Vec<Vec<usize>> = rows.collect();
         let mut out = vec![Vec::new(); operands.len()];
-        for group in 0..1usize << kept.len() {
-            let base = scatter(group, &kept);
-            let mut row: Vec<Vec<Val<'c>>> = (0..1usize << along.len())
-                .map(|i| operands.iter().map(|operand| self.get(*operand)[base | scatter(i, &along)]).collect())
-                .collect();
-            while row.len() > 1 {
-                row = row.chunks(2).map(|pair| self.combine(body, &pair[0], &pair[1])).collect::<Result<_>>()?;
+        let beside = kept.first() == Some(&0);
+        match packed {
+            Some(packed) if beside || along.len() > 1 => {
+                let values = self.get(operands[0]).to_vec();
+                for row in rows.iter().step_by(if beside { 2 } else { 1 }) {
+                    let pairs = row.iter().step_by(if beside { 1 } else { 2 });
+                    let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
+                    let pair = in_tree(pairs, apart && beside, 2, &mut |a: &Val<'c>, b| Ok(self.on_pair(packed, &[*a, *b])))?;
+                    let pair = self.ir.unpack(pair, 2);
+                    match beside {
+                        true => out[0].extend(pair),
+                        false => out[0].extend(self.combine(body, &pair[..1], &pair[1..])?),
+                    }
+                }
             }
-            out.iter_mut().zip(&row[0]).for_each(|(out, value)| out.push(*value));
+            _ => {
+                for row in &rows {
+                    let of = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
+                    let row: Vec<Vec<Val<'c>>> = row.iter().map(of).collect();
+                    let all = in_tree(row, apart, together, &mut |a: &Vec<Val<'c>>, b| self.combine(body, a, b))?;
+                    out.iter_mut().zip(all).for_each(|(out, value)| out.push(value));
+                }
+            }
         }
         for (result, registers) in results.iter().zip(out) {
             self.set(*result, registers);
         }
         Ok(())
+    }
+
+    /// How many elements one instruction combines.
+    fn combined_together(&self, operation: Option<Binary>, elem: Elem) -> usize {
+        let extreme = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
+        if extreme && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::ExtremesOfThree) { 3 } else { 2 }
     }
 
     /// Lanes exchange what they have, and those that meet combine it. The first lane of a group has what is lower on its left each
@@ -118,15 +151,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The instruction that combines a whole warp's values as the body does, where the target has one.
     fn warp_reduction(&self, body: Region, elems: &[Elem]) -> Option<&'static str> {
-        let block = &self.function.body.blocks[self.function.body.block_of(body)];
-        let [op, _] = block.ops[..] else { return None };
-        let node = &self.function.body.ops[op];
-        let Some(Core::Binary { kind, lhs, rhs }) = node.kind.core() else { return None };
-        let plain = [*lhs, *rhs] == block.args[..] || [*rhs, *lhs] == block.args[..];
-        if !plain || self.uses[node.results[0].0 as usize] != 1 {
-            return None;
-        }
-        match (elems, kind) {
+        match (elems, combining::commutative(&self.function.body, body)?) {
             ([Elem::Scalar(Scalar::I32)], kind) => Some(match kind {
                 Binary::AddI { .. } => "llvm.nvvm.redux.sync.add",
                 Binary::MaxI { signedness: Signedness::Signed } => "llvm.nvvm.redux.sync.max",
@@ -289,6 +314,21 @@ impl<'c> Emitter<'c, '_> {
 struct Before<'c> {
     values: Vec<Val<'c>>,
     exists: IntValue<'c>,
+}
+
+/// Combines values that are neighbours, so many at once, then what comes of them, and so on: those with even numbers apart from those
+/// with odd ones, or all.
+fn in_tree<T: Clone>(mut row: Vec<T>, apart: bool, together: usize, combine: &mut impl FnMut(&T, &T) -> Result<T>) -> Result<T> {
+    if apart && row.len() > 2 {
+        let half = |first| row.iter().skip(first).step_by(2).cloned().collect();
+        let [evens, odds]: [Vec<T>; 2] = [half(0), half(1)];
+        row = vec![in_tree(evens, false, together, combine)?, in_tree(odds, false, together, combine)?];
+    }
+    while row.len() > 1 {
+        let combined = row.chunks(together).map(|some| some[1..].iter().try_fold(some[0].clone(), |a, b| combine(&a, b)));
+        row = combined.collect::<Result<_>>()?;
+    }
+    Ok(row.swap_remove(0))
 }
 
 /// The number whose bits at `positions` are those of `number`.

@@ -12,6 +12,7 @@ use base::ir::Op as OpId;
 use base::{Region, Value};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
+use sched::pairs::Packed;
 use sched::{Agent, FunctionAttrs, Op};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -383,12 +384,9 @@ impl<'c> Emitter<'c, '_> {
         let apart = split(info, &part, atom, &layout);
         let scale = |e: &Self, load: &dyn Fn(&Move) -> Vec<Val<'c>>| {
             for step in &moves {
-                let scaled = step.words.iter().zip(load(step)).map(|(word, value)| {
-                    let factor = by_word[word].into_float_value();
-                    let value = ir.bitcast(value, factor.get_type()).into_float_value();
-                    let product = ir.builder.build_float_mul(value, factor, "").expect("the builder is in a block");
-                    ir.bitcast(product, ir.i32())
-                });
+                let factors: Vec<Val<'c>> = step.words.iter().map(|word| by_word[word]).collect();
+                let words = load(step);
+                let scaled = factors.chunks(2).zip(words.chunks(2)).flat_map(|(factors, words)| e.scaled(words, factors));
                 let args: Vec<Val<'c>> = std::iter::once(address.into()).chain(scaled).collect();
                 let (form, words) = (form(atom, step.words.len()), step.words.len());
                 let text = format!("tcgen05.st.sync.aligned.{form} [$0+{}]{apart}, {{{}}};", step.at, operands(1, words));
@@ -411,6 +409,20 @@ impl<'c> Emitter<'c, '_> {
         self.guarded(Some(fresh), &[], |e| scale(e, &zeros));
         let changes = ir.and(self.some_factor(&factors), ir.not(fresh));
         self.guarded(Some(changes), &[], |e| scale(e, &there));
+    }
+
+    /// One or two words that are floats, multiplied.
+    fn scaled(&self, words: &[Val<'c>], factors: &[Val<'c>]) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        let floats: Vec<Val<'c>> = words.iter().map(|word| ir.bitcast(*word, factors[0].get_type())).collect();
+        let products = match (&floats[..], factors) {
+            ([float], [factor]) => {
+                let [float, factor] = [float, factor].map(|side| side.into_float_value());
+                vec![ir.builder.build_float_mul(float, factor, "").expect("the builder is in a block").into()]
+            }
+            _ => ir.unpack(self.on_pair(Packed::Mul, &[ir.pack(&floats), ir.pack(factors)]), 2),
+        };
+        products.into_iter().map(|product| ir.bitcast(product, ir.i32())).collect()
     }
 
     /// Whether a thread of the warp has a factor other than 1.

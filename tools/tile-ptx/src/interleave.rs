@@ -1,0 +1,296 @@
+//! The order of what only computes, in long blocks: what different units do is mixed, so that none waits for another.
+//!
+//! The emitters write a tile's registers one op after the other, and exponentials of a whole tile keep the unit of special functions
+//! busy for as long as multiplications of another would take. Requires: the blocks as LLVM's passes left them, in an order that ptxas
+//! can allocate. Establishes: an order in which a warp alone is done sooner and which keeps no more registers alive. What has effects
+//! stays in its order.
+
+use crate::order::by_need;
+use crate::straight::{Straight, assembly, leaving};
+use base::Target;
+use inkwell::basic_block::BasicBlock;
+use inkwell::builder::Builder;
+use inkwell::llvm_sys::prelude::LLVMValueRef;
+use inkwell::module::Module;
+use inkwell::types::{AnyType, AnyTypeEnum};
+use inkwell::values::{CallSiteValue, InstructionOpcode as Code, InstructionValue};
+use machine::Rates;
+use std::collections::{BTreeSet, HashSet};
+
+/// Instructions of a block that is worth it, and of one for which it would take too long.
+const LONG: usize = 64;
+const TOO_LONG: usize = 16 << 10;
+/// Of those that could be next the first so many are looked at: the fewer, the fewer registers are alive.
+const MANY: usize = 128;
+const FEW: usize = 32;
+/// Instructions that wait for one, from which on it comes first.
+const AWAITED: usize = 8;
+/// Registers by which more may be alive than in the given order, since it is not looked ahead.
+const FEW_MORE: u64 = 4;
+/// Registers beyond those that cannot be less, for what is under way.
+const SPARE: u64 = 32;
+/// A block is put into another order where that saves this part of its time.
+const WORTH: u64 = 32;
+/// Clocks of what is put before a wait rather than behind it.
+const WAIT: u64 = 64;
+/// Lanes of a warp, and parts of a multiprocessor; a warp has one part's units.
+const LANES: u64 = 32;
+const PARTS: u64 = 4;
+
+/// What an instruction keeps busy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    None,
+    Float,
+    Integer,
+    Special,
+    Other,
+}
+
+#[derive(Clone, Copy)]
+struct Cost {
+    unit: Unit,
+    /// Clocks that the unit is busy, and after which the result is there.
+    busy: u64,
+    latency: u64,
+    /// For how many clocks other instructions are waited for that may be issued before it.
+    held_back: u64,
+}
+
+impl Cost {
+    /// How many instructions it is for the units.
+    fn issued(self) -> usize {
+        usize::from(self.unit != Unit::None)
+    }
+}
+
+pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
+    let rates = machine::rates(target);
+    for function in module.get_functions() {
+        let has = |block: &BasicBlock<'_>, count| block.get_instructions().nth(count).is_some();
+        let long = |block: &BasicBlock<'_>| has(block, LONG) && !has(block, TOO_LONG);
+        let blocks: Vec<BasicBlock<'_>> = function.get_basic_blocks().into_iter().filter(long).collect();
+        if blocks.is_empty() {
+            continue;
+        }
+        let leaving = leaving(function);
+        blocks.into_iter().for_each(|block| interleave(block, &leaving, rates, builder));
+    }
+}
+
+fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
+    let straight = Straight::of(block, leaving);
+    let plan = Plan::of(&straight, rates);
+    let given: Vec<usize> = (0..straight.instructions.len()).collect();
+    let before = plan.clocks(&given);
+    if plan.least_clocks() + before / WORTH >= before {
+        return;
+    }
+    let alive = straight.alive(&given);
+    let by_need = by_need(&straight);
+    let most = alive.min(straight.alive(&by_need) + SPARE);
+    for (base, looked_at) in [(&given, MANY), (&by_need, FEW)] {
+        let (order, clocks) = plan.best(base, looked_at, most);
+        if clocks + before / WORTH < before && straight.alive(&order) <= alive + FEW_MORE {
+            return straight.put(&order, block, builder);
+        }
+    }
+}
+
+/// A block as the units of a multiprocessor see it.
+struct Plan<'s, 'c> {
+    straight: &'s Straight<'c>,
+    costs: Vec<Cost>,
+    /// What each uses, and what comes before it: that, and of what has effects the one before.
+    used: Vec<Vec<usize>>,
+    after: Vec<Vec<usize>>,
+    /// What waits for each, and whether for its result.
+    followers: Vec<Vec<(usize, bool)>>,
+}
+
+/// Where a schedule has come to.
+struct Clock {
+    now: u64,
+    /// Until when each unit is busy.
+    units: [u64; 5],
+    ready: Vec<u64>,
+}
+
+impl Clock {
+    fn new(count: usize) -> Clock {
+        Clock { now: 0, units: [0; 5], ready: vec![0; count] }
+    }
+
+    /// When an instruction can be issued.
+    fn start(&self, number: usize, cost: Cost) -> u64 {
+        self.now.max(self.ready[number]).max(self.units[cost.unit as usize])
+    }
+
+    fn issue(&mut self, number: usize, cost: Cost, followers: &[(usize, bool)]) {
+        let start = self.start(number, cost);
+        if cost.unit != Unit::None {
+            self.now = start + 1;
+            self.units[cost.unit as usize] = start + cost.busy;
+        }
+        for (follower, uses) in followers {
+            let from = if *uses { start + cost.latency } else { start };
+            self.ready[*follower] = self.ready[*follower].max(from);
+        }
+    }
+}
+
+impl<'s, 'c> Plan<'s, 'c> {
+    fn of(straight: &'s Straight<'c>, rates: &Rates) -> Plan<'s, 'c> {
+        let count = straight.instructions.len();
+        let names: Vec<Option<String>> = straight.instructions.iter().map(|one| named(*one)).collect();
+        let used: Vec<Vec<usize>> = straight.uses.iter().map(|used| distinct(used)).collect();
+        let mut after = used.clone();
+        let (mut last, end) = (None, count - 1);
+        for number in (0..count).filter(|number| !straight.computes[*number] && !exchanges(&names[*number])) {
+            after[number].extend(last);
+            last = Some(number);
+        }
+        after[end] = (0..end).collect();
+        after = after.iter().map(|before| distinct(before)).collect();
+        let mut followers = vec![Vec::new(); count];
+        after
+            .iter()
+            .enumerate()
+            .for_each(|(number, before)| before.iter().for_each(|one| followers[*one].push((number, used[number].contains(one)))));
+        let costs = (0..count).map(|one| cost(straight.instructions[one], &names[one], straight.computes[one], rates)).collect();
+        Plan { straight, costs, used, after, followers }
+    }
+
+    /// Clocks that a warp which is alone takes for an order.
+    fn clocks(&self, order: &[usize]) -> u64 {
+        let mut clock = Clock::new(order.len());
+        order.iter().for_each(|number| clock.issue(*number, self.costs[*number], &self.followers[*number]));
+        clock.now
+    }
+
+    /// Clocks that no order takes less than.
+    fn least_clocks(&self) -> u64 {
+        let mut busy = [0; 5];
+        self.costs.iter().for_each(|cost| busy[cost.unit as usize] += cost.busy);
+        let issued = self.costs.iter().map(|cost| cost.issued()).sum::<usize>() as u64;
+        busy.into_iter().max().unwrap_or(0).max(issued)
+    }
+
+    /// An order near another in which each time comes what can be issued first, and of that what many wait for, or what the unit with the most left to do is for; while so
+    /// many registers are alive as may be, what needs no more of them.
+    fn best(&self, base: &[usize], looked_at: usize, most: u64) -> (Vec<usize>, u64) {
+        let count = self.costs.len();
+        let mut place = vec![0; count];
+        base.iter().enumerate().for_each(|(at, number)| place[*number] = at);
+        let (mut clock, mut order) = (Clock::new(count), Vec::with_capacity(count));
+        let mut waiting: Vec<usize> = self.after.iter().map(Vec::len).collect();
+        let mut users: Vec<usize> = vec![0; count];
+        self.used.iter().flatten().for_each(|one| users[*one] += 1);
+        let mut left = [0; 5];
+        self.costs.iter().for_each(|cost| left[cost.unit as usize] += cost.busy);
+        // By their places.
+        let mut candidates: BTreeSet<usize> =
+            base.iter().filter(|number| waiting[**number] == 0).map(|number| place[*number]).collect();
+        // How many instructions of a unit were before each.
+        let stood: Vec<usize> =
+            self.costs.iter().scan(0, |before, cost| Some(std::mem::replace(before, *before + cost.issued()))).collect();
+        let (mut alive, mut issued) = (0, 0);
+        while let Some(next) = {
+            let rank = |number: &usize| {
+                let cost = self.costs[*number];
+                let (made, over) = self.registers(*number, &users);
+                let grows = made.saturating_sub(over);
+                // What has effects, and loads above all, is not put off for registers beyond where it stood.
+                let is_due = !self.straight.computes[*number] && stood[*number] <= issued;
+                let excess = if alive + grows > most && !is_due { grows } else { 0 };
+                let few = self.followers[*number].len() < AWAITED;
+                (excess, clock.start(*number, cost) + cost.held_back, few, u64::MAX - left[cost.unit as usize], place[*number])
+            };
+            candidates.iter().take(looked_at).map(|place| base[*place]).min_by_key(rank)
+        } {
+            candidates.remove(&place[next]);
+            let (made, over) = self.registers(next, &users);
+            alive = (alive + made).saturating_sub(over);
+            self.used[next].iter().for_each(|used| users[*used] -= 1);
+            let cost = self.costs[next];
+            clock.issue(next, cost, &self.followers[next]);
+            left[cost.unit as usize] -= cost.busy;
+            issued += cost.issued();
+            for (follower, _) in &self.followers[next] {
+                waiting[*follower] -= 1;
+                if waiting[*follower] == 0 {
+                    candidates.insert(place[*follower]);
+                }
+            }
+            order.push(next);
+        }
+        (order, clock.now)
+    }
+
+    /// Registers that an instruction makes, and that are free after it.
+    fn registers(&self, number: usize, users: &[usize]) -> (u64, u64) {
+        let straight = self.straight;
+        let is_used = users[number] > 0 || straight.leaves[number];
+        let last = self.used[number].iter().filter(|used| users[**used] == 1 && !straight.leaves[**used]);
+        (if is_used { straight.registers[number] } else { 0 }, last.map(|used| straight.registers[*used]).sum())
+    }
+}
+
+fn distinct(numbers: &[usize]) -> Vec<usize> {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn cost(instruction: InstructionValue<'_>, name: &Option<String>, computes: bool, rates: &Rates) -> Cost {
+    let lanes = |rate: u32, unit: Unit| Cost {
+        unit,
+        busy: (LANES * PARTS / u64::from(rate).max(1)).max(1),
+        latency: u64::from(rates.arithmetic_latency),
+        held_back: 0,
+    };
+    let (float, integer) = (lanes(rates.multiply_add, Unit::Float), lanes(rates.integer, Unit::Integer));
+    let special = |rate: u32| Cost { latency: 4 * u64::from(rates.arithmetic_latency), ..lanes(rate, Unit::Special) };
+    let nothing = Cost { unit: Unit::None, busy: 0, latency: 0, held_back: 0 };
+    let other = |latency: u32| Cost { unit: Unit::Other, busy: 1, latency: u64::from(latency), held_back: 0 };
+    match instruction.get_opcode() {
+        Code::FAdd | Code::FSub | Code::FMul => float,
+        Code::FDiv => special(rates.special),
+        Code::Phi | Code::ExtractElement | Code::InsertElement | Code::ExtractValue | Code::InsertValue => nothing,
+        Code::BitCast | Code::FNeg | Code::Freeze | Code::ShuffleVector => nothing,
+        Code::Trunc | Code::ZExt if is_narrow(instruction) => nothing,
+        Code::Load | Code::Store => other(rates.shared_latency),
+        Code::Call => match name {
+            Some(name) if name.contains("fma") => float,
+            Some(name) if name.contains("ex2") => special(rates.exponential),
+            Some(name) if ["rcp", "div", "sqrt", "tanh", "lg2", "sin", "cos"].iter().any(|part| name.contains(part)) => {
+                special(rates.special)
+            }
+            Some(name) if name.contains("wait") => Cost { held_back: WAIT, ..other(rates.shared_latency) },
+            Some(_) if computes => integer,
+            _ => other(rates.shared_latency),
+        },
+        _ => integer,
+    }
+}
+
+/// Whether lanes exchange registers, which they do anywhere in a block, since all of them go through it together.
+fn exchanges(name: &Option<String>) -> bool {
+    let name = name.as_deref().unwrap_or_default();
+    name.starts_with("llvm.nvvm.shfl.") || name.starts_with("llvm.nvvm.redux.")
+}
+
+/// The name of the function that is called, or the assembly.
+fn named(call: InstructionValue<'_>) -> Option<String> {
+    if call.get_opcode() != Code::Call {
+        return None;
+    }
+    let function = CallSiteValue::try_from(call).ok()?.get_called_fn_value();
+    function.map(|function| function.get_name().to_string_lossy().into_owned()).or_else(|| Some(assembly(call)?.text))
+}
+
+/// Whether the result is less than a register.
+fn is_narrow(instruction: InstructionValue<'_>) -> bool {
+    matches!(instruction.get_type().as_any_type_enum(), AnyTypeEnum::IntType(ty) if ty.get_bit_width() < 32)
+}
