@@ -28,7 +28,8 @@ def outcome(command, **environment):
     except subprocess.TimeoutExpired:
         return 'took too long', ''
     said = ' '.join(done.stderr.decode(errors='replace').split())
-    return '' if done.returncode == 0 else f'{done.returncode}: {said[:300]}', said
+    # Warnings of any length may precede the error.
+    return '' if done.returncode == 0 else f'{done.returncode}: {said[max(said.find("error"), 0):][:300]}', said
 
 
 def executed(command, **environment):
@@ -98,30 +99,55 @@ class Reference:
         return f'reference: {failed}' if failed else self.execute(folder, 'k.ptx', launch, folder)
 
 
+# What all threads wait at: of a block, of a cluster, and of the workers of a cluster.
+BARRIER = re.compile(r'\s*(bar\.sync|barrier\.sync|barrier\.cluster\.wait|mbarrier\.try_wait)\b')
+
+
 def with_slots_kept(ptx):
     """One thread allocates memory for `alloca` and hands the pointer to the others through a place in shared memory. That place
     may still be read by others for what it held before, and is used again before all have read the pointer: two barriers lack.
+    Where two blocks share a tile, the barriers are some of the cluster; there the pointer gets a place of its own instead.
     """
     lines = ptx.split('\n')
-    before, after = {}, {}
+    before, after, slots = {}, {}, 0
     for number, line in enumerate(lines):
         if re.search(r'call\S*\s.*__cuda_syscall_aligned_malloc', line):
             guard = next(i for i in range(number, 0, -1) if re.match(r'\s*@!?%p\d+\s+bra', lines[i]))
-            barrier = next((i for i in range(number, len(lines)) if re.match(r'\s*(bar|barrier)\.sync\s', lines[i])), None)
+            barrier = next((i for i in range(number, len(lines)) if BARRIER.match(lines[i])), None)
             if barrier is None:
+                continue
+            if not re.match(r'\s*(bar|barrier)\.sync\s', lines[barrier]):
+                slots += with_slot_of_its_own(lines, number, barrier, slots)
                 continue
             read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared', lines[i])), barrier)
             before[guard] = after[read] = lines[barrier]
     found = []
     for number, line in enumerate(lines):
+        if slots and '.entry' in line:
+            found += [f'.shared .align 8 .b64 alloca_slot_{slot};' for slot in range(slots)]
         found += [part for part in (before.get(number), line, after.get(number)) if part is not None]
     return '\n'.join(found)
 
 
+def with_slot_of_its_own(lines, call, barrier, slot):
+    """Whether the pointer that is stored between a call and a barrier, and read behind it from the first block, was found."""
+    store = next((i for i in range(call, barrier) if re.match(r'\s*st\.shared\.b64\s', lines[i])), None)
+    read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared::cluster\.b64 ', lines[i])), None)
+    if store is None or read is None:
+        return False
+    place, pointer = f'alloca_slot_{slot}', lines[read].split()[1].rstrip(',')
+    lines[store] = re.sub(r'\[.*\]', f'[{place}]', lines[store])
+    lines[read] = (f'\t{{ .reg .b32 %place; mov.b32 %place, {place}; mapa.shared::cluster.u32 %place, %place, 0; '
+                   f'ld.shared::cluster.b64 {pointer}, [%place]; }}')
+    return True
+
+
 def with_products_awaited(ptx):
-    """Sums are read after their product was committed and before it was waited for: each product is waited for at once."""
-    commit, wait = 'wgmma.commit_group.sync.aligned;', 'wgmma.wait_group.sync.aligned 0;'
-    return ptx.replace(commit, f'{commit}\n\t{wait}')
+    """Sums are read after their product was committed and before it was waited for, or a register that one product reads is read
+    for another, which the PTX ISA leaves undefined as well: each product is waited for at once.
+    """
+    wait = 'wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;'
+    return re.sub(r'wgmma\.mma_async\.[^;]*;', lambda product: f'{product[0]}\n\t{wait}', ptx)
 
 
 # What is known to be wrong in its PTX, and how to mend it; the text stays as it is where there is nothing to mend.
