@@ -9,7 +9,7 @@
 //!
 //! | what | here |
 //! |---|---|
-//! | order of a reduction | neighbours pairwise, then their results, and so on ([`tile::fold`]), the lower index on the left; identities are not folded in |
+//! | order of a reduction | neighbours pairwise, then their results, and so on ([`tile::fold`]), the lower index on the left; registers of a thread as [`vocabulary::combining`] says; identities are not folded in |
 //! | order of a scan | one after the other, from the first element, what came before on the left |
 //! | matrix products | along K in order, each product and sum rounded to f32 (f64 for f64 and scaled products), then once to the accumulator |
 //! | `approx`, `full`, transcendental functions | the host's f64 function, rounded once |

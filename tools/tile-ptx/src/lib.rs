@@ -1,5 +1,6 @@
 //! From a scheduled program to PTX: [`emit`] writes LLVM IR op by op, [`optimize`] runs a short fixed list of passes and the
-//! NVPTX back end, [`order`] keeps large tiles from being alive as a whole, [`finish`] adds to the text what LLVM cannot print.
+//! NVPTX back end, [`order`] keeps large tiles from being alive as a whole, [`interleave`] mixes what different units do, [`finish`]
+//! adds to the text what LLVM cannot print.
 
 mod emit;
 mod finish;

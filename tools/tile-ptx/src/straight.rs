@@ -83,6 +83,8 @@ impl<'c> Straight<'c> {
             if instruction != end && instruction.get_opcode() != Code::Phi {
                 instruction.remove_from_basic_block();
                 builder.position_before(&end);
+                // The line that an instruction is of stays its own, not that of what it is put before.
+                builder.unset_current_debug_location();
                 builder.insert_instruction(&instruction, None);
             }
         }

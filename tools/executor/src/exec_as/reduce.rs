@@ -80,7 +80,7 @@ impl<O: Step> SpreadProgram<'_, O> {
     fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
         let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
-        let apart = combining::evens_apart(combining::commutative(&self.source.body, body));
+        let apart = combining::evens_apart(combining::commutative(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
             // Of four elements the first meets the third; of two, the second.
