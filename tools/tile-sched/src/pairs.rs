@@ -5,6 +5,7 @@
 
 use base::ir::Operation;
 use base::{Arena, Body, Target, Value};
+use hardware::Feature;
 use numerics::arith::{Binary, Convert};
 use sched::pairs::{self, Paired, moves_vectors};
 use sched::{Function, Op};
@@ -23,10 +24,12 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
 
 /// Which ops of a function those are. Making a pair of two halves of a register takes an instruction, and so does taking one apart, so
 /// ops that compute from each other are paired together, where they are more than the values that go in and out. Pairs of whole
-/// registers lie side by side from the start; only what is in both halves is moved.
+/// registers lie side by side from the start; only what is in both halves is moved. That is so in machine code. Without tensor memory a
+/// warp has its sums as fragments and multiplies itself, and the model of time sees no gain there in what PTX has more instructions for.
 fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
     let registers = |value: Value| pairs::registers(layouts, body.ty(value));
+    let side_by_side = target.has(Feature::TensorMemory);
     let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
     let ops = body.walk(function.region);
     let mut chosen: Vec<bool> = vec![false; body.ops.len()];
@@ -57,7 +60,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     for &op in &ops {
         let node = &body.ops[op];
         let pairs = |value: Value| (registers(value) / 2) as i64;
-        let packing = |value: Value| if is_narrow(value) { pairs(value) } else { 0 };
+        let packing = |value: Value| if side_by_side && !is_narrow(value) { 0 } else { pairs(value) };
         if chosen[op.0 as usize] {
             let at = root(&mut component, op.0 as usize);
             gain[at] += pairs(node.results[0]);
