@@ -2,7 +2,7 @@
 //!
 //! The emitters write a tile's registers one op after the other, and exponentials of a whole tile keep the unit of special functions
 //! busy for as long as multiplications of another would take. Requires: the blocks as LLVM's passes left them, in an order that ptxas
-//! can allocate. Establishes: an order in which a warp alone is done sooner and which keeps no more registers alive. What has effects
+//! can allocate. Establishes: an order in which a warp alone is done sooner and which keeps hardly more registers alive. What has effects
 //! stays in its order.
 
 use crate::order::by_need;
@@ -78,6 +78,7 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
     }
 }
 
+/// Puts a block into the first order that is found to be worth it, if any.
 fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
     let straight = Straight::of(block, leaving);
     let plan = Plan::of(&straight, rates);
@@ -146,18 +147,19 @@ impl<'s, 'c> Plan<'s, 'c> {
         let used: Vec<Vec<usize>> = straight.uses.iter().map(|used| distinct(used)).collect();
         let mut after = used.clone();
         let (mut last, end) = (None, count - 1);
-        for number in (0..count).filter(|number| !straight.computes[*number] && !exchanges(&names[*number])) {
+        let has_place = |number: &usize| !straight.computes[*number] && !exchanges(names[*number].as_deref());
+        for number in (0..count).filter(has_place) {
             after[number].extend(last);
             last = Some(number);
         }
         after[end] = (0..end).collect();
         after = after.iter().map(|before| distinct(before)).collect();
         let mut followers = vec![Vec::new(); count];
-        after
-            .iter()
-            .enumerate()
-            .for_each(|(number, before)| before.iter().for_each(|one| followers[*one].push((number, used[number].contains(one)))));
-        let costs = (0..count).map(|one| cost(straight.instructions[one], &names[one], straight.computes[one], rates)).collect();
+        for (number, before) in after.iter().enumerate() {
+            before.iter().for_each(|one| followers[*one].push((number, used[number].contains(one))));
+        }
+        let costs =
+            (0..count).map(|one| cost(straight.instructions[one], names[one].as_deref(), straight.computes[one], rates)).collect();
         Plan { straight, costs, used, after, followers }
     }
 
@@ -176,62 +178,85 @@ impl<'s, 'c> Plan<'s, 'c> {
         busy.into_iter().max().unwrap_or(0).max(issued)
     }
 
-    /// An order near another in which each time comes what can be issued first, and of that what many wait for, or what the unit with the most left to do is for; while so
-    /// many registers are alive as may be, what needs no more of them.
+    /// An order near another: each time what of the first so many that could be next ranks first.
     fn best(&self, base: &[usize], looked_at: usize, most: u64) -> (Vec<usize>, u64) {
         let count = self.costs.len();
         let mut place = vec![0; count];
         base.iter().enumerate().for_each(|(at, number)| place[*number] = at);
-        let (mut clock, mut order) = (Clock::new(count), Vec::with_capacity(count));
         let mut waiting: Vec<usize> = self.after.iter().map(Vec::len).collect();
-        let mut users: Vec<usize> = vec![0; count];
-        self.used.iter().flatten().for_each(|one| users[*one] += 1);
-        let mut left = [0; 5];
-        self.costs.iter().for_each(|cost| left[cost.unit as usize] += cost.busy);
         // By their places.
-        let mut candidates: BTreeSet<usize> =
-            base.iter().filter(|number| waiting[**number] == 0).map(|number| place[*number]).collect();
-        // How many instructions of a unit were before each.
-        let stood: Vec<usize> =
-            self.costs.iter().scan(0, |before, cost| Some(std::mem::replace(before, *before + cost.issued()))).collect();
-        let (mut alive, mut issued) = (0, 0);
-        while let Some(next) = {
-            let rank = |number: &usize| {
-                let cost = self.costs[*number];
-                let (made, over) = self.registers(*number, &users);
-                let grows = made.saturating_sub(over);
-                // What has effects, and loads above all, is not put off for registers beyond where it stood.
-                let is_due = !self.straight.computes[*number] && stood[*number] <= issued;
-                let excess = if alive + grows > most && !is_due { grows } else { 0 };
-                let few = self.followers[*number].len() < AWAITED;
-                (excess, clock.start(*number, cost) + cost.held_back, few, u64::MAX - left[cost.unit as usize], place[*number])
-            };
-            candidates.iter().take(looked_at).map(|place| base[*place]).min_by_key(rank)
-        } {
-            candidates.remove(&place[next]);
-            let (made, over) = self.registers(next, &users);
-            alive = (alive + made).saturating_sub(over);
-            self.used[next].iter().for_each(|used| users[*used] -= 1);
-            let cost = self.costs[next];
-            clock.issue(next, cost, &self.followers[next]);
-            left[cost.unit as usize] -= cost.busy;
-            issued += cost.issued();
-            for (follower, _) in &self.followers[next] {
+        let mut candidates: BTreeSet<usize> = (0..count).filter(|at| waiting[base[*at]] == 0).collect();
+        let (mut list, mut order) = (List::new(self, most), Vec::with_capacity(count));
+        while let Some(at) = candidates.iter().take(looked_at).copied().min_by_key(|at| (list.rank(base[*at]), *at)) {
+            candidates.remove(&at);
+            list.add(base[at]);
+            order.push(base[at]);
+            for (follower, _) in &self.followers[base[at]] {
                 waiting[*follower] -= 1;
                 if waiting[*follower] == 0 {
                     candidates.insert(place[*follower]);
                 }
             }
-            order.push(next);
         }
-        (order, clock.now)
+        (order, list.clock.now)
+    }
+}
+
+/// An order as far as it is made.
+struct List<'p, 's, 'c> {
+    plan: &'p Plan<'s, 'c>,
+    clock: Clock,
+    /// Registers that are alive, and that may be.
+    alive: u64,
+    most: u64,
+    /// How many have yet to use each result.
+    users: Vec<usize>,
+    /// Clocks that each unit has yet to be busy.
+    left: [u64; 5],
+    /// Instructions of a unit that are in the order, and that were before each in the given one.
+    issued: usize,
+    stood: Vec<usize>,
+}
+
+impl<'p, 's, 'c> List<'p, 's, 'c> {
+    fn new(plan: &'p Plan<'s, 'c>, most: u64) -> Self {
+        let count = plan.costs.len();
+        let (mut users, mut left) = (vec![0; count], [0; 5]);
+        plan.used.iter().flatten().for_each(|one| users[*one] += 1);
+        plan.costs.iter().for_each(|cost| left[cost.unit as usize] += cost.busy);
+        let before = |before: &mut usize, cost: &Cost| Some(std::mem::replace(before, *before + cost.issued()));
+        let stood = plan.costs.iter().scan(0, before).collect();
+        List { plan, clock: Clock::new(count), alive: 0, most, users, left, issued: 0, stood }
+    }
+
+    /// The less, the sooner: what needs no registers beyond those there may be, what can be issued first, and of that what many wait
+    /// for, or what the unit with the most left to do is for.
+    fn rank(&self, number: usize) -> (u64, u64, bool, u64) {
+        let cost = self.plan.costs[number];
+        let (made, over) = self.registers(number);
+        let grows = made.saturating_sub(over);
+        // What has effects, and loads above all, is not put off for registers beyond where it stood.
+        let is_due = !self.plan.straight.computes[number] && self.stood[number] <= self.issued;
+        let excess = if self.alive + grows > self.most && !is_due { grows } else { 0 };
+        let few = self.plan.followers[number].len() < AWAITED;
+        (excess, self.clock.start(number, cost) + cost.held_back, few, u64::MAX - self.left[cost.unit as usize])
+    }
+
+    fn add(&mut self, number: usize) {
+        let (made, over) = self.registers(number);
+        self.alive = (self.alive + made).saturating_sub(over);
+        self.plan.used[number].iter().for_each(|used| self.users[*used] -= 1);
+        let cost = self.plan.costs[number];
+        self.clock.issue(number, cost, &self.plan.followers[number]);
+        self.left[cost.unit as usize] -= cost.busy;
+        self.issued += cost.issued();
     }
 
     /// Registers that an instruction makes, and that are free after it.
-    fn registers(&self, number: usize, users: &[usize]) -> (u64, u64) {
-        let straight = self.straight;
-        let is_used = users[number] > 0 || straight.leaves[number];
-        let last = self.used[number].iter().filter(|used| users[**used] == 1 && !straight.leaves[**used]);
+    fn registers(&self, number: usize) -> (u64, u64) {
+        let straight = self.plan.straight;
+        let is_used = self.users[number] > 0 || straight.leaves[number];
+        let last = self.plan.used[number].iter().filter(|used| self.users[**used] == 1 && !straight.leaves[**used]);
         (if is_used { straight.registers[number] } else { 0 }, last.map(|used| straight.registers[*used]).sum())
     }
 }
@@ -243,7 +268,7 @@ fn distinct(numbers: &[usize]) -> Vec<usize> {
     numbers
 }
 
-fn cost(instruction: InstructionValue<'_>, name: &Option<String>, computes: bool, rates: &Rates) -> Cost {
+fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, rates: &Rates) -> Cost {
     let lanes = |rate: u32, unit: Unit| Cost {
         unit,
         busy: (LANES * PARTS / u64::from(rate).max(1)).max(1),
@@ -276,9 +301,8 @@ fn cost(instruction: InstructionValue<'_>, name: &Option<String>, computes: bool
 }
 
 /// Whether lanes exchange registers, which they do anywhere in a block, since all of them go through it together.
-fn exchanges(name: &Option<String>) -> bool {
-    let name = name.as_deref().unwrap_or_default();
-    name.starts_with("llvm.nvvm.shfl.") || name.starts_with("llvm.nvvm.redux.")
+fn exchanges(name: Option<&str>) -> bool {
+    name.is_some_and(|name| name.starts_with("llvm.nvvm.shfl.") || name.starts_with("llvm.nvvm.redux."))
 }
 
 /// The name of the function that is called, or the assembly.
