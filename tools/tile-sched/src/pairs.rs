@@ -69,7 +69,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
                 gain[at] -= match defined(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
                     Some((_, kind)) if moves_vectors(kind) => 0,
-                    Some((_, kind)) if converts && widened(body, kind).is_some() => registers(operand) as i64,
+                    Some((_, kind)) if converts && widens(body, kind) => registers(operand) as i64,
                     Some((_, Op::Core(tileas::Op::Core(Core::Constant { .. })))) => 0,
                     Some((_, Op::Core(tileas::Op::Core(Core::Broadcast { x })))) => (registers(*x) as i64).min(pairs(operand)),
                     _ => packing(operand),
@@ -92,7 +92,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
 
 /// Whether the instruction on single registers takes narrower floats as they are, on targets that have one on pairs of f32.
 fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
-    let is_widened = |value: Value| body.defining_op(value).and_then(|op| widened(body, &body.ops[op].kind)).is_some();
+    let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
     match op {
         Op::Core(tileas::Op::Core(Core::Fma { a, b, .. })) => is_widened(*a) && is_widened(*b),
         Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. }, .. })) => true,
@@ -100,11 +100,10 @@ fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     }
 }
 
-/// The floats that an op makes wider ones of.
-fn widened(body: &Body<Op, tileas::Type>, op: &Op) -> Option<Value> {
-    let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return None };
-    let is_narrow = |value: &Value| body.ty(*value).elem().is_some_and(|elem| elem.bits() == 16);
-    Some(*x).filter(is_narrow)
+/// Whether an op makes wider floats of 16-bit ones.
+fn widens(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
+    let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return false };
+    body.ty(*x).elem().is_some_and(|elem| elem.bits() == 16)
 }
 
 fn root(component: &mut [usize], mut op: usize) -> usize {

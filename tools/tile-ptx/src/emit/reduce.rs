@@ -54,11 +54,8 @@ impl<'c> Emitter<'c, '_> {
         let packed = operation.and_then(Packed::of_binary).filter(|packed| packed.exists(elem, self.target));
         let apart = combining::evens_apart(operation);
         let together = self.combined_together(operation, elem);
-        let rows = (0..1usize << kept.len()).map(|group| {
-            let registers = (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along));
-            registers.collect::<Vec<usize>>()
-        });
-        let rows: Vec<Vec<usize>> = rows.collect();
+        let row = |group| (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
+        let rows: Vec<Vec<usize>> = (0..1usize << kept.len()).map(row).collect();
         let mut out = vec![Vec::new(); operands.len()];
         let beside = kept.first() == Some(&0);
         match packed {
