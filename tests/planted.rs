@@ -63,6 +63,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("ptx.exponential", "the base of an exponential is e", "numbers", "sm_80"),
     ("ptx.first", "before the first element of a scan there is none", "recurrence", "sm_80"),
     ("ptx.fragment", "each step of a product has its own operands", "matmul_f16", "sm_80"),
+    ("ptx.lane", "each lane reads from the one that has the element", "lanes", "sm_80"),
     ("ptx.lanes", "lanes exchange with all others of their group", "row_sum", "sm_80"),
     ("ptx.last", "a loop ends before its upper bound", "loops", "sm_80"),
     ("ptx.leader", "the first block of a pair is told of the boxes of both", "cluster_pair", "sm_100"),

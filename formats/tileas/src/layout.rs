@@ -112,6 +112,29 @@ impl Layout {
         let registers = Span::of(&from.register);
         (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
     }
+
+    /// How the lanes of a warp get the elements of this layout from each other, which have those of `from`, if all read the same register
+    /// at a time.
+    pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
+        let held = Span::of(&[&from.register[..], &from.lane].concat());
+        let split = |element: u32| {
+            let found = held.solve(element)?;
+            Some((found & ((1 << from.register.len()) - 1), (found >> from.register.len()) as u32))
+        };
+        let lane_of = |element: u32| split(element).filter(|(register, _)| *register == 0).map(|(_, lane)| lane);
+        let moved = self.warp.iter().zip(&from.warp).map(|(to, from)| to ^ from);
+        let lanes = self.lane.iter().copied().chain(moved).map(lane_of).collect::<Option<Vec<u32>>>()?;
+        let sources = (0..self.registers()).map(|register| split(apply(&self.register, register as u32))).collect::<Option<_>>()?;
+        (self.warp.len() == from.warp.len()).then_some(Exchange { lanes, sources })
+    }
+}
+
+/// How lanes get elements from each other.
+pub struct Exchange {
+    /// The bases of the lane that each thread reads from: for each bit of its own lane and warp.
+    pub lanes: Vec<u32>,
+    /// For each register which of the others' it is, and what the number of the lane is combined with by exclusive or.
+    pub sources: Vec<(usize, u32)>,
 }
 
 /// How many independent bases there are.
@@ -221,6 +244,35 @@ mod tests {
             assert_eq!(solve(&bases, apply(&bases, number)), Some(number as usize));
         }
         assert_eq!(solve(&[2, 4], 1), None);
+    }
+
+    #[test]
+    fn lanes_read_from_those_that_have_the_elements() {
+        let layout = |register: &[u32], lane: &[u32], warp: &[u32]| Layout {
+            register: register.into(),
+            lane: lane.into(),
+            warp: warp.into(),
+        };
+        let from = layout(&[16], &[1, 2, 4, 8, 0], &[32]);
+        let cases = [
+            layout(&[1, 2], &[4, 8, 0, 0, 0], &[32]),
+            layout(&[16, 8], &[0, 1, 2, 4, 0], &[40]),
+            layout(&[], &[0; 5], &[32]),
+        ];
+        for to in cases {
+            let exchange = to.exchange(&from).unwrap();
+            for thread in 0..64 {
+                let lane = apply(&exchange.lanes, thread);
+                for (register, (source, other)) in exchange.sources.iter().enumerate() {
+                    let held = apply(&from.register, *source as u32) ^ apply(&from.lane, lane ^ other) ^ apply(&from.warp, thread >> 5);
+                    let wanted = apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
+                    assert_eq!(held, wanted, "register {register} of thread {thread}");
+                }
+            }
+        }
+        // Lanes would read different registers, or those of another warp.
+        assert!(layout(&[1], &[16, 2, 4, 8, 0], &[32]).exchange(&from).is_none());
+        assert!(layout(&[32], &[1, 2, 4, 8, 0], &[16]).exchange(&from).is_none());
     }
 
     #[test]

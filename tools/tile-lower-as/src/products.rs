@@ -455,26 +455,48 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let product = |op: OpId| match &body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => {
             // Sums of halves are in a register each, operands are packed.
-            Some((registers(*acc, 32), computed(*lhs).saturating_add(computed(*rhs))))
+            Some((registers(*acc, 32), computed(*lhs).saturating_add(computed(*rhs)), [*lhs, *rhs]))
         }
         _ => None,
     };
-    let products: Vec<(u32, u32)> = body.walk(function.region).into_iter().filter_map(product).collect();
-    let together = alive_together(function, |op| product(op).map_or(0, |(acc, _)| acc));
+    let products: Vec<(u32, u32, [Value; 2])> = body.walk(function.region).into_iter().filter_map(product).collect();
+    let together = alive_together(function, |op| product(op).map_or(0, |(acc, ..)| acc));
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
-    let each_fits = |(acc, operands): &(u32, u32)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
+    let each_fits =
+        |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
+    let crowded = target.has(Feature::TensorMemory) && {
+        let accesses = Accesses::of(function, fewest.trailing_zeros() as usize);
+        products.iter().any(|(acc, _, operands)| {
+            let [lhs, rhs] = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
+            // What threads load to the left they may store to tensor memory.
+            rhs > 0 && !fits(acc.saturating_add(lhs).saturating_add(rhs), with_operands)
+        })
+    };
+    // Other targets multiply by warps as fast as they can at all, and what few warps spill costs less than what more of them do again.
+    if crowded {
+        return fewest * 2;
+    }
     if fits(together, of_sums) && products.iter().all(each_fits) {
         return fewest;
     }
     // The other operand of asynchronous products is in memory; a row that fewer warps hold needs no exchange between them, and warp groups
     // that would have no rows of their own multiply nothing.
-    let operands = products.iter().map(|(_, operands)| *operands).max().unwrap_or(0);
+    let operands = products.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
     let most = budget::registers_of_asynchronous_products(target, fewest);
     let asynchronous = are_asynchronous(function, target, fewest);
     if fits(together.saturating_add(operands), most) && products.iter().all(each_fits) && asynchronous {
         return fewest;
     }
     fewest * 2
+}
+
+/// Registers of an operand that threads load in pieces of less than a word: each piece is in a register of its own, and nothing else
+/// copies so little.
+fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
+    let Some(access) = operands::loaded_by(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
+    let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);
+    let elem = function.body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits());
+    if elem << piece < 32 { registers(function, operand, 32) >> piece } else { 0 }
 }
 
 /// Registers of 32 bits that a tile takes of a block if an element has so many bits of them at least.

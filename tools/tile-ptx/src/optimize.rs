@@ -55,6 +55,10 @@ loop-mssa(licm),infer-address-spaces,separate-const-offset-from-gep,early-cse,in
 /// of which the time grows so, too.
 const MANY_LOOPS_BACK_END: [&CStr; 3] = [c"--disable-lsr", c"--disable-machine-sink", c"--opt-disable=slsr,nary-reassociate"];
 
+/// What it does without where there are no loops. There it would move what only a masked store needs behind the condition of that, out of
+/// the order in which units take turns, and ptxas makes a branch of a condition with more behind it than the store.
+const NO_LOOPS_BACK_END: [&CStr; 1] = [c"--disable-machine-sink"];
+
 /// The most loops of a function that are not very many.
 const MANY_LOOPS: usize = 256;
 
@@ -65,31 +69,37 @@ const DEEP_LOOPS: usize = 32;
 /// with the square of their number and more, and which finds little after the passes here.
 const LONG_BLOCK: usize = 256;
 
-/// What a program has so much of that passes of LLVM whose time grows faster than it do without.
+/// What decides which parts of LLVM a program does without: most are those whose time grows faster than what it has too much of.
 #[derive(Clone, Copy)]
-struct Excess {
+struct Shape {
     long_block: bool,
+    no_loops: bool,
     /// Or very deep ones.
     many_loops: bool,
 }
 
-impl Excess {
-    fn of(program: &sched::Module, module: &Module<'_>) -> Excess {
+impl Shape {
+    fn of(program: &sched::Module, module: &Module<'_>) -> Shape {
         let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
         let long_block = blocks.into_iter().any(|block| block.get_instructions().nth(LONG_BLOCK).is_some());
-        let many_loops = |function| {
-            let depths = loop_depths(function);
-            depths.len() > MANY_LOOPS || depths.iter().any(|depth| *depth > DEEP_LOOPS)
-        };
-        Excess { long_block, many_loops: program.functions.iter().any(many_loops) }
+        let depths: Vec<Vec<usize>> = program.functions.iter().map(loop_depths).collect();
+        let many = |depths: &Vec<usize>| depths.len() > MANY_LOOPS || depths.iter().any(|depth| *depth > DEEP_LOOPS);
+        Shape { long_block, no_loops: depths.iter().all(Vec::is_empty), many_loops: depths.iter().any(many) }
     }
 
     fn back_end_options(self) -> Vec<&'static CStr> {
-        match self {
-            Excess { many_loops: true, .. } => MANY_LOOPS_BACK_END.to_vec(),
-            Excess { long_block: true, .. } => vec![c"--opt-disable=slsr"],
-            _ => Vec::new(),
+        let Shape { long_block, no_loops, many_loops } = self;
+        if many_loops {
+            return MANY_LOOPS_BACK_END.to_vec();
         }
+        let mut options = vec![];
+        if long_block {
+            options.push(c"--opt-disable=slsr");
+        }
+        if no_loops {
+            options.extend(NO_LOOPS_BACK_END);
+        }
+        options
     }
 }
 
@@ -122,9 +132,9 @@ pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &Target
     module
         .verify()
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
-    let excess = Excess::of(program, module);
-    set_options(&excess.back_end_options());
-    let passes = match excess.many_loops {
+    let shape = Shape::of(program, module);
+    set_options(&shape.back_end_options());
+    let passes = match shape.many_loops {
         _ if opt_level == 0 => UNOPTIMIZED,
         true => MANY_LOOPS_PASSES,
         false => PASSES,

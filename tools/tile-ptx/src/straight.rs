@@ -162,16 +162,22 @@ fn is_offset(instruction: InstructionValue<'_>) -> bool {
         && instruction.get_operands().skip(1).flatten().filter_map(|index| index.value()).all(|index| index.is_const())
 }
 
-/// Registers of 32 bits that a value takes; predicates are registers of another kind.
+/// Registers of 32 bits that a value takes; predicates are registers of another kind, and narrow elements of a vector are packed.
 fn registers(ty: AnyTypeEnum<'_>) -> u64 {
-    let bits = |ty: BasicTypeEnum<'_>| registers(ty.as_any_type_enum());
     match ty {
         AnyTypeEnum::IntType(ty) if ty.get_bit_width() == 1 => 0,
         AnyTypeEnum::IntType(ty) => u64::from(ty.get_bit_width().div_ceil(32)),
         AnyTypeEnum::FloatType(ty) => u64::from(ty.get_bit_width().div_ceil(32)),
         AnyTypeEnum::PointerType(_) => 2,
-        AnyTypeEnum::VectorType(ty) => bits(ty.get_element_type()) * u64::from(ty.get_size()),
-        AnyTypeEnum::StructType(ty) => ty.get_field_types_iter().map(bits).sum(),
+        AnyTypeEnum::VectorType(ty) => {
+            let bits = match ty.get_element_type() {
+                BasicTypeEnum::IntType(ty) => ty.get_bit_width(),
+                BasicTypeEnum::FloatType(ty) => ty.get_bit_width(),
+                _ => 64,
+            };
+            (u64::from(bits) * u64::from(ty.get_size())).div_ceil(32)
+        }
+        AnyTypeEnum::StructType(ty) => ty.get_field_types_iter().map(|ty| registers(ty.as_any_type_enum())).sum(),
         _ => 0,
     }
 }

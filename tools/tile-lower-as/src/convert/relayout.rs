@@ -17,6 +17,11 @@ use vocabulary::tile::{Dense, Elem, Shape};
 /// A conversion takes at most one of so many shares of the shared memory.
 const MOST_OF_SHARED_MEMORY: u32 = 2;
 
+/// Exchanges of words between lanes that cost less than a way through shared memory, with its barriers.
+const FEW_EXCHANGES: usize = 4;
+/// The same where only slices are read, each by itself.
+const FEW_SLICES: usize = 16;
+
 /// By which atoms a tile is read back from shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reads {
@@ -35,6 +40,11 @@ impl Rewriter<'_> {
         let ty = self.tile_type(elem, &shape, to.clone());
         if to.renaming(&from, |element| element).is_some() {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
+        }
+        let words = to.registers() * elem.bytes().div_ceil(4) as usize;
+        let few = if reads == Reads::Vectors { FEW_SLICES } else { FEW_EXCHANGES };
+        if words <= few && to.exchange(&from).is_some() {
+            return self.emit_one(Op::ConvertLayout { x: value, route: Route::Shuffle }, ty, loc);
         }
         if let Some(bit) = self.halved(elem, &shape, &from, to) {
             return self.by_halves(value, to, bit, reads, loc);

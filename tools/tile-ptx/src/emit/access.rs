@@ -152,7 +152,8 @@ impl<'c> Emitter<'c, '_> {
         values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect()
     }
 
-    fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
+    /// The value that another lane of the warp has.
+    pub(super) fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         self.by_words(value, elem, |word| {
             let args = [ir.const32(u32::MAX).into(), word, lane.into(), ir.const32(31).into()];

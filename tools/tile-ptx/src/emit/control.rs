@@ -75,6 +75,10 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    pub(super) fn is_in_loop(&self) -> bool {
+        self.frames.iter().any(|frame| !matches!(frame.kind, FrameKind::If))
+    }
+
     /// A new block with phis for values of these types.
     fn target(&mut self, values: &[Value], name: &str) -> Target<'c> {
         let back = self.ir.here();

@@ -44,6 +44,7 @@ use packed::Vectors;
 use sched::Op;
 use sched::pairs::Paired;
 use size::Size;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Layout, Type};
 use vocabulary::core_ops::Core;
@@ -85,6 +86,8 @@ pub(crate) struct Emitter<'c, 'a> {
     lines: Option<&'a KernelLines<'c, 'a>>,
     /// How often each value is used.
     uses: Vec<u32>,
+    /// The slices that are taken of each tile, once that is asked.
+    slices: OnceCell<BTreeMap<Value, Vec<OpId>>>,
     /// Open constructs, outermost first.
     frames: Vec<Frame<'c>>,
     /// Where the tiles are from which the next print prints them.
@@ -151,6 +154,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             deferred: BTreeMap::new(),
             awaited: BTreeSet::new(),
             uses: function.body.use_counts(function.region),
+            slices: OnceCell::new(),
             vectors: Vectors::of(function),
             size: Size::default(),
         })
@@ -328,7 +332,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         use tileas::Op;
         match program {
             Op::Core(core) => self.core(op, core, results),
-            Op::ConvertLayout { x, .. } => self.convert_layout(op, *x, results[0]),
+            Op::ConvertLayout { x, route } => self.convert_layout(op, *x, *route, results[0]),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, program, results),
             Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast(op, program, results),
             Op::Load { .. } | Op::Store { .. } => {

@@ -5,6 +5,9 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
+use sched::Function;
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Route;
 use tileas::layout::{Strides, solve};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
@@ -29,8 +32,35 @@ impl<'c> Emitter<'c, '_> {
         self.rename_registers(op, operand, result, source)
     }
 
-    pub(super) fn convert_layout(&mut self, op: OpId, operand: Value, result: Value) -> Result<()> {
-        self.rename_registers(op, operand, result, |element| element)
+    pub(super) fn convert_layout(&mut self, op: OpId, operand: Value, route: Route, result: Value) -> Result<()> {
+        if route == Route::Registers {
+            return self.rename_registers(op, operand, result, |element| element);
+        }
+        let exchange = self.layout(result).exchange(&self.layout(operand)).ok_or_else(|| self.unsupported(op))?;
+        let (elem, read) = (self.elem(result), self.read_slices(result));
+        let lane = self.linear(self.thread, &exchange.lanes);
+        let own: Vec<Val<'c>> = self.get(operand).to_vec();
+        let mut registers = vec![own[0]; exchange.sources.len()];
+        let sources = exchange.sources.iter().enumerate().filter(|(register, _)| read.as_ref().is_none_or(|read| read.contains(register)));
+        for (register, (source, other)) in sources {
+            let other = if common::planted("ptx.lane") { 0 } else { *other };
+            registers[register] = self.lane_value(own[*source], elem, self.ir.xor(lane, self.ir.const32(other)));
+        }
+        self.set(result, registers);
+        Ok(())
+    }
+
+    /// The registers of a tile that are read, if by slices at constant places alone.
+    fn read_slices(&self, tile: Value) -> Option<BTreeSet<usize>> {
+        let slices = self.slices.get_or_init(|| slices(self.function)).get(&tile).map_or(&[][..], Vec::as_slice);
+        if slices.len() != self.uses[tile.0 as usize] as usize {
+            return None;
+        }
+        let registers = slices.iter().map(|op| {
+            let Some(Core::Extract { indices, .. }) = self.function.body.ops[*op].kind.core() else { return None };
+            self.slice_registers(tile, indices, self.function.body.result(*op))
+        });
+        Some(registers.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// The operands are the halves of the result that differ in one bit of the register number.
@@ -47,14 +77,21 @@ impl<'c> Emitter<'c, '_> {
 
     /// A slice at a constant place is some of the registers.
     pub(super) fn extract(&mut self, op: OpId, x: Value, indices: &[Value], result: Value) -> Result<()> {
-        let slice = Slice::of(self, [x, result], indices).ok_or_else(|| self.unsupported(op))?;
-        let (from, to) = (self.layout(x), self.layout(result));
-        let names = to.renaming(&from, |element| slice.in_whole(element)).ok_or_else(|| self.moves_elements(op, x, result))?;
-        let start = solve(&from.register, slice.start).ok_or_else(|| self.moves_elements(op, x, result))?;
-        let start = if common::planted("ptx.slice") { 0 } else { start };
-        let registers = names.into_iter().map(|register| self.get(x)[register ^ start]).collect();
-        self.set(result, registers);
+        if Slice::of(self, [x, result], indices).is_none() {
+            return Err(self.unsupported(op));
+        }
+        let registers = self.slice_registers(x, indices, result).ok_or_else(|| self.moves_elements(op, x, result))?;
+        self.set(result, registers.into_iter().map(|register| self.get(x)[register]).collect());
         Ok(())
+    }
+
+    /// Which registers of a tile those of a slice are; none if its place is no constant, or another thread has them.
+    fn slice_registers(&self, whole: Value, indices: &[Value], part: Value) -> Option<Vec<usize>> {
+        let slice = Slice::of(self, [whole, part], indices)?;
+        let (from, to) = (self.layout(whole), self.layout(part));
+        let names = to.renaming(&from, |element| slice.in_whole(element))?;
+        let start = if common::planted("ptx.slice") { 0 } else { solve(&from.register, slice.start)? };
+        Some(names.into_iter().map(|register| register ^ start).collect())
     }
 
     /// Putting a slice at a constant place takes some registers from the slice, the others from the tile.
@@ -107,6 +144,17 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
         Ok(())
     }
+}
+
+/// The slices that are taken of each tile.
+fn slices(function: &Function) -> BTreeMap<Value, Vec<OpId>> {
+    let mut slices: BTreeMap<Value, Vec<OpId>> = BTreeMap::new();
+    for op in function.body.walk(function.region) {
+        if let Some(Core::Extract { x, .. }) = function.body.ops[op].kind.core() {
+            slices.entry(*x).or_default().push(op);
+        }
+    }
+    slices
 }
 
 /// A slice of a tile at a constant place.

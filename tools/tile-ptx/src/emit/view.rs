@@ -73,6 +73,7 @@ impl<'c> Emitter<'c, '_> {
         match program {
             tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, two_ways, .. } => {
                 let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?.in_ways(*two_ways);
+                let window = Window { stepwise: self.is_in_loop(), ..window };
                 let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
                 self.set(results[0], registers);
                 self.set_token(results[1]);
@@ -215,7 +216,8 @@ impl<'c> Emitter<'c, '_> {
         }
         let elem = Elem::Scalar(ty.memref.elem);
         let base = self.element_of(elem, memory.base, offset);
-        Ok(Window { base, elem, strides: Strides::of(&ty.tile), dims, padding: ty.padding, two_ways: false })
+        let strides = Strides::of(&ty.tile);
+        Ok(Window { base, elem, strides, dims, padding: ty.padding, two_ways: false, stepwise: false })
     }
 
     /// The index of the row that each register of a gathered tile lies in. The tile of indices has the layout of the gathered
@@ -235,26 +237,32 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn place(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
-        let mut offset: Option<IntValue<'c>> = None;
+        let own = |t: usize| window.strides.coordinate(element, t);
         let mut inside = None;
+        for (t, dim) in window.dims.iter().enumerate().filter(|(_, dim)| dim.checked) {
+            let coordinate = match &dim.rows {
+                Some(rows) => rows[register],
+                None => ir.add(dim.coordinate, dim.coordinate.get_type().const_int(u64::from(own(t)), false)),
+            };
+            let within = if common::planted("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
+            inside = self.both(inside, Some(ir.icmp(within, coordinate, dim.size)));
+        }
+        let (mut base, mut offset) = (window.base, None);
         for (t, dim) in window.dims.iter().enumerate() {
-            let own = u64::from(window.strides.coordinate(element, t));
-            let (coordinate, step) = match &dim.rows {
-                Some(rows) => (rows[register], Some(ir.mul(ir.resize(rows[register], ir.i64(), true), dim.stride))),
+            let steps = |bits: u32| (bits != 0).then(|| ir.mul(ir.const64(u64::from(bits)), dim.stride));
+            let step = match &dim.rows {
+                Some(rows) => Some(ir.mul(ir.resize(rows[register], ir.i64(), true), dim.stride)),
+                None if !window.stepwise || dim.stride.is_const() || window.elem.bits() == 4 => steps(own(t)),
                 None => {
-                    let coordinate = ir.add(dim.coordinate, dim.coordinate.get_type().const_int(own, false));
-                    (coordinate, (own != 0).then(|| ir.mul(ir.const64(own), dim.stride)))
+                    for bit in (0..u32::BITS).rev().map(|bit| own(t) & 1 << bit) {
+                        base = steps(bit).map_or(base, |step| self.element_of(window.elem, base, step));
+                    }
+                    None
                 }
             };
-            if let Some(step) = step {
-                offset = Some(offset.map_or(step, |offset| ir.add(offset, step)));
-            }
-            if dim.checked {
-                let within = if common::planted("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
-                inside = self.both(inside, Some(ir.icmp(within, coordinate, dim.size)));
-            }
+            offset = offset.into_iter().chain(step).reduce(|offset, step| ir.add(offset, step));
         }
-        (offset.map_or(window.base, |offset| self.element_of(window.elem, window.base, offset)), inside)
+        (offset.map_or(base, |offset| self.element_of(window.elem, base, offset)), inside)
     }
 
     /// The address some elements on; of four-bit ones always an even number.
@@ -293,6 +301,10 @@ pub(super) struct Window<'c> {
     pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
     two_ways: bool,
+    /// Whether an address is found from another one, by an addition for each bit that differs, so that registers share what they have of
+    /// the way: of loads in a loop, where fewer steps are then in registers all through it. Stores have what they store in registers, and
+    /// for each further address that is kept ptxas spills some of that; copies to shared memory leave it more to choose from as sums.
+    stepwise: bool,
 }
 
 impl<'c> Window<'c> {

@@ -17,8 +17,8 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
     let end = ops.pop().expect("a function returns at its end");
     let shared = shared(function, &ops, slices);
-    let mut top: Vec<OpId> = ops.iter().copied().filter(|op| shared.contains(op)).collect();
-    let own: Vec<OpId> = ops.into_iter().filter(|op| !shared.contains(op)).collect();
+    let (top, own) = ops.into_iter().partition(|op| shared.contains(op));
+    let (mut top, own) = put_off(function, top, own);
     for (agent, slice) in function.attrs.agents.ids().zip(slices).collect::<Vec<_>>() {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
@@ -52,6 +52,36 @@ fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId>
         }
     }
     shared
+}
+
+/// What is first needed behind a loop goes from what is shared to where it is needed, in each agent that needs it: it would be in a register
+/// all through that loop, and those are what a loop of products is short of. Takes and gives the ops that are shared, and the others.
+fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
+    let body = &function.body;
+    let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+    let Some(first_loop) = own.iter().position(is_loop) else { return (shared, own) };
+    let mut needed: BTreeMap<Value, usize> = BTreeMap::new();
+    for (at, op) in own.iter().enumerate() {
+        let regions = body.ops[*op].kind.regions();
+        let inside = regions.into_iter().flat_map(|region| body.walk(region));
+        for value in inside.chain([*op]).flat_map(|op| body.ops[op].kind.operands()) {
+            needed.entry(value).or_insert(at);
+        }
+    }
+    let (mut early, mut late) = (Vec::new(), vec![Vec::new(); own.len()]);
+    // Those that use an op's results come before it here.
+    for op in shared.into_iter().rev() {
+        let node = &body.ops[op];
+        let at = node.results.iter().filter_map(|value| needed.get(value)).min().copied().unwrap_or(0);
+        for value in node.kind.operands() {
+            let earlier = if at > first_loop { at } else { 0 };
+            needed.entry(value).and_modify(|at| *at = earlier.min(*at)).or_insert(earlier);
+        }
+        if at > first_loop { late[at].push(op) } else { early.push(op) }
+    }
+    early.reverse();
+    let own = own.into_iter().zip(late).flat_map(|(op, late)| late.into_iter().rev().chain([op])).collect();
+    (early, own)
 }
 
 /// The layout of one element that all threads of some warps have.
