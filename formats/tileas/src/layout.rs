@@ -254,17 +254,15 @@ mod tests {
             warp: warp.into(),
         };
         let from = layout(&[16], &[1, 2, 4, 8, 0], &[32]);
-        let cases = [
-            layout(&[1, 2], &[4, 8, 0, 0, 0], &[32]),
-            layout(&[16, 8], &[0, 1, 2, 4, 0], &[40]),
-            layout(&[], &[0; 5], &[32]),
-        ];
+        let cases =
+            [layout(&[1, 2], &[4, 8, 0, 0, 0], &[32]), layout(&[16, 8], &[0, 1, 2, 4, 0], &[40]), layout(&[], &[0; 5], &[32])];
         for to in cases {
             let exchange = to.exchange(&from).unwrap();
             for thread in 0..64 {
                 let lane = apply(&exchange.lanes, thread);
                 for (register, (source, other)) in exchange.sources.iter().enumerate() {
-                    let held = apply(&from.register, *source as u32) ^ apply(&from.lane, lane ^ other) ^ apply(&from.warp, thread >> 5);
+                    let held =
+                        apply(&from.register, *source as u32) ^ apply(&from.lane, lane ^ other) ^ apply(&from.warp, thread >> 5);
                     let wanted = apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
                     assert_eq!(held, wanted, "register {register} of thread {thread}");
                 }

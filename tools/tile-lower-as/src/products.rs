@@ -462,8 +462,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let products: Vec<(u32, u32, [Value; 2])> = body.walk(function.region).into_iter().filter_map(product).collect();
     let together = alive_together(function, |op| product(op).map_or(0, |(acc, ..)| acc));
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
-    let each_fits =
-        |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
+    let each_fits = |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
     let crowded = target.has(Feature::TensorMemory) && {
         let accesses = Accesses::of(function, fewest.trailing_zeros() as usize);
         products.iter().any(|(acc, _, operands)| {

@@ -41,7 +41,8 @@ impl<'c> Emitter<'c, '_> {
         let lane = self.linear(self.thread, &exchange.lanes);
         let own: Vec<Val<'c>> = self.get(operand).to_vec();
         let mut registers = vec![own[0]; exchange.sources.len()];
-        let sources = exchange.sources.iter().enumerate().filter(|(register, _)| read.as_ref().is_none_or(|read| read.contains(register)));
+        let sources =
+            exchange.sources.iter().enumerate().filter(|(register, _)| read.as_ref().is_none_or(|read| read.contains(register)));
         for (register, (source, other)) in sources {
             let other = if common::planted("ptx.lane") { 0 } else { *other };
             registers[register] = self.lane_value(own[*source], elem, self.ir.xor(lane, self.ir.const32(other)));
