@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tests::{Ran, finish, root, run_in, shell, temporary, tool};
 
@@ -400,6 +400,33 @@ fn rows_15_and_16_children_and_files_go_with_the_driver() {
         place.nothing_is_left();
         assert!(!place.path("out").exists());
     }
+}
+
+/// The number of a process that another one has started to run a tool.
+fn child_of(parent: u32, tool: &str) -> Option<String> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_child = |process: &String| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let started_by = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        let command = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        started_by == Some(parent) && command.split('\0').next().is_some_and(|program| program.ends_with(tool))
+    };
+    processes.filter(|process| process.parse::<u32>().is_ok()).find(is_child)
+}
+
+#[test]
+fn what_tile_validate_executes_ends_with_it() {
+    need_tools();
+    let place = Place::new();
+    fs::write(place.path("endless.tileir"), "entry @endless() {\n  loop {\n    continue\n  }\n  return\n}\n").unwrap();
+    let mut command = Command::new(tool("tile-validate"));
+    command.args(["endless.tileir", "--gpu-name=sm_80"]).current_dir(place.path("")).env("TMPDIR", place.path(""));
+    let mut validate = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the program is executed", || child_of(validate.id(), "tile-run").is_some());
+    let child = child_of(validate.id(), "tile-run").unwrap();
+    validate.kill().unwrap();
+    validate.wait().unwrap();
+    wait_for("its execution ends with tile-validate", || !is_running(&child));
 }
 
 #[test]

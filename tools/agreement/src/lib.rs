@@ -72,6 +72,10 @@ impl Bench {
         let path = self.tools.join(tool);
         let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
         let mut command = duct::cmd(&path, args).stdin_null().stdout_capture().stderr_capture().unchecked();
+        command = command.before_spawn(|child| {
+            common::child::tie(child, None);
+            Ok(())
+        });
         if self.beside_others {
             command = command.env("RAYON_NUM_THREADS", "1");
         }

@@ -2,6 +2,7 @@
 
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
@@ -28,6 +29,13 @@ pub fn tie(command: &mut Command, memory: Option<u64>) {
         Ok(())
     };
     unsafe { command.pre_exec(bind) };
+}
+
+/// A command whose process ends when the thread that starts it does.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    tie(&mut command, None);
+    command
 }
 
 /// Reads to the end, but keeps only so much.

@@ -6,6 +6,7 @@
 
 use crate::program::Program;
 use base::diag::{Diagnostic, Result};
+use common::child;
 use hardware::Target;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -94,14 +95,14 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
         std::fs::write(&object, inside).map_err(io)?;
     }
     std::fs::write(folder.path().join("caller.c"), CALLER).map_err(io)?;
-    let mut compiler = Command::new("cc");
+    let mut compiler = child::command("cc");
     compiler.args(["-x", "c", "caller.c", "-x", "none"]).arg(&object).args(["-o", "caller"]).current_dir(folder.path());
     let linked = linked_output(&mut compiler)?;
     if !linked.is_empty() {
         return Err(failed(&format!("it does not link: {linked}")));
     }
     let limits = format!("ulimit -t {TIME} -v {MEMORY} -f 0; exec ./caller \"$1\"");
-    let mut child = Command::new("/bin/sh")
+    let mut child = child::command("/bin/sh")
         .args(["-c", &limits, "sh", entry])
         .current_dir(folder.path())
         .env_clear()

@@ -6,12 +6,11 @@ mod listing;
 use crate::grid;
 use crate::registers::Registers;
 use base::diag::{Diagnostic, Result};
-use common::toolkit;
+use common::{child, toolkit};
 use listing::Listing;
 use machine::Machine;
 use serde::Serialize;
 use std::fmt::Write;
-use std::process::Command;
 
 #[derive(Serialize)]
 pub(crate) struct Assembled {
@@ -130,7 +129,7 @@ fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String>
     let failed = |error: std::io::Error| format!("{} cannot be run: {error}", tool.path.display());
     let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(failed)?;
     std::fs::write(file.path(), bytes).map_err(failed)?;
-    let output = Command::new(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(failed)?;
+    let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(failed)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("nvdisasm refuses the file: {}", said.lines().next().unwrap_or("it does not say why")));

@@ -3,9 +3,8 @@
 
 use crate::code::Code;
 use crate::spilled::{self, Spilled};
-use common::toolkit;
+use common::{child, toolkit};
 use simulator::program::{Op, Program};
-use std::process::Command;
 
 /// What an assembler uses beside the values of the program.
 const OVERHEAD: u32 = 12;
@@ -30,7 +29,7 @@ pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<
     std::fs::write(&input, text).ok()?;
     let cubin = folder.path().join("k.cubin");
     let arguments = ["-v", "-lineinfo", "-arch", module.target.first()?, "-o"];
-    let output = Command::new(ptxas.path).args(arguments).arg(&cubin).arg(&input).output().ok()?;
+    let output = child::command(ptxas.path).args(arguments).arg(&cubin).arg(&input).output().ok()?;
     let report = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     // "Compiling entry function 'name' ..." comes some lines before "Used 40 registers, ...".
     let registers = parse(report.split_once(&format!("'{entry}'"))?.1)?;

@@ -2,11 +2,10 @@
 //! nvdisasm shows it. Without nvdisasm, `registers::spread` estimates it.
 
 use crate::code::Code;
-use common::toolkit;
+use common::{child, toolkit};
 use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 /// By line of the PTX: registers that are moved from and to the stack, and products.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,7 +17,7 @@ pub(crate) struct Spilled {
 /// What nvdisasm shows of a cubin that has the lines of its PTX; nothing where it is not found or refuses the file.
 pub(crate) fn places(cubin: &Path, entry: &str) -> Option<Spilled> {
     let tool = toolkit::nvdisasm().ok()?;
-    let output = Command::new(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
+    let output = child::command(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
     output.status.success().then(|| parse(&String::from_utf8_lossy(&output.stdout), entry)).filter(|all| !all.moves.is_empty())
 }
 

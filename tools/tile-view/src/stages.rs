@@ -172,7 +172,7 @@ fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
     let out = std::fs::File::create(bench.path("k.sass"));
     let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::plain(&error))))?;
     // To a file: what a child says is bounded.
-    let status = Command::new(&nvdisasm)
+    let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])
         .current_dir(bench.folder.path())
         .stdout(out)
