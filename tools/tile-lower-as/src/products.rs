@@ -463,12 +463,18 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let together = alive_together(function, |op| product(op).map_or(0, |(acc, ..)| acc));
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
     let each_fits = |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_sums) && fits(acc.saturating_add(*operands), with_operands);
-    let crowded = target.has(Feature::TensorMemory) && {
+    let with = |acc: u32, operands: [u32; 2]| acc.saturating_add(operands[0]).saturating_add(operands[1]);
+    let may_be_crowded = |(acc, _, operands): &&(u32, u32, [Value; 2])| {
+        let loaded = operands::loaded_by(function, operands[1]).is_some();
+        loaded && !fits(with(*acc, operands.map(|operand| registers(operand, 32))), with_operands)
+    };
+    let mut large = products.iter().filter(may_be_crowded).peekable();
+    let crowded = target.has(Feature::TensorMemory) && large.peek().is_some() && {
         let accesses = Accesses::of(function, fewest.trailing_zeros() as usize);
-        products.iter().any(|(acc, _, operands)| {
-            let [lhs, rhs] = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
+        large.any(|(acc, _, operands)| {
+            let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
             // What threads load to the left they may store to tensor memory.
-            rhs > 0 && !fits(acc.saturating_add(lhs).saturating_add(rhs), with_operands)
+            operands[1] > 0 && !fits(with(*acc, operands), with_operands)
         })
     };
     // Other targets multiply by warps as fast as they can at all, and what few warps spill costs less than what more of them do again.
