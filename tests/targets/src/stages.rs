@@ -44,9 +44,14 @@ fn passes<S: common::Show>(passes: &[Pass<S>], state: &mut S) -> Result<()> {
     })
 }
 
+/// An option of a file has a value that it cannot have, which is told by the stage that follows it, by the option's name.
+const EDITED: &str = "OPT004";
+
 /// What a stage says of a file that its verifier took.
 fn held(stage: &str, result: Result<()>) {
-    if let Err(error) = result {
+    if let Err(error) = result.map_err(|error| *error)
+        && error.code != EDITED
+    {
         assert_eq!(error.exit_code(), UNSUPPORTED, "{stage}: {error:?}");
     }
 }
