@@ -3,13 +3,13 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::diag::Result;
-use base::ir::OpNode;
+use base::ir::{OpNode, Operation};
 use base::{Region, Value};
 use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use sched::{Agent, Drain, Fill, Op, Pipe, PipeInfo};
-use tileas::{Buffer, MmaAtom, Type};
+use tileas::{Buffer, MmaAtom, Route, Type};
 use vocabulary::core_ops::Effect;
 use vocabulary::tile::element_count;
 
@@ -76,16 +76,19 @@ impl<'c> Emitter<'c, '_> {
     /// and does nothing else.
     fn is_of_first_thread(&self, body: Region) -> bool {
         let pipes = &self.function.attrs.pipes;
+        let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
         let of_first = |kind: &Op| match kind {
+            // Lanes that are not there give nothing.
+            Op::Core(tileas::Op::ConvertLayout { route: Route::Shuffle, .. }) => false,
             Op::PipeAcquire { pipe, .. } | Op::PipeCommit { pipe, .. } => pipes[*pipe].fills_alone(),
             Op::PipeWait { pipe, .. } | Op::PipeRelease { pipe, .. } => pipes[*pipe].drains_alone(),
             Op::Core(tileas::Op::CopyBoxes { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }) => true,
-            _ => kind.is_pure() || matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
+            _ if kind.is_pure() => kind.operands().into_iter().all(|value| single(self.ty(value))),
+            _ => matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
         };
         // One element is the same for all, whoever loads it.
         let loads_single = |node: &OpNode<Op>| {
             let plain = node.kind.effects().global.is_some_and(|access| !access.does.writes() && access.order.scope.is_none());
-            let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
             plain && node.results.iter().all(|value| single(self.ty(*value)))
         };
         let all = self.function.body.walk(body);
