@@ -27,6 +27,7 @@ const LOWERING: &[&str] = &[
     "--prefetch=on",
     "--halves=on",
     "--cluster=2",
+    "--launch-control=on",
     "--products=mma",
     "--products=tcgen05",
 ];

@@ -17,14 +17,21 @@ pub struct Clustered {
 impl Clustered {
     /// Its `.sched` for clusters of two blocks.
     pub fn text(&self, target: &str, options: &[&str]) -> String {
+        self.scheduled(target, &["--cluster=2"], options)
+    }
+
+    /// Its `.sched` with options of `tile-lower-as` and of `tile-sched`.
+    pub fn scheduled(&self, target: &str, lowering: &[&str], options: &[&str]) -> String {
         let folder = temporary();
         let path = |name: &str| folder.path().join(name).display().to_string();
         let kernel = root().join("tests/run").join(self.kernel).join("kernel.tile").display().to_string();
         run("tile-write", &[&kernel, "-o", &path("k.tileirbc")], b"").ok("tile-write");
         run("tile-read", &[&path("k.tileirbc"), "-o", &path("k.tile")], b"").ok("tile-read");
         run("tile-lower-aa", &[&path("k.tile"), "-o", &path("k.aa")], b"").ok("tile-lower-aa");
-        run("tile-lower-as", &["--gpu-name", target, "--cluster=2", &path("k.aa"), "-o", &path("k.as")], b"").ok("tile-lower-as");
-        let (from, to) = (path("k.as"), path("k.sched"));
+        let (from, to) = (path("k.aa"), path("k.as"));
+        let lowered = [&["--gpu-name", target, &from, "-o", &to], lowering].concat();
+        run("tile-lower-as", &lowered, b"").ok("tile-lower-as");
+        let (from, to) = (to, path("k.sched"));
         let scheduled = [options, &["--format=text", &from, "-o", &to]].concat();
         run("tile-sched", &scheduled, b"").ok("tile-sched");
         std::fs::read_to_string(path("k.sched")).expect("a file was written")
@@ -32,7 +39,12 @@ impl Clustered {
 
     /// The launch of one tile block for some number of steps in a folder, and what it has to leave.
     pub fn launch(&self, folder: &Path, steps: usize) -> Vec<u8> {
-        let Clustered { rows, columns, .. } = *self;
+        self.launch_tiles(folder, steps, [1, 1])
+    }
+
+    /// The same of so many tile blocks along either side.
+    pub fn launch_tiles(&self, folder: &Path, steps: usize, tiles: [usize; 2]) -> Vec<u8> {
+        let [rows, columns] = [self.rows * tiles[0], self.columns * tiles[1]];
         let depth = steps * STEP;
         let stride = depth.max(STEP);
         let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(left(i / stride, i % stride))).collect();
@@ -46,10 +58,11 @@ impl Clustered {
         };
         let arrays = [("a", [rows, depth, stride]), ("b", [depth, columns, columns]), ("c", [rows, columns, columns])];
         let params = arrays.map(|(name, extents)| array(name, extents)).join(", ");
-        let text =
-            format!(r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
+        let grid = format!("[{}, {}, 1]", tiles[0], tiles[1]);
+        let text = format!(r#"{{"entry": null, "grid": {grid}, "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
         std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
-        let sum = |i: usize| 1 + (0..depth).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
+        let more = tiles[1] as i32;
+        let sum = |i: usize| more + (0..depth).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
         (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
     }
 }

@@ -11,6 +11,8 @@ pub enum Feature {
     BoxCopies,
     /// Such a copy goes to several blocks of a cluster at once.
     BoxMulticast,
+    /// A block takes over another one of the launch that has not begun (`clusterlaunchcontrol`).
+    LaunchControl,
     /// Warps store matrices of 16-bit elements to shared memory (`stmatrix`).
     MatrixStores,
     /// Warps load matrices of bytes transposed from shared memory (`ldmatrix` of `m16n16`).
@@ -123,6 +125,7 @@ const BLACKWELL: Capabilities = Capabilities {
     generation: Generation::Blackwell,
     features: &[
         Clusters,
+        LaunchControl,
         BoxCopies,
         MatrixStores,
         MovesRegisters,
@@ -148,6 +151,7 @@ const BLACKWELL: Capabilities = Capabilities {
 /// What those of that generation have that multiply no integers in tensor memory.
 const BLACKWELL_FLOATS: &[Feature] = &[
     Clusters,
+    LaunchControl,
     BoxCopies,
     MatrixStores,
     MovesRegisters,
@@ -168,6 +172,7 @@ const SMALL_BLACKWELL: Capabilities = Capabilities {
     generation: Generation::SmallBlackwell,
     features: &[
         Clusters,
+        LaunchControl,
         BoxCopies,
         MatrixStores,
         MovesRegisters,
@@ -225,6 +230,7 @@ pub(crate) const TARGETS: &[Capabilities] = &[
         llvm_processor: "sm_110a",
         features: &[
             Clusters,
+            LaunchControl,
             BoxCopies,
             MovesRegisters,
             ByteMatrices,

@@ -7,6 +7,7 @@
 //!
 //! Written by `tile-sched`, read by `tile-ptx`; `tile-run` executes it.
 
+pub mod answers;
 pub mod block_pairs;
 pub mod edges;
 pub mod judge;

@@ -121,6 +121,12 @@ base::ops! {
         /// Stops the kernel where an element of `index` is neither at least 0 and below `extent` nor the smallest number, which stands
         /// for no access. One such element is told, with the message and the extent. Both are i64.
         CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
+
+        /// How many tile blocks this block works on where it takes over such as have not begun (launch control): its own, and those. A
+        /// loop goes from 0 up to it in steps of 1.
+        TakenCount "taken_count" {} = Effect::Nothing,
+        /// The index along an axis of the tile block that is worked on in a round of that loop, of which this is the counter.
+        TakenBlock "taken_block" { round: Value, axis: u32 } = Effect::Nothing,
     }
 }
 
@@ -164,6 +170,8 @@ impl Core {
             | Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
+            | Core::TakenCount {}
+            | Core::TakenBlock { .. }
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

@@ -42,6 +42,10 @@ pub struct Lowering {
     /// Blocks of a cluster that share each tile block out among them, 1 or 2 [default: num_cta_in_cga of the program, where that pays]
     #[arg(long, value_name = "N", value_parser = parse_cluster)]
     pub cluster: Option<u32>,
+    /// Whether blocks that are done take over others of the launch that have not begun (launch control): on (refused where that cannot be) or
+    /// off [default: off]
+    #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
+    pub launch_control: Option<String>,
     /// Whether rows of products are made in two halves, one after the other: auto (in attention whose sums have no room in registers, or what
     /// is computed from them none in tensor memory), on (refused where that cannot be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
@@ -190,8 +194,14 @@ impl Lowering {
     fn given(&self) -> Vec<(&'static str, String)> {
         let numbers = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
             .map(|(name, value)| (name, value.map(|n| n.to_string())));
-        let words = [("halves", &self.halves), ("products", &self.products), ("tma", &self.tma), ("prefetch", &self.prefetch)]
-            .map(|(name, value)| (name, value.clone()));
+        let words = [
+            ("launch-control", &self.launch_control),
+            ("halves", &self.halves),
+            ("products", &self.products),
+            ("tma", &self.tma),
+            ("prefetch", &self.prefetch),
+        ];
+        let words = words.map(|(name, value)| (name, value.clone()));
         numbers.into_iter().chain(words).filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {

@@ -129,6 +129,9 @@ impl Program for AaProgram<'_> {
     fn ranks(&self) -> u32 {
         self.function.attrs.cluster.unwrap_or(1)
     }
+    fn takes_over(&self) -> bool {
+        vocabulary::rules::takes_over(&self.function.body)
+    }
     fn control<'a>(&self, op: &'a Op) -> Control<'a> {
         if let Op::Core(core) = op { exec_core::control(core) } else { Control::None }
     }

@@ -97,6 +97,12 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         Core::Assume { value, fact } => effects::assume(*value, || Some(fact.clone()), context.loc, env),
         Core::BlockId { axis } => tile(Tile::i32(env.state.place.index[*axis as usize].into())),
         Core::BlockCount { axis } => tile(Tile::i32(env.state.place.grid[*axis as usize].into())),
+        Core::TakenCount {} => tile(Tile::i32(env.state.taken.len() as i64)),
+        Core::TakenBlock { round, axis } => {
+            let round = env.tile(*round).lanes().get(0) as usize;
+            let index = env.state.taken.get(round).expect("the verifier holds that it is a round of the loop over them");
+            tile(Tile::i32(index[*axis as usize].into()))
+        }
         Core::ClusterRank {} => tile(Tile::i32(env.state.place.rank.into())),
         Core::GlobalAddress { name } => match context.globals.get(name) {
             Some(address) => tile(Tile::scalar(context.tile_type().0, *address)),

@@ -6,7 +6,7 @@
 
 use crate::fault::Result;
 use crate::lanes::{Lanes, lanes_of};
-use crate::machine::{Cluster, Delivery, Machine};
+use crate::machine::{Cluster, ClusterIds, Delivery, Machine};
 use crate::tmem::COLUMNS;
 use std::ops::Range;
 
@@ -234,11 +234,17 @@ impl Machine<'_> {
 
     /// Runs one cluster alone and notes what it does, up to a number of warp instructions.
     pub fn record(&mut self, number: u64, limit: u64) -> Result<Recording> {
+        self.record_taking(number, Vec::new(), limit)
+    }
+
+    /// The same of a cluster that finds some others not launched when it asks for such.
+    pub fn record_taking(&mut self, number: u64, others: Vec<u64>, limit: u64) -> Result<Recording> {
         self.options.delivery = Delivery::Early;
         self.total = 0;
         let mut ids = self.cluster_ids()?;
         ids.next = number;
         let Some(id) = ids.next() else { return Ok(Recording::default()) };
+        self.waiting = ClusterIds { next: 0, end: others.len() as u64, some: Some(others.into()), ..ids };
         let mut cluster = self.cluster(id);
         let ctas = cluster.ctas.iter().map(|cta| vec![Stream::default(); cta.warps.len()]).collect();
         self.recorder = Some(Box::new(Recorder { ctas, ..Recorder::default() }));

@@ -1,9 +1,10 @@
-//! From `.aa` to `.as`, pass by pass: five rewrite the program for the target, four decide and change nothing, and the last one
+//! From `.aa` to `.as`, pass by pass: six rewrite the program for the target, four decide and change nothing, and the last one
 //! rewrites the program as it was decided.
 //!
 //! | pass | establishes |
 //! |---|---|
 //! | `cluster` | where the author asks for clusters, and the program can be shared out, the function is that of one block of a cluster |
+//! | `launch_control` | where a user asks for it, a block goes round tile blocks: its own, and those that it takes over from the launch |
 //! | `halves` | attention whose sums have no room in registers, or what is computed from them none in tensor memory, is made by halves of its rows, one after the other |
 //! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
 //! | `split` | operands of products are tiles that pass through shared memory |
@@ -32,6 +33,7 @@ mod halves;
 mod homes;
 mod kernel_spec;
 mod lanes;
+mod launch_control;
 mod legalize;
 mod operands;
 mod packed;
@@ -61,6 +63,7 @@ use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "cluster", run: Lowering::cluster },
+    Pass { name: "launch_control", run: Lowering::launch_control },
     Pass { name: "halves", run: Lowering::halves },
     Pass { name: "legalise", run: Lowering::legalise },
     Pass {
@@ -108,6 +111,15 @@ impl Lowering {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
             *function = cluster::run(function, target, &mut self.lowered.envelope)?;
+            function.attrs.facts.clear();
+        }
+        Ok(())
+    }
+
+    fn launch_control(&mut self) -> Result<()> {
+        let target = self.lowered.envelope.target()?;
+        for function in &mut self.program.payload.functions {
+            *function = launch_control::run(function, target, &mut self.lowered.envelope)?;
             function.attrs.facts.clear();
         }
         Ok(())

@@ -11,7 +11,20 @@ const ABOUT: About = About {
         ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
         ("tile-lower-as --gpu-name sm_80 --print-after=homes k.aa -o k.as", "what is decided before it is carried out"),
     ],
-    passes: &["cluster", "halves", "legalise", "split", "early", "beside", "accesses", "products", "copies", "homes", "convert"],
+    passes: &[
+        "cluster",
+        "launch_control",
+        "halves",
+        "legalise",
+        "split",
+        "early",
+        "beside",
+        "accesses",
+        "products",
+        "copies",
+        "homes",
+        "convert",
+    ],
     forms: true,
 };
 

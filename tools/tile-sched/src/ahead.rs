@@ -7,7 +7,7 @@
 //! That pays where nothing else of a multiprocessor computes while a block waits: in persistent loops, and those inside them, of whose
 //! grid no more blocks are launched than run at a time. It takes registers, so a loop carries but a part of those that a thread has.
 
-use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
+use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead, takes_blocks};
 use crate::materialize::{forget_order, mapped};
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Arena, Body, Loc, Target, Value};
@@ -77,7 +77,7 @@ fn persistent_loops(function: &Function) -> Vec<OpId> {
 fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    if !computes_alone(function, for_op) || leaves_at_its_end(function, block).is_err() {
+    if takes_blocks(function, for_op) || !computes_alone(function, for_op) || leaves_at_its_end(function, block).is_err() {
         return Vec::new();
     }
     let load = |op: &OpId| {

@@ -11,10 +11,11 @@ use crate::{columns, in_flight, latency, tensor};
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Block, File, Loc, Target};
 use common::options;
-use sched::{Function, FunctionAttrs, LoopSchedule, Module, Op, PipeInfo, Placement, Slot};
+use sched::{Function, FunctionAttrs, LoopSchedule, Module, Op, PipeInfo, Placement, Slot, answers};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::lives::{self, Life};
 use tileas::{Buffer, BufferInfo, budget};
+use vocabulary::rules::takes_over;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
@@ -49,9 +50,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             set(function, None, &rings(function, &own, &[], Asked::ByAll), &doubled, (divided, target));
         }
         level_down(function, schedules, &level);
-        // The last word is for the address of its columns.
-        function.attrs.tensor =
-            columns::taken(function, &doubled, function.attrs.shared_bytes.saturating_sub(tileas::tensor::WORD));
+        // The last word is for the address of its columns, before the answers of launch control.
+        let end = answers::memory(function).unwrap_or(function.attrs.shared_bytes);
+        function.attrs.tensor = columns::taken(function, &doubled, end.saturating_sub(tileas::tensor::WORD));
         if function.attrs.shared_bytes > most {
             // ptxas words it so, and tuners look for these words.
             let used = function.attrs.shared_bytes;
@@ -150,15 +151,21 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
 }
 
-/// The memory of the buffers, and behind them of the barriers of pipes that there will be, and of the address of tensor memory.
+/// The memory of the buffers, and behind them of the barriers of pipes that there will be, of the address of tensor memory, and of the
+/// answers of launch control.
 fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, divided: bool) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
     let slots = tensor::slots(function);
     let word = if columns::place(function, &BTreeSet::new()).1 > 0 { PipeInfo::BARRIER } else { 0 };
     let telling = if divided && !tensor::multiplies(function) { boxes::telling_bytes(function) } else { 0 };
-    match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + slots * 2 * PipeInfo::BARRIER + telling + word {
-        0 => end,
-        more => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + more,
+    let all =
+        match boxes::barrier_bytes(function, |buffer| placements[buffer].depth) + slots * 2 * PipeInfo::BARRIER + telling + word {
+            0 => end,
+            more => end.saturating_add(PipeInfo::BARRIER - 1) / PipeInfo::BARRIER * PipeInfo::BARRIER + more,
+        };
+    match takes_over(&function.body) {
+        true => all.saturating_add(answers::ANSWER - 1) / answers::ANSWER * answers::ANSWER + answers::BYTES,
+        false => all,
     }
 }
 

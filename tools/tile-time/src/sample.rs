@@ -20,6 +20,8 @@ const ENOUGH: u64 = 1_000_000;
 const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
 /// Clusters, and warp instructions of all of them, that are looked at for what they share.
 const WAVE: u64 = 96;
+/// Clusters whose work one takes over, its own among them, that are looked at.
+const MOST_TAKEN: u64 = 64;
 const WAVE_INSTRUCTIONS: u64 = 600_000;
 
 pub(crate) struct Sample {
@@ -81,10 +83,16 @@ impl Sample {
         let clusters = executor.clusters().map_err(as_diagnostic)?.end;
         let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.multiprocessors;
         let enough = if one_wave { ENOUGH_OF_ONE_WAVE } else { ENOUGH };
+        // Where clusters take over the work of others, no more of them are there than run at a time.
+        let at_a_time = (machine.chip.multiprocessors as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
+        let takes = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
+        let all = if takes { clusters.div_ceil(at_a_time).max(1) } else { 1 };
+        let taken = all.div_ceil(all.div_ceil(MOST_TAKEN));
         let mut recordings: Vec<Recording> = Vec::new();
         let mut total = 0;
         for number in samples(&executor, &call, target, clusters).map_err(as_diagnostic)? {
-            let recording = executor.record(number, arguments.instruction_limit).map_err(as_diagnostic)?;
+            let others = (1..taken).map(|round| number + round * at_a_time).map(|other| other % clusters.max(1));
+            let recording = executor.record_taking(number, others.collect(), arguments.instruction_limit).map_err(as_diagnostic)?;
             total += length(&recording);
             recordings.push(recording);
             if total >= enough {
@@ -122,6 +130,7 @@ impl Sample {
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
+        let clusters = clusters.div_ceil(taken);
         let made = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
         Ok(Sample {
             made: made.filter(|made| !recording.complete && (0.02..1.0).contains(made)),

@@ -68,8 +68,21 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
 }
 
 /// What a user decides instead of the stages; what is validated is what is compiled.
-const DECISIONS: [&str; 12] =
-    ["warps", "occupancy", "cluster", "halves", "products", "tma", "prefetch", "stages", "agents", "overlap", "multicast", "pairs"];
+const DECISIONS: [&str; 13] = [
+    "warps",
+    "occupancy",
+    "cluster",
+    "launch-control",
+    "halves",
+    "products",
+    "tma",
+    "prefetch",
+    "stages",
+    "agents",
+    "overlap",
+    "multicast",
+    "pairs",
+];
 
 /// Has `tile-validate` execute the stages. Gives what it says; that nothing can be told is no failure.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {

@@ -16,13 +16,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Options that each command is given as they stand.
-const FORWARDED: [&str; 28] = [
+const FORWARDED: [&str; 29] = [
     "max-memory",
     "max-time",
     "check-bounds",
     "warps",
     "occupancy",
     "cluster",
+    "launch-control",
     "halves",
     "products",
     "tma",

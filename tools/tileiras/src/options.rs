@@ -170,6 +170,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "N",
         "Blocks of a cluster that share each tile block out among them, 1 or 2 [default: chosen]",
     ),
+    option(
+        "launch-control",
+        Extension,
+        Choice(&[("on", "refused where that cannot be"), ("off", "never")]),
+        "when",
+        "Whether blocks that are done take over others of the launch that have not begun [default: off]",
+    ),
     option("occupancy", Extension, Integer, "N", "Blocks of a multiprocessor that a kernel must leave room for [default: chosen]"),
     option(
         "halves",

@@ -48,7 +48,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
         if phase >= Phase::Alloc {
-            placements(&function.attrs, target).map_err(|message| refuse("SC006", message))?;
+            placements(&function.attrs, target)
+                .and_then(|()| crate::answers::are_apart(function))
+                .map_err(|message| refuse("SC006", message))?;
         }
         agents::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
         agents::pipes(function, target).map_err(|message| refuse("SC010", message))?;

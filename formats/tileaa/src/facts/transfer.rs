@@ -24,8 +24,9 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
     let info = match (core, operands) {
         (Core::Constant { value }, _) if is_int => constant(value, elem.carrier(), shape),
         (Core::Iota {}, _) => iota(shape, elem),
-        (Core::BlockId { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
+        (Core::BlockId { .. } | Core::TakenBlock { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
         (Core::BlockCount { .. }, _) => Info::equal((1, GRID_LIMIT - 1), 1, shape),
+        (Core::TakenCount {}, _) => Info::equal((1, i64::from(i32::MAX)), 1, shape),
         (Core::ClusterRank {}, _) => Info::equal((0, i64::from(MOST_RANKS) - 1), 1, shape),
         (Core::Assume { fact, .. }, [x]) => assume(fact, x),
         (Core::Broadcast { .. }, [x]) => broadcast(x, shape),

@@ -62,6 +62,9 @@ fn function(module: &Module, function: &Function, envelope: &Envelope) -> Result
     if let Err((loc, message)) = rules::regions(body, function.region, function.loc) {
         return refuse("AA006", loc, message);
     }
+    if let Err(message) = rules::taken(body, &[function.entry()]) {
+        return refuse("AA007", function.loc, message);
+    }
     for (id, op) in body.ops.iter() {
         if let Err(message) = memory::rule(&Uses { body, globals: &module.globals, op }) {
             return refuse("AA007", op.loc, format!("{}: {message}", described(body, id)));

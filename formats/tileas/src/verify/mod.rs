@@ -190,6 +190,10 @@ impl Check<'_> {
         tables::buffers(self.attrs).and_then(|()| self.has_tensor_memory()).map_err(breach("AS006", here))?;
         tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
+        let can_take = !rules::takes_over(body) || self.target.has(Feature::LaunchControl);
+        require(can_take, || "no block of the target takes over others".into()).map_err(breach("AS003", here))?;
+        let outermost = parts.iter().map(|(region, _)| body.block_of(*region)).chain([function.entry()]);
+        rules::taken(body, &outermost.collect::<Vec<_>>()).map_err(breach("AS010", here))?;
         for (id, op) in body.ops.iter() {
             let uses = Uses { body, globals: self.globals, op };
             op.kind

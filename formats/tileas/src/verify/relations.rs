@@ -43,6 +43,8 @@ impl Check<'_> {
             Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
+            | Core::TakenCount {}
+            | Core::TakenBlock { .. }
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

@@ -42,6 +42,8 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
+            | Core::TakenCount {}
+            | Core::TakenBlock { .. }
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }
@@ -244,7 +246,12 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 require(*axis < 3, || "the grid has three axes".into())?;
                 self.results(&[Seen::scalar(Scalar::I32)])
             }
-            Core::ClusterRank {} => self.results(&[Seen::scalar(Scalar::I32)]),
+            Core::ClusterRank {} | Core::TakenCount {} => self.results(&[Seen::scalar(Scalar::I32)]),
+            Core::TakenBlock { round, axis } => {
+                require(*axis < 3, || "the grid has three axes".into())?;
+                self.same(&[*round], Seen::scalar(Scalar::I32))?;
+                self.results(&[Seen::scalar(Scalar::I32)])
+            }
             Core::MakeMemRef { base, sizes, strides } => {
                 let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
                 let wanted = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };

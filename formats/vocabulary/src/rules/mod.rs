@@ -14,7 +14,7 @@ mod types;
 pub use control::{MOST_NESTED, regions};
 pub use elements::is_ptr;
 pub use memory::{LOADED, STORED, STRONG, multiplies};
-pub use module::{cluster, names};
+pub use module::{cluster, names, taken, takes_over};
 pub use nesting::Nesting;
 pub use types::{extents, is_permutation, well_formed};
 

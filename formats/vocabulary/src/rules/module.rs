@@ -1,9 +1,10 @@
-//! What a module's globals and functions are called, that the data of globals fits them, and how blocks share tile blocks out.
+//! What a module's globals and functions are called, that the data of globals fits them, and how blocks share tile blocks out or take
+//! them over.
 
 use super::{MiddleOp, Rule, require};
 use crate::core_ops::{Core, MOST_RANKS};
 use crate::tile::{Dense, Global};
-use base::Body;
+use base::{Block, Body, Value};
 use std::collections::BTreeSet;
 
 /// Names are unique, and every global's data and alignment fit its type.
@@ -30,4 +31,54 @@ pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule 
     require(cluster.is_none_or(|ranks| ranks == MOST_RANKS), || format!("a cluster has {MOST_RANKS} blocks"))?;
     let asks = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
     require(cluster.is_some() || !asks(), || "it asks for a rank, and there is no cluster".into())
+}
+
+/// Whether blocks of a function take over tile blocks that have not begun.
+pub fn takes_over<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
+    body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::TakenCount {})))
+}
+
+/// Which tile block is worked on is asked in rounds of the loop over them alone. That begins with 0 and counts each up to the last, is
+/// in no other loop or condition, and is the only one of the block it is in.
+pub fn taken<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
+    let asks = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::TakenCount {} | Core::TakenBlock { .. })));
+    if !asks {
+        return Ok(());
+    }
+    let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let is_constant =
+        |value: Value, wanted: u64| of(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(wanted));
+    let mut counters = BTreeSet::new();
+    let mut loops = 0;
+    for block in outermost {
+        let before = loops;
+        for op in &body.blocks[*block].ops {
+            let Some(Core::For { lower, upper, step, body: region, .. }) = body.ops[*op].kind.core() else { continue };
+            if !matches!(of(*upper), Some(Core::TakenCount {})) {
+                continue;
+            }
+            require(is_constant(*lower, 0) && is_constant(*step, 1), || {
+                "the tile blocks that are taken are counted from 0 in ones".into()
+            })?;
+            counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
+            loops += 1;
+        }
+        require(loops <= before + 1, || "there are two loops over the tile blocks that are taken".into())?;
+    }
+    let ends = |op: &O| match op.core() {
+        Some(Core::For { upper, .. }) => usize::from(matches!(of(*upper), Some(Core::TakenCount {}))),
+        _ => 0,
+    };
+    let (mut uses, mut bounds) = (0, 0);
+    for op in body.ops.values() {
+        bounds += ends(&op.kind);
+        uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::TakenCount {}))).count();
+        if let Some(Core::TakenBlock { round, .. }) = op.kind.core() {
+            require(counters.contains(round), || "a tile block is asked for that no round is about".into())?;
+        }
+    }
+    let only = uses == loops && bounds == loops;
+    require(only, || {
+        "how many tile blocks are taken is the end of the loop over them, in no other loop or condition, and nothing else".into()
+    })
 }

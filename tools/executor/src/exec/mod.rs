@@ -64,6 +64,10 @@ pub(crate) trait Program: Sync {
     fn ranks(&self) -> u32 {
         1
     }
+    /// Whether a block works on others than its own.
+    fn takes_over(&self) -> bool {
+        false
+    }
     /// How many of them tell each other something while they run.
     fn joined(&self) -> u32 {
         1
@@ -115,6 +119,8 @@ pub(crate) struct Env<'a> {
 /// Everything of a block that outlives a step.
 pub(crate) struct State {
     pub(crate) place: Place,
+    /// The indices of the tile blocks that it works on, its own first.
+    pub(crate) taken: Vec<[u32; 3]>,
     values: Vec<Option<Value>>,
     /// What it printed.
     pub(crate) printed: String,
@@ -140,6 +146,7 @@ impl State {
     pub(crate) fn new(place: Place, values: usize, limit: u64, seed: u64) -> State {
         State {
             place,
+            taken: vec![place.index],
             values: vec![None; values],
             printed: String::new(),
             synchronised: false,

@@ -3,7 +3,8 @@
 //! Blocks that cannot wait for each other run at the same time, in groups of a fixed size, each on the memory as it was before
 //! its group. Where a program has atomics or ordered accesses, blocks run one after another on one memory; one that goes round
 //! a loop in which it made such an access lets the others run. Neither depends on the machine. Blocks of a cluster that tell each other
-//! something run together, each as far as it can before the next one does.
+//! something run together, each as far as it can before the next one does. In a program whose blocks take over others (launch control)
+//! each works on some that follow it, as many as the seed says.
 
 use super::{Env, Machine, Place, Program, State, Status};
 use crate::memory::Memory;
@@ -64,7 +65,15 @@ impl Blocks {
     }
 }
 
+/// Tile blocks that one works on, at most.
+const MOST_TAKEN: u64 = 3;
+
 impl<P: Program> Job<'_, P> {
+    /// How many tile blocks each block works on, as far as there are so many: its own, and those behind it.
+    fn taken(&self) -> u64 {
+        if self.program.takes_over() { MOST_TAKEN - self.seed % MOST_TAKEN } else { 1 }
+    }
+
     fn state(&self, block: u64) -> State {
         State::new(Place::new(block, self.blocks.grid, self.blocks.ranks), self.program.body().values.len(), self.limit, self.seed)
     }
@@ -141,14 +150,18 @@ impl<P: Program> Job<'_, P> {
 
     /// How many groups of blocks run, each together.
     fn units(&self) -> u64 {
-        self.blocks.count() / u64::from(self.program.joined())
+        let ranks = u64::from(self.blocks.ranks);
+        (self.blocks.count() / ranks).div_ceil(self.taken()) * ranks / u64::from(self.program.joined())
     }
 
     fn unit<'p>(&'p self, unit: u64, world: &mut dyn World, observer: &mut dyn Observer) -> Unit<'p, P> {
-        let joined = u64::from(self.program.joined());
+        let (joined, ranks, taken) = (u64::from(self.program.joined()), u64::from(self.blocks.ranks), self.taken());
         let member = |at: u64| {
-            let block = self.blocks.number(at);
+            let own = at / ranks * taken * ranks + at % ranks;
+            let block = self.blocks.number(own);
             let mut state = self.state(block);
+            let others = (1..taken).map(|further| own + further * ranks).take_while(|at| *at < self.blocks.count());
+            state.taken.extend(others.map(|at| Place::new(self.blocks.number(at), self.blocks.grid, self.blocks.ranks).index));
             world.enter(block);
             let mut env = Env { state: &mut state, world: &mut *world, observer: &mut *observer };
             let machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);

@@ -64,6 +64,8 @@ impl<O: Step> SpreadProgram<'_, O> {
             | Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
+            | Core::TakenCount {}
+            | Core::TakenBlock { .. }
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

@@ -9,6 +9,7 @@ use crate::machine::{Cluster, Machine};
 use crate::order::Actor;
 use crate::pending::{Action, Pending};
 use crate::program::{Address, MapField, Slot, Space};
+use crate::record::Event;
 use crate::tensor_map::replace;
 use crate::warp::Warp;
 
@@ -47,6 +48,7 @@ impl Machine<'_> {
             bytes[..8].copy_from_slice(&low.to_le_bytes());
             bytes[8..].copy_from_slice(&high.to_le_bytes());
             for &cta in &to {
+                self.note(|| Event::Complete { bar: (cta as u8, barrier), bytes: 16 });
                 cluster.reach((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.mbarrier((cta, barrier))?;
                 let state = &mut cluster.ctas[cta];

@@ -103,8 +103,8 @@ pub(crate) fn halved<'a>(function: &'a Function, target: Target, flow: &'a Flow)
     }
 }
 
-/// What two blocks may not both do, nor each for a half.
-fn happens_once(op: &Op) -> bool {
+/// What two blocks may not both do, nor each for a half, nor one block for several.
+pub(crate) fn happens_once(op: &Op) -> bool {
     match op {
         Op::Core(core) => match core.effects() {
             Effect::Nothing | Effect::Branches | Effect::Leaves => false,

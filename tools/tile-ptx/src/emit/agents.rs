@@ -8,7 +8,7 @@ use base::{Region, Value};
 use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use sched::{Agent, Drain, Fill, Op, Pipe, PipeInfo};
+use sched::{Agent, Drain, Fill, Op, Pipe, PipeInfo, answers};
 use tileas::{Buffer, MmaAtom, Route, Type};
 use vocabulary::core_ops::Effect;
 use vocabulary::tile::element_count;
@@ -74,7 +74,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Whether nothing in an agent's body is for more than its first thread: it asks for boxes, or makes products in tensor memory,
     /// and does nothing else.
-    fn is_of_first_thread(&self, body: Region) -> bool {
+    pub(super) fn is_of_first_thread(&self, body: Region) -> bool {
         let pipes = &self.function.attrs.pipes;
         let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
         let of_first = |kind: &Op| match kind {
@@ -98,7 +98,8 @@ impl<'c> Emitter<'c, '_> {
     /// Makes the barriers of all pipes, and takes tensor memory where agents do not, before any thread uses them.
     pub(super) fn start(&mut self) {
         let function = self.function;
-        if function.attrs.pipes.is_empty() && function.attrs.tensor.is_none() {
+        let is_plain = function.attrs.pipes.is_empty() && function.attrs.tensor.is_none();
+        if is_plain && answers::memory(function).is_none() {
             return;
         }
         let ir = self.ir;
@@ -122,6 +123,7 @@ impl<'c> Emitter<'c, '_> {
                 });
             }
         }
+        self.start_answers();
         if self.target.has(Feature::Clusters) {
             self.instruction_alone("fence.mbarrier_init.release.cluster;");
         }
@@ -164,7 +166,8 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn joined_blocks(&self) -> u32 {
-        self.function.attrs.joined_blocks()
+        let joined = self.function.attrs.joined_blocks();
+        answers::memory(self.function).map_or(joined, |_| joined.max(self.blocks_that_take()))
     }
 
     /// All threads of a cluster come here, and know what each other did before.
@@ -174,7 +177,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn shared_address(&self) -> IntValue<'c> {
+    pub(super) fn shared_address(&self) -> IntValue<'c> {
         self.shared_base.expect("a function with pipes has shared memory")
     }
 
@@ -221,10 +224,22 @@ impl<'c> Emitter<'c, '_> {
         let told = side == Side::Empty && info.multicast.is_some() || self.function.attrs.is_of_pair(info);
         let scope = if told { ".acquire.cluster" } else { "" };
         let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {given};");
+        self.until(&text, letters, &args);
+    }
+
+    /// Waits until a phase of a barrier is over.
+    pub(super) fn wait_at(&self, address: IntValue<'c>, offset: u32, parity: IntValue<'c>, scope: &str) {
+        let text = format!("mbarrier.try_wait.parity{scope}.shared.b64 $0, [$1+{offset}], $2;");
+        self.until(&text, "=b,r,r", &[address.into(), parity.into()]);
+    }
+
+    /// Asks again until the answer is yes.
+    fn until(&self, text: &str, letters: &str, args: &[Val<'c>]) {
+        let ir = self.ir;
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
         ir.go(again);
         ir.builder.position_at_end(again);
-        let over = ir.asm(Some(ir.context.bool_type().into()), &text, letters, &args, true);
+        let over = ir.asm(Some(ir.context.bool_type().into()), text, letters, args, true);
         ir.branch(over.expect("the assembly gives a value").into_int_value(), done, again);
         ir.builder.position_at_end(done);
     }

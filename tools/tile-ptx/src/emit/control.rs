@@ -7,7 +7,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
-use inkwell::values::PhiValue;
+use inkwell::values::{IntValue, PhiValue};
 use numerics::arith::{Compare, Predicate};
 use sched::Op;
 use tileas::{Place, Type};
@@ -15,12 +15,12 @@ use vocabulary::core_ops::Core;
 
 /// An open construct: where the ops that leave its regions go.
 pub(crate) struct Frame<'c> {
-    kind: FrameKind<'c>,
+    pub(super) kind: FrameKind<'c>,
     /// Where the construct's results are.
-    join: Target<'c>,
+    pub(super) join: Target<'c>,
 }
 
-enum FrameKind<'c> {
+pub(super) enum FrameKind<'c> {
     If,
     /// Iterations end at `next`.
     For {
@@ -36,8 +36,8 @@ const MANY: usize = 8;
 
 /// A block, and for each register of each value that arrives there a phi.
 #[derive(Clone)]
-struct Target<'c> {
-    block: BasicBlock<'c>,
+pub(super) struct Target<'c> {
+    pub(super) block: BasicBlock<'c>,
     phis: Vec<Vec<PhiValue<'c>>>,
 }
 
@@ -50,7 +50,7 @@ fn is_constant(register: Val) -> bool {
 }
 
 impl<'c> Target<'c> {
-    fn arrive(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
+    pub(super) fn arrive(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
         for (phis, values) in self.phis.iter().zip(values) {
             for (phi, value) in phis.iter().zip(values) {
                 phi.add_incoming(&[(value, ir.here())]);
@@ -58,7 +58,12 @@ impl<'c> Target<'c> {
         }
     }
 
-    fn values(&self) -> Vec<Vec<Val<'c>>> {
+    /// The counter of a `for`, which comes first.
+    pub(super) fn counter(&self) -> IntValue<'c> {
+        self.phis[0][0].as_basic_value().into_int_value()
+    }
+
+    pub(super) fn values(&self) -> Vec<Vec<Val<'c>>> {
         self.phis.iter().map(|phis| phis.iter().map(|phi| phi.as_basic_value()).collect()).collect()
     }
 }
@@ -67,6 +72,7 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn construct(&mut self, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::If { cond, then, otherwise } => self.if_op(*cond, *then, *otherwise, results),
+            Core::For { upper, init, body, .. } if self.is_over_taken(*upper) => self.taken_loop(init, *body, results),
             Core::For { lower, upper, step, init, unsigned, body } => {
                 self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
             }
@@ -80,7 +86,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// A new block with phis for values of these types.
-    fn target(&mut self, values: &[Value], name: &str) -> Target<'c> {
+    pub(super) fn target(&mut self, values: &[Value], name: &str) -> Target<'c> {
         let back = self.ir.here();
         let block = self.ir.block(self.kernel, name);
         self.ir.builder.position_at_end(block);
@@ -99,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
         (0..self.layout(value).registers()).map(phi).collect()
     }
 
-    fn bind(&mut self, values: &[Value], target: &Target<'c>) {
+    pub(super) fn bind(&mut self, values: &[Value], target: &Target<'c>) {
         for (value, phis) in values.iter().zip(&target.phis) {
             if self.ty(*value).elem().is_none() {
                 self.set_token(*value);
@@ -109,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn registers(&self, values: &[Value]) -> Vec<Vec<Val<'c>>> {
+    pub(super) fn registers(&self, values: &[Value]) -> Vec<Vec<Val<'c>>> {
         let of = |value: &Value| match &self.values[value.0 as usize] {
             Some(Lowered::Registers(registers)) => registers.clone(),
             _ => Vec::new(),
@@ -191,7 +197,7 @@ impl<'c> Emitter<'c, '_> {
         self.block(inner)?;
         self.close();
         ir.builder.position_at_end(next.block);
-        let counter = ir.add(start.phis[0][0].as_basic_value().into_int_value(), step);
+        let counter = ir.add(start.counter(), step);
         let mut carried = next.values();
         start.arrive(ir, &[vec![vec![counter.into()]], carried.clone()].concat());
         let more = ir.icmp(less, counter, upper);
@@ -279,7 +285,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Ends the innermost construct's region.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.frames.pop();
     }
 

@@ -14,6 +14,7 @@ mod copy;
 mod fragments;
 mod group;
 mod index;
+mod launch;
 mod math;
 mod mma;
 mod multicast;
@@ -96,6 +97,8 @@ pub(crate) struct Emitter<'c, 'a> {
     warp: Option<IntValue<'c>>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
+    /// The tile block that is worked on, in a loop over such as are taken over.
+    taken: Option<launch::Taken<'c>>,
     /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
     tensor_base: Option<IntValue<'c>>,
     /// Whether those who execute what is being emitted touch it.
@@ -146,6 +149,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             staged: BTreeMap::new(),
             warp: None,
             shared_base: shared.map(|shared| ir.opaque_address(shared)),
+            taken: None,
             tensor_base: None,
             fences_tensor: true,
             is_leader: false,
@@ -292,6 +296,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Extract { x, indices } => self.extract(op, *x, indices, results[0])?,
             Core::Insert { x, into, indices } => self.insert(op, [*x, *into], indices, results[0])?,
             Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
+            // The loop finds out.
+            Core::TakenCount {} => self.set(results[0], vec![self.ir.const32(1).into()]),
+            Core::TakenBlock { round, axis } => self.taken_block(*round, *axis, results[0]),
             Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
             Core::ClusterRank {} => {
                 let rank = self.ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]);

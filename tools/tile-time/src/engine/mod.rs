@@ -544,7 +544,7 @@ impl<'a> Run<'a> {
             | Op::TensorStore { .. }
             | Op::TensorAllocate { .. }
             | Op::TensorWait { .. } => self.tensor(index, events, op, ready),
-            Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.mbarrier(index, events, ready),
+            Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.mbarrier(index, events, op, ready),
             Op::Nothing | Op::ProxyFence => {
                 let name = &setup.program.names[setup.program.code[stream.records[record].pc as usize].name as usize];
                 let extra = match name.split('.').next() {
