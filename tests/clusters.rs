@@ -6,17 +6,28 @@ use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, w
 use tests::{for_each, temporary};
 
 const PRODUCT: Clustered = Clustered { kernel: "cluster_matmul", rows: 128, columns: 64 };
+/// One of which a quarter has rows enough for tensor memory.
+const LARGE: Clustered = Clustered { kernel: "cluster_pair", rows: 256, columns: 128 };
 /// None; fewer than slots; many times around the ring.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
 
-/// A target, the options of `tile-sched`, and the buffer that the blocks fill together, with one that each fills for itself.
-type Way = (&'static str, &'static [&'static str], [u32; 2]);
+/// A program, a target, the blocks of a cluster, the options of `tile-sched`, and the buffer that the blocks fill together, with one that each fills
+/// for itself.
+type Way = (Clustered, &'static str, &'static str, &'static [&'static str], [u32; 2]);
 
-const WAYS: [Way; 3] =
-    [("sm_90", &["--agents=on"], [1, 0]), ("sm_90", &["--agents=off"], [1, 0]), ("sm_100", &["--agents=auto"], [0, 1])];
+const TWO: &str = "--cluster=2";
+const FOUR: &str = "--cluster=4";
+const WAYS: [Way; 6] = [
+    (PRODUCT, "sm_90", TWO, &["--agents=on"], [1, 0]),
+    (PRODUCT, "sm_90", TWO, &["--agents=off"], [1, 0]),
+    (PRODUCT, "sm_90", FOUR, &["--agents=on"], [0, 1]),
+    (PRODUCT, "sm_90", FOUR, &["--agents=off"], [0, 1]),
+    (PRODUCT, "sm_100", TWO, &["--agents=auto"], [0, 1]),
+    (LARGE, "sm_100", FOUR, &["--agents=auto"], [0, 1]),
+];
 
-fn text((target, options, _): Way) -> String {
-    PRODUCT.text(target, &[options, &["--multicast=on"]].concat())
+fn text((product, target, cluster, options, _): Way) -> String {
+    product.scheduled(target, &[cluster], &[options, &["--multicast=on"]].concat())
 }
 
 #[test]
@@ -24,12 +35,12 @@ fn blocks_bring_each_other_boxes() {
     let cases: Vec<(Way, usize)> = WAYS.into_iter().flat_map(|way| STEPS.map(|steps| (way, steps))).collect();
     for_each(&cases, |(way, steps)| {
         let (folder, text) = (temporary(), text(*way));
-        let [together, _] = way.2;
+        let [together, _] = way.4;
         if !text.contains(&format!("multicast: [{together}]")) {
             return Err(format!("the blocks do not fill buffer{together} together"));
         }
         judged(&text)?;
-        let wanted = PRODUCT.launch(folder.path(), *steps);
+        let wanted = way.0.launch(folder.path(), *steps);
         written(folder.path(), &text);
         for (tool, options) in ways(4) {
             let left = executed(folder.path(), tool, file_for(tool), &options)?;
@@ -46,7 +57,7 @@ fn blocks_bring_each_other_boxes() {
 fn the_judge_plays_all_blocks() {
     for_each(&WAYS, |way| {
         let text = text(*way);
-        let [together, own] = way.2;
+        let [together, own] = way.4;
         let table = text.lines().find(|line| line.contains("multicast: ")).expect("a pipe says so");
         let number = |word: &str| table.split_once(word).and_then(|(_, rest)| rest.split([',', ')']).next()?.parse::<u32>().ok());
         let empty = number("empty: ").expect("the table says how many arrivals free a slot");
@@ -60,7 +71,7 @@ fn the_judge_plays_all_blocks() {
                 return Err(format!("{way:?}: the judge says '{said}', not '{message}'"));
             }
             let folder = temporary();
-            let wanted = PRODUCT.launch(folder.path(), STEPS[3]);
+            let wanted = way.0.launch(folder.path(), STEPS[3]);
             written(folder.path(), &text);
             seen_by_both(folder.path(), &wanted, &said)?;
         }
@@ -81,7 +92,7 @@ fn the_judge_plays_all_blocks() {
 fn the_barriers_of_a_cluster_are_needed() {
     for_each(&WAYS, |way| {
         let folder = temporary();
-        let wanted = PRODUCT.launch(folder.path(), STEPS[3]);
+        let wanted = way.0.launch(folder.path(), STEPS[3]);
         written(folder.path(), &text(*way));
         let path = folder.path().join("k.ptx");
         let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");

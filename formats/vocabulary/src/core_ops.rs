@@ -10,8 +10,8 @@ use numerics::arith;
 base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
-/// Blocks of a cluster that share a tile block out among them, at most.
-pub const MOST_RANKS: u32 = 2;
+/// Blocks of a cluster that may share a tile block out among them.
+pub const RANKS: [u32; 2] = [2, 4];
 
 /// What an `assume` op promises of its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

@@ -39,7 +39,7 @@ pub struct Lowering {
     /// more than registers quite have room for]
     #[arg(long, value_name = "N", value_parser = parse_occupancy)]
     pub occupancy: Option<u32>,
-    /// Blocks of a cluster that share each tile block out among them, 1 or 2 [default: num_cta_in_cga of the program, where that pays]
+    /// Blocks of a cluster that share each tile block out among them, 1, 2 or 4 [default: num_cta_in_cga of the program, where that pays]
     #[arg(long, value_name = "N", value_parser = parse_cluster)]
     pub cluster: Option<u32>,
     /// Whether blocks that are done take over others of the launch that have not begun (launch control): on (refused where that cannot be) or
@@ -136,7 +136,7 @@ fn parse_warps(text: &str) -> Result<u32, String> {
 }
 
 fn parse_cluster(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|blocks| (1..=2).contains(blocks)).ok_or_else(|| "a cluster has 1 or 2 blocks".into())
+    text.parse().ok().filter(|blocks| [1, 2, 4].contains(blocks)).ok_or_else(|| "a cluster has 1, 2 or 4 blocks".into())
 }
 
 fn parse_occupancy(text: &str) -> Result<u32, String> {

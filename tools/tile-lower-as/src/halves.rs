@@ -14,7 +14,7 @@
 //! mixes both halves, so that nothing is gained.
 
 use crate::cluster::forms::{Flow, Form, Forms};
-use crate::cluster::{self, Halves};
+use crate::cluster::{self, Makers};
 use crate::operands;
 use crate::products::{self, registers};
 use base::ir::{Op as OpId, Operation};
@@ -43,10 +43,10 @@ pub(crate) fn are_wanted(function: &Function, target: Target, when: Option<&str>
 /// The function with halves of rows; or why it cannot have them.
 pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = cluster::halved(function, target, &flow)?;
+    let forms = cluster::parted(function, target, &flow, 2)?;
     by_rows(&forms)?;
     is_asked_for_no_end(&forms)?;
-    Ok(cluster::rewrite(&forms, &flow, Halves::InTurn))
+    Ok(cluster::rewrite(&forms, &flow, Makers::InTurn))
 }
 
 /// Whether the sums of chained products that are alive together take more registers than there are, and halves do not.
@@ -106,7 +106,7 @@ fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     let has_rows = |result: Value| {
         let rank = body.ty(result).tile().map_or(0, |(_, shape)| shape.len());
-        forms.passed(result).eq([Form::Half(rank - 2)])
+        forms.passed(result).eq([Form::Part(rank - 2)])
     };
     let products = body.walk(forms.function.region).into_iter().filter(|op| operands::is_product(forms.function, *op));
     match products.map(|op| &body.ops[op]).find(|node| !has_rows(node.results[0])) {

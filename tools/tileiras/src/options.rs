@@ -168,7 +168,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         Extension,
         Integer,
         "N",
-        "Blocks of a cluster that share each tile block out among them, 1 or 2 [default: chosen]",
+        "Blocks of a cluster that share each tile block out among them, 1, 2 or 4 [default: chosen]",
     ),
     option(
         "launch-control",

@@ -3,7 +3,7 @@
 use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
-use vocabulary::core_ops::{Core, Fact, MOST_RANKS};
+use vocabulary::core_ops::{Core, Fact, RANKS};
 use vocabulary::tile::{Dense, Elem, Shape};
 
 /// Tile blocks are numbered below this along each axis.
@@ -27,7 +27,7 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
         (Core::BlockId { .. } | Core::TakenBlock { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
         (Core::BlockCount { .. }, _) => Info::equal((1, GRID_LIMIT - 1), 1, shape),
         (Core::TakenCount {}, _) => Info::equal((1, i64::from(i32::MAX)), 1, shape),
-        (Core::ClusterRank {}, _) => Info::equal((0, i64::from(MOST_RANKS) - 1), 1, shape),
+        (Core::ClusterRank {}, _) => Info::equal((0, i64::from(RANKS[1]) - 1), 1, shape),
         (Core::Assume { fact, .. }, [x]) => assume(fact, x),
         (Core::Broadcast { .. }, [x]) => broadcast(x, shape),
         (Core::Reshape { .. }, [x]) => reshape(x, shape),

@@ -171,7 +171,7 @@ impl Check<'_> {
         let has_clusters = cluster.is_none() || self.target.has(Feature::Clusters);
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
         rules::cluster(body, cluster).map_err(breach("AS003", here))?;
-        let can_pair = cluster.is_some() && self.target.has(Feature::TensorMemory);
+        let can_pair = cluster == Some(crate::tensor::PAIR) && self.target.has(Feature::TensorMemory);
         require(can_pair || !self.attrs.pair, || "there is no pair of blocks with tensor memory".into())
             .map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);

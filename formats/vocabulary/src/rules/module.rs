@@ -2,7 +2,7 @@
 //! them over.
 
 use super::{MiddleOp, Rule, require};
-use crate::core_ops::{Core, MOST_RANKS};
+use crate::core_ops::{Core, RANKS};
 use crate::tile::{Dense, Global};
 use base::{Block, Body, Value};
 use std::collections::BTreeSet;
@@ -26,9 +26,10 @@ fn data(global: &Global) -> Rule {
     })
 }
 
-/// Where a cluster shares tile blocks out it has as many blocks as can be; where none does, nobody asks for a rank.
+/// Where a cluster shares tile blocks out it has as many blocks as it may have; where none does, nobody asks for a rank.
 pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
-    require(cluster.is_none_or(|ranks| ranks == MOST_RANKS), || format!("a cluster has {MOST_RANKS} blocks"))?;
+    let [few, many] = RANKS;
+    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} blocks"))?;
     let asks = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
     require(cluster.is_some() || !asks(), || "it asks for a rank, and there is no cluster".into())
 }

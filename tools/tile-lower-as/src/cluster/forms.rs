@@ -1,8 +1,8 @@
-//! In which forms a block of a cluster needs each value: whole, or the half along a dimension that its rank says.
+//! In which forms a block of a cluster needs each value: whole, or the part along a dimension that its rank says, a half or a quarter.
 //!
-//! What is stored decides: each store writes half of its tile, and whatever it is computed from is needed in the form that gives that.
-//! A value may be needed in several forms, and is made in each. Control flow, addresses and what cannot be halved are needed whole;
-//! the half of what cannot be made in halves is a slice of the whole.
+//! What is stored decides: each store writes a part of its tile, and whatever it is computed from is needed in the form that gives that.
+//! A value may be needed in several forms, and is made in each. Control flow, addresses and what cannot be parted are needed whole;
+//! the part of what cannot be made in parts is a slice of the whole.
 
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
@@ -16,20 +16,22 @@ use vocabulary::tile::{Dense, Shape, ViewKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Whole,
-    /// The lower half along this dimension for the first rank, the upper one for the second.
-    Half(usize),
-    /// Of the number of a tile: the number of its half among halves.
+    /// The first part along this dimension for the first rank, the next one for the second, and so on.
+    Part(usize),
+    /// Of the number of a tile: the number of its part among parts.
     Number,
 }
 
 type Given = SmallVec<[Form; 4]>;
 
-/// Bits of the number of a tile, at least, so that those of halves have room: one of 32 bits ends where memory does.
+/// Bits of the number of a tile, at least, so that those of parts have room: one of 32 bits ends where memory does.
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Clone)]
 pub(crate) struct Forms<'a> {
     pub(crate) function: &'a Function,
+    /// How many parts there are.
+    pub(crate) parts: u32,
     flow: &'a Flow,
     of: Vec<BTreeSet<Form>>,
     /// The form in which each store writes its tile.
@@ -39,9 +41,10 @@ pub(crate) struct Forms<'a> {
 
 impl<'a> Forms<'a> {
     /// Those that hold whatever is stored: of control flow.
-    pub(crate) fn new(function: &'a Function, flow: &'a Flow) -> Self {
+    pub(crate) fn new(function: &'a Function, flow: &'a Flow, parts: u32) -> Self {
         let mut forms = Forms {
             function,
+            parts,
             flow,
             of: vec![BTreeSet::new(); function.body.values.len()],
             stores: BTreeMap::new(),
@@ -67,17 +70,17 @@ impl<'a> Forms<'a> {
         &self.of[value.0 as usize]
     }
 
-    /// The forms in which a value goes from block to block; the number of a half is made from the whole where it is needed.
+    /// The forms in which a value goes from block to block; the number of a part is made from the whole where it is needed.
     pub(crate) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
         self.of(value).iter().copied().filter(|form| *form != Form::Number)
     }
 
-    /// A store writes half of its tile along a dimension. Nothing if that cannot be.
+    /// A store writes parts of its tile along a dimension. Nothing if that cannot be.
     pub(crate) fn store(&mut self, op: OpId, dim: usize) -> Option<()> {
         let kind = &self.function.body.ops[op].kind;
-        let given = taken(self.function, op, Form::Half(dim))?;
+        let given = taken(self.function, op, Form::Part(dim), self.parts)?;
         kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form));
-        self.stores.insert(op, Form::Half(dim));
+        self.stores.insert(op, Form::Part(dim));
         self.settle();
         Some(())
     }
@@ -114,7 +117,7 @@ impl<'a> Forms<'a> {
             let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
             return tokens.for_each(|token| self.need(token, Form::Whole));
         }
-        match taken(self.function, op, form) {
+        match taken(self.function, op, form, self.parts) {
             Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form)),
             None => self.need(value, Form::Whole),
         }
@@ -188,31 +191,31 @@ impl Flow {
 
 /// The forms in which an op takes its operands, in their order, to give its results in a form; for a store, the form in which it has
 /// what it writes. Nothing where the op has no such form.
-pub(crate) fn taken(function: &Function, op: OpId, form: Form) -> Option<Given> {
+pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Option<Given> {
     let body = &function.body;
     let node = &body.ops[op];
     let all = |form: Form| -> Given { node.kind.operands().into_iter().map(|_| form).collect() };
-    let Form::Half(dim) = form else { return Some(all(Form::Whole)) };
+    let Form::Part(dim) = form else { return Some(all(Form::Whole)) };
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match &node.kind {
-        Op::Core(core) => core_taken(function, core, node.results[0], dim, all),
+        Op::Core(core) => core_taken(function, core, (node.results[0], parts), dim, all),
         Op::LoadView { view, index, token, order, .. } => {
-            let given = addressed(function, *view, index, dim).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some(given.into_iter().chain(token.map(|_| Form::Whole)).collect())
         }
         Op::StoreView { view, index, token, order, .. } => {
-            let given = addressed(function, *view, index, dim).filter(|_| order.semantics == MemoryOrdering::Weak)?;
-            Some([Form::Half(dim)].into_iter().chain(given).chain(token.map(|_| Form::Whole)).collect())
+            let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            Some([Form::Part(dim)].into_iter().chain(given).chain(token.map(|_| Form::Whole)).collect())
         }
         Op::Load { token, order, .. } | Op::Store { token, order, .. } => {
-            let mut given = all(Form::Half(dim));
+            let mut given = all(Form::Part(dim));
             if token.is_some() {
                 *given.last_mut()? = Form::Whole;
             }
             (order.semantics == MemoryOrdering::Weak).then_some(given)
         }
-        Op::Reduce { dim: along, .. } => Some(all(Form::Half(if dim < *along as usize { dim } else { dim + 1 }))),
-        Op::Scan { dim: along, .. } if *along as usize != dim => Some(all(Form::Half(dim))),
+        Op::Reduce { dim: along, .. } => Some(all(Form::Part(if dim < *along as usize { dim } else { dim + 1 }))),
+        Op::Scan { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
         Op::Mma { lhs, rhs, .. } => {
             let [a, b, c] = product(shape(*lhs)?.len(), dim);
             debug_assert_eq!(shape(*lhs)?.len(), shape(*rhs)?.len());
@@ -226,62 +229,68 @@ pub(crate) fn taken(function: &Function, op: OpId, form: Form) -> Option<Given> 
     }
 }
 
-/// The forms of left and right operand and of the sums, of which half along a dimension is to be made.
+/// The forms of left and right operand and of the sums, of which a part along a dimension is to be made.
 fn product(rank: usize, dim: usize) -> [Form; 3] {
-    let half = Form::Half(dim);
+    let part = Form::Part(dim);
     match rank - dim {
-        1 => [Form::Whole, half, half],
-        2 => [half, Form::Whole, half],
-        _ => [half; 3],
+        1 => [Form::Whole, part, part],
+        2 => [part, Form::Whole, part],
+        _ => [part; 3],
     }
 }
 
-/// The forms of a view and its index where a half of the tile is accessed.
-fn addressed(function: &Function, view: Value, index: &[Value], dim: usize) -> Option<Given> {
+/// The forms of a view and its index where a part of the tile is accessed.
+fn addressed(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<Given> {
     let Type::View(ty) = function.body.ty(view) else { return None };
     let along = match ty.kind {
         ViewKind::Partition => Form::Number,
-        ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim => Form::Half(0),
+        ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim => Form::Part(0),
         _ => return None,
     };
     let (elem, _) = function.body.ty(index[dim]).tile()?;
-    let fits = ty.tile[dim] > 1 && (along != Form::Number || elem.bits() >= NUMBER_BITS);
+    let fits = ty.tile[dim] >= parts && (along != Form::Number || elem.bits() >= NUMBER_BITS);
     let index = (0..index.len()).map(|d| if d == dim { along } else { Form::Whole });
-    fits.then(|| [Form::Half(dim)].into_iter().chain(index).collect())
+    fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
 
-fn core_taken(function: &Function, core: &Core, result: Value, dim: usize, all: impl Fn(Form) -> Given) -> Option<Given> {
+fn core_taken(
+    function: &Function,
+    core: &Core,
+    (result, parts): (Value, u32),
+    dim: usize,
+    all: impl Fn(Form) -> Given,
+) -> Option<Given> {
     let body = &function.body;
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match core {
-        core if core.is_elementwise() => Some(all(Form::Half(dim))),
+        core if core.is_elementwise() => Some(all(Form::Part(dim))),
         Core::Constant { value: Dense::Splat(_) } | Core::Iota {} => Some(Given::new()),
         Core::Broadcast { x } => {
             let repeated = shape(*x)?.get(dim).is_none_or(|extent| *extent == 1);
-            Some(smallvec![if repeated { Form::Whole } else { Form::Half(dim) }])
+            Some(smallvec![if repeated { Form::Whole } else { Form::Part(dim) }])
         }
-        Core::Reshape { x } => Some(smallvec![Form::Half(before_reshape(shape(*x)?, shape(result)?, dim)?)]),
-        Core::Permute { order, .. } => Some(smallvec![Form::Half(order[dim] as usize)]),
-        Core::Cat { dim: along, .. } if *along as usize != dim => Some(all(Form::Half(dim))),
+        Core::Reshape { x } => Some(smallvec![Form::Part(before_reshape(shape(*x)?, shape(result)?, (dim, parts))?)]),
+        Core::Permute { order, .. } => Some(smallvec![Form::Part(order[dim] as usize)]),
+        Core::Cat { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
         Core::Extract { x, indices } => {
             let index = |d: usize| if d == dim { Form::Number } else { Form::Whole };
             if shape(*x)?[dim] == shape(result)?[dim] {
-                return Some([Form::Half(dim)].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect());
+                return Some([Form::Part(dim)].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect());
             }
             let fits = body.ty(indices[dim]).tile()?.0.bits() >= NUMBER_BITS;
             fits.then(|| [Form::Whole].into_iter().chain((0..indices.len()).map(index)).collect())
         }
         Core::Insert { x, into, indices } if shape(*x)?[dim] == shape(*into)?[dim] => {
-            Some([Form::Half(dim); 2].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect())
+            Some([Form::Part(dim); 2].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect())
         }
-        Core::Reinterpret { x } => (shape(*x)?[0] > 1).then(|| smallvec![Form::Half(0)]),
+        Core::Reinterpret { x } => (shape(*x)?[0] >= parts).then(|| smallvec![Form::Part(0)]),
         Core::MakeView { .. } => Some(all(Form::Whole)),
         _ => None,
     }
 }
 
-/// The dimension of a reshape's operand whose halves are those of the result: the elements before them are as many.
-fn before_reshape(from: &Shape, to: &Shape, dim: usize) -> Option<usize> {
+/// The dimension of a reshape's operand whose parts are those of the result: the elements before them are as many.
+fn before_reshape(from: &Shape, to: &Shape, (dim, parts): (usize, u32)) -> Option<usize> {
     let before = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
-    (0..from.len()).find(|d| from[*d] > 1 && before(from, *d) == before(to, dim))
+    (0..from.len()).find(|d| from[*d] >= parts && before(from, *d) == before(to, dim))
 }

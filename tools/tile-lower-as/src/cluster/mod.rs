@@ -1,11 +1,11 @@
-//! Shares a tile block out to the two blocks of a cluster, where the author asks for one (`num_cta_in_cga`).
+//! Shares a tile block out to the two or four blocks of a cluster, where the author asks for one (`num_cta_in_cga`).
 //!
-//! Requires: `.aa`. Establishes: `.aa` of one block, which has half of what is stored and of what that is computed from, by its rank;
-//! every later stage sees an ordinary function. A value that is no tile, or of which all is needed, both blocks have. The function
-//! stays as it is where something must happen once, where tokens order what one block does with what the other does, or where two
+//! Requires: `.aa`. Establishes: `.aa` of one block, which has its part of what is stored and of what that is computed from, by its rank;
+//! every later stage sees an ordinary function. A value that is no tile, or of which all is needed, all blocks have. The function
+//! stays as it is where something must happen once, where tokens order what one block does with what the other does, or where several
 //! blocks would clearly be slower than one: the log says why.
 //!
-//! Which dimension of a store is halved follows from the work that is left to a block: of products first, then of loads, then of
+//! Which dimension of a store is parted follows from the work that is left to a block: of products first, then of loads, then of
 //! all else.
 
 pub(crate) mod forms;
@@ -20,17 +20,17 @@ use common::options;
 use forms::{Flow, Form, Forms};
 use hardware::Feature;
 use machine::Rates;
-pub(crate) use rewrite::{Halves, run as rewrite};
+pub(crate) use rewrite::{Makers, run as rewrite};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
-use vocabulary::core_ops::{Core, Effect, MOST_RANKS};
+use vocabulary::core_ops::{Core, Effect, RANKS};
 use vocabulary::rules::MiddleOp;
 use vocabulary::tile::element_count;
 
 /// Stores and loads of a function that are looked at, at most: each pair is.
 const MOST_ACCESSES: usize = 256;
-/// A block of a cluster is worth having that has at most so many quarters of the work.
-const QUARTERS: u128 = 3;
+/// What the blocks of a cluster do together may be at most so many halves of what one would.
+const MOST_WORK: u128 = 3;
 
 /// The function for a block of a cluster, or as it was.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
@@ -41,10 +41,16 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     if function.attrs.cluster.is_some() {
         return Ok(function.clone());
     }
-    let shared = match (wish == MOST_RANKS, target.has(Feature::Clusters)) {
+    let shared = match (RANKS.contains(&wish), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
-        (false, _) => Err(format!("clusters have {MOST_RANKS} blocks")),
-        _ => share_out(function, target, asked.is_some()),
+        (false, _) => Err(format!("clusters have {} or {} blocks", RANKS[0], RANKS[1])),
+        _ => share_out(function, target, wish, asked.is_some()),
+    };
+    // Of an author's four blocks two may be what can be.
+    let fewer = || share_out(function, target, RANKS[0], false);
+    let shared = match shared {
+        Err(why) if asked.is_none() && wish == RANKS[1] => fewer().map_err(|_| why),
+        shared => shared,
     };
     let mut log = |outcome, message| {
         let (name, category, loc) = ("Cluster".into(), Category::Other, function.loc);
@@ -60,7 +66,9 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     };
     match shared {
         Ok(shared) => {
-            log(Outcome::Passed, format!("{wish} blocks of a cluster share each tile block out, as num_cta_in_cga says"));
+            let ranks = shared.attrs.cluster.unwrap_or(wish);
+            let told = if ranks == wish { "as num_cta_in_cga says".into() } else { format!("where num_cta_in_cga is {wish}") };
+            log(Outcome::Passed, format!("{ranks} blocks of a cluster share each tile block out, {told}"));
             Ok(shared)
         }
         Err(why) if asked.is_some() => {
@@ -75,17 +83,22 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
 }
 
 /// The function for one of the blocks, or why there is none. What merely would not pay does not stand against what a user says.
-fn share_out(function: &Function, target: Target, asked: bool) -> std::result::Result<Function, String> {
+fn share_out(function: &Function, target: Target, ranks: u32, asked: bool) -> std::result::Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = halved(function, target, &flow)?;
+    let forms = parted(function, target, &flow, ranks)?;
     if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !asked) {
         return Err(loss.into());
     }
-    Ok(rewrite::run(&forms, &flow, Halves::ByRank))
+    Ok(rewrite::run(&forms, &flow, Makers::ByRank))
 }
 
-/// The forms in which a function needs its values that stores halves, which may be made in any order; or why it cannot be.
-pub(crate) fn halved<'a>(function: &'a Function, target: Target, flow: &'a Flow) -> std::result::Result<Forms<'a>, String> {
+/// The forms in which a function needs its values that stores so many parts, which may be made in any order; or why it cannot be.
+pub(crate) fn parted<'a>(
+    function: &'a Function,
+    target: Target,
+    flow: &'a Flow,
+    parts: u32,
+) -> std::result::Result<Forms<'a>, String> {
     let body = &function.body;
     if let Some(op) = body.walk(function.region).into_iter().find(|op| happens_once(&body.ops[*op].kind)) {
         return Err(format!("'{}' must happen once", body.ops[op].kind.mnemonic()));
@@ -93,7 +106,7 @@ pub(crate) fn halved<'a>(function: &'a Function, target: Target, flow: &'a Flow)
     if order::accesses(function).len() > MOST_ACCESSES {
         return Err(format!("it has more than {MOST_ACCESSES} accesses"));
     }
-    let forms = choose(function, flow, &Weights::of(function, target))?;
+    let forms = choose(function, flow, &Weights::of(function, target), parts)?;
     match order::broken(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
@@ -103,7 +116,7 @@ pub(crate) fn halved<'a>(function: &'a Function, target: Target, flow: &'a Flow)
     }
 }
 
-/// What two blocks may not both do, nor each for a half, nor one block for several.
+/// What several blocks may not all do, nor each for a part, nor one block for several.
 pub(crate) fn happens_once(op: &Op) -> bool {
     match op {
         Op::Core(core) => match core.effects() {
@@ -119,19 +132,19 @@ pub(crate) fn happens_once(op: &Op) -> bool {
     }
 }
 
-/// Halves every store along the dimension that leaves a block the least work.
-fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights) -> std::result::Result<Forms<'a>, String> {
-    let mut forms = Forms::new(function, flow);
+/// Parts every store along the dimension that leaves a block the least work.
+fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: u32) -> std::result::Result<Forms<'a>, String> {
+    let mut forms = Forms::new(function, flow, parts);
     let accesses = order::accesses(function).into_iter().map(|(op, _)| op);
     let stores: Vec<OpId> = accesses.filter(|op| order::writes(function, *op)).collect();
     for &store in &stores {
         let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
         let extents = function.body.ty(*tile).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
-        let halved = (0..extents.len()).filter(|dim| extents[*dim] > 1).filter_map(|dim| {
+        let parted = (0..extents.len()).filter(|dim| extents[*dim] >= parts).filter_map(|dim| {
             let mut forms = forms.clone();
             forms.store(store, dim).map(|()| forms)
         });
-        forms = halved.min_by_key(|forms| weights.work(forms)).ok_or("a store has nothing to halve")?;
+        forms = parted.min_by_key(|forms| weights.work(forms)).ok_or("a store has nothing to share")?;
     }
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
@@ -175,30 +188,30 @@ impl Weights {
         Weights { target, rounds, rows }
     }
 
-    /// What one block of two does.
+    /// What one block of several does.
     fn work(&self, forms: &Forms<'_>) -> Work {
-        self.sum(forms.function, |value| forms.passed(value).collect())
+        self.sum(forms.function, forms.parts, |value| forms.passed(value).collect())
     }
 
     /// What one block does that has each value in some forms.
-    fn sum(&self, function: &Function, forms: impl Fn(Value) -> Vec<Form>) -> Work {
+    fn sum(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> Work {
         let mut work = Work::default();
         for (&op, rounds) in &self.rounds {
             let Some(&result) = function.body.ops[op].results.first() else { continue };
             for form in forms(result) {
-                let of_op = self.of_op(function, op, result, form);
+                let of_op = self.of_op(function, op, result, (form, parts));
                 work.iter_mut().zip(of_op).for_each(|(sum, part)| *sum += part << rounds);
             }
         }
         work
     }
 
-    fn of_op(&self, function: &Function, op: OpId, result: Value, form: Form) -> Work {
+    fn of_op(&self, function: &Function, op: OpId, result: Value, (form, parts): (Form, u32)) -> Work {
         let shape = |value: Value| function.body.ty(value).tile().map(|(_, shape)| shape.to_vec());
         let Some((elem, extents)) = function.body.ty(result).tile() else { return Work::default() };
         let mut extents = extents.to_vec();
-        if let Form::Half(dim) = form {
-            extents[dim] /= MOST_RANKS;
+        if let Form::Part(dim) = form {
+            extents[dim] /= parts;
         }
         let elements = element_count(&extents) as u128;
         match &function.body.ops[op].kind {
@@ -214,39 +227,39 @@ impl Weights {
         }
     }
 
-    /// Why two blocks would be slower than one: each does most of the work again, or both together load more than one did, and neither
-    /// are the products so slow that this does not matter, nor are their sums too large for one block. What both need they may bring each
-    /// other by boxes, which is no slower where the products of a half are still wide.
+    /// Why several blocks would be slower than one: each does most of the work again, or all together load more than one did, and neither
+    /// are the products so slow that this does not matter, nor are their sums too large for one block. What all need they may bring each
+    /// other by boxes, which is no slower where the products of a part are still wide.
     fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
-        let whole = self.sum(function, |_| vec![Form::Whole]);
-        let half = self.work(forms);
+        let ranks = u128::from(forms.parts);
+        let whole = self.sum(function, forms.parts, |_| vec![Form::Whole]);
+        let part = self.work(forms);
         let main = |work: &Work| if whole[0] > 0 { work[0] } else { work[1] + work[2] };
-        if 4 * main(&half) > QUARTERS * main(&whole) {
+        if 2 * ranks * main(&part) > MOST_WORK * main(&whole) {
             return Some("each block would do most of the work again");
         }
         let multiply_adds = self.rate(function)?;
         let copy = u128::from(machine::rates(self.target).copy);
-        let in_time = 3 * half[1] * multiply_adds <= 2 * half[0] * copy;
-        let ranks = u128::from(MOST_RANKS);
+        let in_time = 3 * part[1] * multiply_adds <= 2 * part[0] * copy;
         let brought = if self.are_wide(forms) { self.shared(forms) / ranks } else { 0 };
-        let as_much = 8 * ranks * (half[1] - brought) <= 9 * whole[1];
+        let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
         let fits = self.sums(function) <= self.room();
-        (fits && !in_time && !as_much).then_some("both blocks together would load more than one")
+        (fits && !in_time && !as_much).then_some("the blocks together would load more than one")
     }
 
-    /// Bytes that a block loads through views and the other one does, too.
+    /// Bytes that a block loads through views and the others do, too.
     fn shared(&self, forms: &Forms<'_>) -> u128 {
         let function = forms.function;
         let bytes = |(&op, rounds): (&OpId, &u32)| {
             let node = &function.body.ops[op];
             let tile = *node.results.first().filter(|_| matches!(node.kind, Op::LoadView { .. }))?;
-            forms.of(tile).contains(&Form::Whole).then(|| self.of_op(function, op, tile, Form::Whole)[1] << rounds)
+            forms.of(tile).contains(&Form::Whole).then(|| self.of_op(function, op, tile, (Form::Whole, 1))[1] << rounds)
         };
         self.rounds.iter().filter_map(bytes).sum()
     }
 
-    /// Whether the target makes products from what the copy engine brings, and those of a half are wide enough for its fastest.
+    /// Whether the target makes products from what the copy engine brings, and those of a part are wide enough for its fastest.
     fn are_wide(&self, forms: &Forms<'_>) -> bool {
         const WIDE: u32 = 128;
         let body = &forms.function.body;
@@ -254,7 +267,7 @@ impl Weights {
         let is_wide = |sums: Value| {
             let extents = body.ty(sums).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
             let wide = |form: Form| {
-                let extent = |dim: usize| extents[dim] / if form == Form::Half(dim) { MOST_RANKS } else { 1 };
+                let extent = |dim: usize| extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 };
                 (extents.len().saturating_sub(2)..extents.len()).all(|dim| extent(dim) >= WIDE)
             };
             forms.passed(sums).all(wide)

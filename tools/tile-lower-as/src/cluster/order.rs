@@ -2,7 +2,7 @@
 //! blocks of a cluster do not wait for each other.
 //!
 //! Two accesses in order, one of which writes, may stand if each rank has its own part of the memory: both through views that cut the
-//! same object into tiles of one extent, halved along one of its dimensions, or through the same pointers.
+//! same object into tiles of one extent, parted along one of its dimensions, or through the same pointers.
 
 use super::forms::{Flow, Form, Forms};
 use base::Value;
@@ -78,9 +78,9 @@ fn before(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
 /// The part of memory that is a rank's own in an access.
 #[derive(PartialEq)]
 enum Part {
-    /// Of an object: the dimension along which every second run of so many elements is the rank's.
+    /// Of an object: the dimension along which one of several runs of so many elements is the rank's.
     Runs(Value, u32, u32),
-    /// Half of these pointers, along a dimension.
+    /// A part of these pointers, along a dimension.
     Pointers(Value, usize),
 }
 
@@ -90,13 +90,13 @@ fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
         Some(form) => *form,
         None => *forms.of(body.result(op)).iter().next().filter(|_| forms.of(body.result(op)).len() == 1)?,
     };
-    let Form::Half(dim) = form else { return None };
+    let Form::Part(dim) = form else { return None };
     match &body.ops[op].kind {
         Op::LoadView { view, .. } | Op::StoreView { view, .. } => {
             let Type::View(ty) = body.ty(*view) else { return None };
             let Op::Core(Core::MakeView { memref }) = &body.ops[body.defining_op(*view)?].kind else { return None };
             let whole = ty.kind == ViewKind::Partition;
-            whole.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / 2))
+            whole.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
         }
         // Made once, so the same in every access.
         Op::Load { ptr, .. } | Op::Store { ptr, .. } => {

@@ -1,5 +1,5 @@
-//! Writes a function that stores halves: every value in the forms in which it is needed. A block of a cluster makes the half that its rank
-//! says; a block of its own makes both, the lower before the upper one between any two loops and conditions.
+//! Writes a function that stores parts: every value in the forms in which it is needed. A block of a cluster makes the part that its rank
+//! says; a block of its own makes all, one after the other between any two loops and conditions.
 
 use super::forms::{Flow, Form, Forms, taken};
 use crate::parts::{Parts, index_limit};
@@ -11,43 +11,43 @@ use smallvec::smallvec;
 use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::{Core, Fact, MOST_RANKS};
+use vocabulary::core_ops::{Core, Fact};
 use vocabulary::tile::Shape;
 
-/// Who makes the halves.
+/// Who makes the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Halves {
+pub(crate) enum Makers {
     /// Each block of a cluster one.
     ByRank,
-    /// One block first the lower, then the upper ones.
+    /// One block, first those of the first part, then those of the next.
     InTurn,
 }
 
-/// Which half is made: of a rank that is known when the kernel runs, or a certain one.
+/// Which part is made: of a rank that is known when the kernel runs, or a certain one.
 #[derive(Clone, Copy)]
 enum Rank {
     Of(Value),
     Is(u32),
 }
 
-pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, halves: Halves) -> Function {
+pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, makers: Makers) -> Function {
     let from = forms.function;
     let to = Function::new(&from.name, from.attrs.clone(), from.loc);
     let entry = to.entry();
     let facts = Facts::of(from);
-    let ranks = (0..MOST_RANKS).map(Rank::Is).collect();
+    let ranks = (0..forms.parts).map(Rank::Is).collect();
     let mut rewriter = Rewriter { from, forms, flow, facts, to, made: BTreeMap::new(), ranks };
     for &param in from.params() {
         let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
         rewriter.made.insert((param, Form::Whole, 0), value);
     }
-    if halves == Halves::ByRank {
+    if makers == Makers::ByRank {
         let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
         rewriter.ranks = vec![Rank::Of(rank)];
-        rewriter.to.attrs.cluster = Some(MOST_RANKS);
+        rewriter.to.attrs.cluster = Some(forms.parts);
     }
-    for half in 0..rewriter.ranks.len() {
-        from.params().iter().for_each(|param| rewriter.number(*param, half, entry, from.loc));
+    for part in 0..rewriter.ranks.len() {
+        from.params().iter().for_each(|param| rewriter.number(*param, part, entry, from.loc));
     }
     rewriter.block(from.entry(), entry);
     base::text::compact(&rewriter.to)
@@ -59,19 +59,19 @@ struct Rewriter<'a> {
     flow: &'a Flow,
     facts: Facts<'a>,
     to: Function,
-    /// What stands for a value in a form; of halves for the first and the second that are made here.
+    /// What stands for a value in a form; of parts for each that is made here.
     made: BTreeMap<(Value, Form, usize), Value>,
     ranks: Vec<Rank>,
 }
 
 impl Rewriter<'_> {
-    /// The ops of a block: of what lies between loops and conditions all of the first half, then all of the second.
+    /// The ops of a block: of what lies between loops and conditions all of the first part, then all of the second.
     fn block(&mut self, from: Block, to: Block) {
         let mut rest = &self.from.body.blocks[from].ops[..];
         while !rest.is_empty() {
             let straight = rest.iter().take_while(|op| !passes_on(&self.from.body.ops[**op].kind)).count();
-            for half in 0..self.ranks.len() {
-                rest[..straight].iter().for_each(|&op| self.op(op, half, to));
+            for part in 0..self.ranks.len() {
+                rest[..straight].iter().for_each(|&op| self.op(op, part, to));
             }
             if let Some(&op) = rest.get(straight) {
                 self.passes_on(op, to);
@@ -91,41 +91,41 @@ impl Rewriter<'_> {
             Op::Core(Core::GridWait { .. } | Core::GridLaunch { .. }) => self.make(op, Form::Whole, 0, to),
             _ => self.nested(op, to),
         }
-        for half in 0..self.ranks.len() {
-            node.results.iter().for_each(|result| self.number(*result, half, to, node.loc));
+        for part in 0..self.ranks.len() {
+            node.results.iter().for_each(|result| self.number(*result, part, to, node.loc));
         }
     }
 
-    /// An op in the forms in which it is needed: one of the halves, and with the first the whole.
-    fn op(&mut self, op: OpId, half: usize, to: Block) {
+    /// An op in the forms in which it is needed: one of the parts, and with the first the whole.
+    fn op(&mut self, op: OpId, part: usize, to: Block) {
         let (from, forms) = (self.from, self.forms);
         let node = &from.body.ops[op];
         match &node.kind {
-            Op::StoreView { .. } | Op::Store { .. } => self.make(op, forms.stores[&op], half, to),
-            Op::LoadView { token, .. } | Op::Load { token, .. } => self.load(op, *token, half, to),
+            Op::StoreView { .. } | Op::Store { .. } => self.make(op, forms.stores[&op], part, to),
+            Op::LoadView { token, .. } | Op::Load { token, .. } => self.load(op, *token, part, to),
             _ => {
                 let needed: std::collections::BTreeSet<Form> =
                     node.results.iter().flat_map(|result| forms.passed(*result)).collect();
-                let needed = needed.into_iter().filter(|form| half == 0 || *form != Form::Whole);
-                needed.for_each(|form| self.make(op, form, half, to));
+                let needed = needed.into_iter().filter(|form| part == 0 || *form != Form::Whole);
+                needed.for_each(|form| self.make(op, form, part, to));
             }
         }
-        node.results.iter().for_each(|result| self.number(*result, half, to, node.loc));
+        node.results.iter().for_each(|result| self.number(*result, part, to, node.loc));
     }
 
     /// A load in every form that is needed; its token is there when all of them are over.
-    fn load(&mut self, op: OpId, token: Option<Value>, half: usize, to: Block) {
+    fn load(&mut self, op: OpId, token: Option<Value>, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
         let mut tokens = Vec::new();
-        for form in self.forms.passed(tile).filter(|form| half == 0 || *form != Form::Whole).collect::<Vec<_>>() {
-            self.make(op, form, half, to);
+        for form in self.forms.passed(tile).filter(|form| part == 0 || *form != Form::Whole).collect::<Vec<_>>() {
+            self.make(op, form, part, to);
             tokens.extend(self.made.remove(&(over, Form::Whole, 0)));
         }
         let needed = self.forms.passed(over).next().is_some();
         let token = match (tokens.len(), token) {
-            // Where both halves are made here, nobody asks when they are over.
-            _ if !needed || half > 0 => return,
+            // Where all parts are made here, nobody asks when they are over.
+            _ if !needed || part > 0 => return,
             (0, Some(token)) => self.made[&(token, Form::Whole, 0)],
             (0, None) => self.append(to, Core::MakeToken {}, Type::Token, node.loc),
             (1, _) => tokens[0],
@@ -135,18 +135,18 @@ impl Rewriter<'_> {
     }
 
     /// An op in one form, as `taken` has it; otherwise, and the whole is there already, the slice of that.
-    fn make(&mut self, op: OpId, form: Form, half: usize, to: Block) {
+    fn make(&mut self, op: OpId, form: Form, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
-        let Some(given) = taken(self.from, op, form) else {
-            let Form::Half(dim) = form else { unreachable!("a whole is always made") };
+        let Some(given) = taken(self.from, op, form, self.forms.parts) else {
+            let Form::Part(dim) = form else { unreachable!("a whole is always made") };
             let tiles = node.results.iter().filter(|result| *self.from.body.ty(**result) != Type::Token);
-            return tiles.for_each(|result| self.slice(*result, dim, half, to, node.loc));
+            return tiles.for_each(|result| self.slice(*result, dim, part, to, node.loc));
         };
         let mut kind = node.kind.clone();
         let mut given = given.into_iter();
         kind.for_each_operand_mut(&mut |value| {
             let form = given.next().expect("each operand has a form");
-            *value = self.made[&key(*value, form, half)];
+            *value = self.made[&key(*value, form, part)];
         });
         let mut regions = Vec::new();
         kind.for_each_region_mut(&mut |region| {
@@ -154,27 +154,27 @@ impl Rewriter<'_> {
             regions.push((*region, new));
             *region = new;
         });
-        if let (Op::Core(Core::Assume { fact, .. }), Form::Half(dim)) = (&mut kind, form) {
+        if let (Op::Core(Core::Assume { fact, .. }), Form::Part(dim)) = (&mut kind, form) {
             let whole = self.shape(node.results[0]);
-            match halved_fact(fact, dim, &whole) {
-                Some(halved) => *fact = halved,
+            match parted_fact(fact, dim, whole[dim] / self.forms.parts) {
+                Some(parted) => *fact = parted,
                 None => {
                     let value = kind.operands()[0];
-                    self.made.insert(key(node.results[0], form, half), value);
+                    self.made.insert(key(node.results[0], form, part), value);
                     return;
                 }
             }
         }
         let counts = matches!(kind, Op::Core(Core::Iota {}));
-        let types: Vec<Type> = node.results.iter().map(|result| halved(self.from.body.ty(*result), form)).collect();
+        let types: Vec<Type> = node.results.iter().map(|result| self.parted(*result, form)).collect();
         let new = self.to.body.append(to, kind, types, node.loc);
         regions.into_iter().for_each(|(from, to)| self.combination(from, to));
         for (old, new) in node.results.iter().zip(self.to.body.ops[new].results.clone()) {
             let is_token = *self.from.body.ty(*old) == Type::Token;
-            self.made.insert(key(*old, if is_token { Form::Whole } else { form }, half), new);
+            self.made.insert(key(*old, if is_token { Form::Whole } else { form }, part), new);
         }
         if counts && form != Form::Whole {
-            self.count_from_half(node.results[0], form, half, to, node.loc);
+            self.count_from_part(node.results[0], form, part, to, node.loc);
         }
     }
 
@@ -190,61 +190,61 @@ impl Rewriter<'_> {
         }
     }
 
-    /// The upper half of an iota begins with its extent.
-    fn count_from_half(&mut self, iota: Value, form: Form, half: usize, to: Block, loc: Loc) {
-        let ty = halved(self.from.body.ty(iota), form);
+    /// The upper part of an iota begins with its extent.
+    fn count_from_part(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
+        let ty = self.parted(iota, form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
         let scalar = Type::Tile { elem: *elem, shape: Shape::new() };
-        let first = match self.ranks[half] {
+        let first = match self.ranks[part] {
             Rank::Is(0) => return,
             Rank::Is(_) => self.constant(shape[0].into(), &scalar, to, loc),
             Rank::Of(_) => {
-                let rank = self.rank_as(&scalar, half, to, loc);
+                let rank = self.rank_as(&scalar, part, to, loc);
                 let extent = self.constant(shape[0].into(), &scalar, to, loc);
                 let times = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
                 self.append(to, times, scalar, loc)
             }
         };
         let first = self.append(to, Core::Broadcast { x: first }, ty.clone(), loc);
-        let lower = self.made[&(iota, form, half)];
+        let lower = self.made[&(iota, form, part)];
         let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: lower, rhs: first };
         let sum = self.append(to, plus, ty, loc);
-        self.made.insert((iota, form, half), sum);
+        self.made.insert((iota, form, part), sum);
     }
 
-    /// The half of a whole that is there.
-    fn slice(&mut self, value: Value, dim: usize, half: usize, to: Block, loc: Loc) {
+    /// The part of a whole that is there.
+    fn slice(&mut self, value: Value, dim: usize, part: usize, to: Block, loc: Loc) {
         let whole = self.made[&(value, Form::Whole, 0)];
         let scalar = Type::scalar(Scalar::I32);
         let zero = self.constant(0, &scalar, to, loc);
-        let rank = self.rank_as(&scalar, half, to, loc);
+        let rank = self.rank_as(&scalar, part, to, loc);
         let indices = (0..self.shape(value).len()).map(|d| if d == dim { rank } else { zero }).collect();
-        let ty = halved(self.from.body.ty(value), Form::Half(dim));
+        let ty = self.parted(value, Form::Part(dim));
         let slice = self.append(to, Core::Extract { x: whole, indices }, ty, loc);
-        self.made.insert((value, Form::Half(dim), half), slice);
+        self.made.insert((value, Form::Part(dim), part), slice);
     }
 
-    /// Beside the number of a tile, where it is needed, that of its half.
-    fn number(&mut self, value: Value, half: usize, to: Block, loc: Loc) {
+    /// Beside the number of a tile, where it is needed, that of its part.
+    fn number(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
         if !self.forms.of(value).contains(&Form::Number) {
             return;
         }
         let (whole, ty) = (self.made[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
-        let limit = index_limit(&self.facts, value, bits, MOST_RANKS);
-        let mut parts = Parts { function: &mut self.to, count: MOST_RANKS, loc, made: Vec::new() };
+        let limit = index_limit(&self.facts, value, bits, self.forms.parts);
+        let mut parts = Parts { function: &mut self.to, count: self.forms.parts, loc, made: Vec::new() };
         let first = parts.first_index(whole, limit);
         let made = std::mem::take(&mut parts.made);
         self.to.body.blocks[to].ops.extend(made);
-        let number = match self.ranks[half] {
+        let number = match self.ranks[part] {
             Rank::Is(0) => first,
             _ => {
-                let rank = self.rank_as(&ty, half, to, loc);
+                let rank = self.rank_as(&ty, part, to, loc);
                 let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
                 self.append(to, plus, ty, loc)
             }
         };
-        self.made.insert((value, Form::Number, half), number);
+        self.made.insert((value, Form::Number, part), number);
     }
 
     /// A condition or a loop, which passes each value on in every form that is needed.
@@ -272,7 +272,7 @@ impl Rewriter<'_> {
             _ => unreachable!("only conditions and loops are nested"),
         }
         let results = self.slots(&node.results);
-        let types: Vec<Type> = results.iter().map(|(value, form, _)| halved(self.from.body.ty(*value), *form)).collect();
+        let types: Vec<Type> = results.iter().map(|(value, form, _)| self.parted(*value, *form)).collect();
         let new = self.to.body.append(to, kind, types, node.loc);
         for (from, to) in regions {
             let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
@@ -289,13 +289,13 @@ impl Rewriter<'_> {
         let args = &self.from.body.blocks[from].args;
         let counts = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
         let counter = args.iter().take(counts).map(|counter| (*counter, Form::Whole, 0));
-        for (value, form, half) in counter.chain(self.slots(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
-            let ty = halved(self.from.body.ty(value), form);
+        for (value, form, part) in counter.chain(self.slots(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
+            let ty = self.parted(value, form);
             let new = self.to.body.add_argument(to, ty);
-            self.made.insert((value, form, half), new);
+            self.made.insert((value, form, part), new);
         }
-        for half in 0..self.ranks.len() {
-            args.iter().for_each(|arg| self.number(*arg, half, to, loc));
+        for part in 0..self.ranks.len() {
+            args.iter().for_each(|arg| self.number(*arg, part, to, loc));
         }
     }
 
@@ -319,21 +319,21 @@ impl Rewriter<'_> {
         self.to.body.append(to, Op::Core(kind), [], node.loc);
     }
 
-    /// Each of the values in the forms in which some are needed that take them, and of halves those that are made here.
+    /// Each of the values in the forms in which some are needed that take them, and of parts those that are made here.
     fn slots(&self, takers: &[Value]) -> Vec<(Value, Form, usize)> {
-        let halves = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
+        let parts = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
         let forms = takers.iter().flat_map(|taker| self.forms.passed(*taker).map(|form| (*taker, form)));
-        forms.flat_map(|(taker, form)| halves(form).map(move |half| (taker, form, half))).collect()
+        forms.flat_map(|(taker, form)| parts(form).map(move |part| (taker, form, part))).collect()
     }
     fn passed(&self, takers: &[Value], values: &[Value]) -> Vec<Value> {
         let each = takers.iter().zip(values);
-        let slots = each.flat_map(|(taker, value)| self.slots(&[*taker]).into_iter().map(|(_, form, half)| (*value, form, half)));
+        let slots = each.flat_map(|(taker, value)| self.slots(&[*taker]).into_iter().map(|(_, form, part)| (*value, form, part)));
         slots.map(|slot| self.made[&slot]).collect()
     }
 
     /// The rank as an integer of a type.
-    fn rank_as(&mut self, ty: &Type, half: usize, to: Block, loc: Loc) -> Value {
-        let x = match self.ranks[half] {
+    fn rank_as(&mut self, ty: &Type, part: usize, to: Block, loc: Loc) -> Value {
+        let x = match self.ranks[part] {
             Rank::Is(rank) => return self.constant(rank.into(), ty, to, loc),
             Rank::Of(rank) => rank,
         };
@@ -353,14 +353,25 @@ impl Rewriter<'_> {
         let op = self.to.body.append(to, Op::Core(core), [ty], loc);
         self.to.body.result(op)
     }
+    /// The type of a value in a form.
+    fn parted(&self, value: Value, form: Form) -> Type {
+        let mut ty = self.from.body.ty(value).clone();
+        let Form::Part(dim) = form else { return ty };
+        match &mut ty {
+            Type::Tile { shape, .. } => shape[dim] /= self.forms.parts,
+            Type::View(view) => view.tile[dim] /= self.forms.parts,
+            Type::MemRef(_) | Type::Token => {}
+        }
+        ty
+    }
     fn shape(&self, value: Value) -> Shape {
         self.from.body.ty(value).tile().map_or_else(|| smallvec![], |(_, shape)| shape.clone())
     }
 }
 
-/// There is one whole, whichever half it is wanted for.
-fn key(value: Value, form: Form, half: usize) -> (Value, Form, usize) {
-    (value, form, if form == Form::Whole { 0 } else { half })
+/// There is one whole, whichever part it is wanted for.
+fn key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
+    (value, form, if form == Form::Whole { 0 } else { part })
 }
 
 /// Whether an op passes values on to others than those that follow it, or is a place that all before and after keep to.
@@ -381,28 +392,16 @@ fn passes_on(op: &Op) -> bool {
     )
 }
 
-/// The type of a value in a form.
-fn halved(ty: &Type, form: Form) -> Type {
-    let Form::Half(dim) = form else { return ty.clone() };
-    let mut ty = ty.clone();
-    match &mut ty {
-        Type::Tile { shape, .. } => shape[dim] /= MOST_RANKS,
-        Type::View(view) => view.tile[dim] /= MOST_RANKS,
-        Type::MemRef(_) | Type::Token => {}
-    }
-    ty
-}
-
-/// What a fact about a tile says of either half along a dimension; nothing where it may be of runs that the halves cut.
-fn halved_fact(fact: &Fact, dim: usize, whole: &Shape) -> Option<Fact> {
-    let half = i64::from(whole[dim] / MOST_RANKS);
+/// What a fact about a tile says of any part along a dimension, of so many elements; nothing where it may be of runs that the parts cut.
+fn parted_fact(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
+    let extent = i64::from(extent);
     match fact {
         Fact::DivBy { every: Some(every), along: Some(along), .. }
-            if *along == dim as i64 && (*every == 0 || half % every != 0) =>
+            if *along == dim as i64 && (*every == 0 || extent % every != 0) =>
         {
             None
         }
-        Fact::SameElements { groups } if groups[dim] == 0 || half % groups[dim] != 0 => None,
+        Fact::SameElements { groups } if groups[dim] == 0 || extent % groups[dim] != 0 => None,
         _ => Some(fact.clone()),
     }
 }

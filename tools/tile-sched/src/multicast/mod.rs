@@ -1,7 +1,7 @@
 //! Lets the blocks of a cluster bring each other the boxes that all of them need: each is read once from global memory, by one of them.
 //!
 //! Requires: pipes with producer and consumers. Establishes: which buffers of a pipe are filled so: all that can be, of
-//! which the log says why not. A box that all of a tile is becomes two, so that there is one for each block. Whether the memory of a
+//! which the log says why not. A box that all of a tile is becomes two or four, so that there is one for each block. Whether the memory of a
 //! slot is free in the other block when it is filled from here is for the judge to say: where it is not, each block reads for itself.
 
 pub(crate) mod tail;
@@ -91,7 +91,7 @@ fn joined(
     Ok((joined, format!("the blocks of a cluster bring each other {}{rest}", list(&brought))))
 }
 
-/// The blocks fill a buffer of a pipe together, in halves of boxes where there is one for both.
+/// The blocks fill a buffer of a pipe together, in parts of boxes where there are fewer than blocks.
 fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> std::result::Result<(), &'static str> {
     multicast::is_shared(function, &function.attrs.pipes[pipe], buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
@@ -100,17 +100,17 @@ fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> 
         .filter(|(_, view, map)| !multicast::boxes(function, *view, *map).is_multiple_of(ranks))
         .map(|(op, _, map)| (op, map))
         .collect();
-    let halves: Vec<(OpId, Map)> = single
+    let parts: Vec<(OpId, Map)> = single
         .into_iter()
-        .map(|(op, map)| Some((op, halved(function, op, map)?)))
+        .map(|(op, map)| Some((op, parted(function, op, map, ranks)?)))
         .collect::<Option<_>>()
-        .ok_or("half of a box is too small")?;
-    for (op, half) in halves {
+        .ok_or("a part of a box is too small")?;
+    for (op, part) in parts {
         let maps = &mut function.attrs.program.maps;
-        let known = maps.iter().find(|(_, other)| **other == half).map(|(id, _)| id);
-        let half = known.unwrap_or_else(|| maps.push(half));
+        let known = maps.iter().find(|(_, other)| **other == part).map(|(id, _)| id);
+        let part = known.unwrap_or_else(|| maps.push(part));
         if let Op::Core(tileas::Op::CopyBoxes { map, .. }) = &mut function.body.ops[op].kind {
-            *map = half;
+            *map = part;
         }
     }
     multicast::refused(function, &function.attrs.pipes[pipe], buffer, target)?;
@@ -123,12 +123,16 @@ fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> 
     Ok(())
 }
 
-/// The map of a copy with boxes of half the size, that fill its buffer as the whole ones do.
-fn halved(function: &Function, op: OpId, map: MapId) -> Option<Map> {
-    let Op::Core(tileas::Op::CopyBoxes { view, buffer, .. }) = &function.body.ops[op].kind else { return None };
-    let Type::View(view) = function.body.ty(*view) else { return None };
+/// The map of a copy with smaller boxes, of which there are as many for each block, and that fill its buffer as the whole ones do.
+fn parted(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
+    let Op::Core(tileas::Op::CopyBoxes { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
+    let Type::View(view) = function.body.ty(*copied) else { return None };
     let whole = &function.attrs.program.maps[map];
-    let extent = boxes::halves(&whole.extent, whole.box_bytes(), whole.swizzle)?;
+    let (mut extent, mut bytes, mut boxes) = (whole.extent.clone(), whole.box_bytes(), multicast::boxes(function, *copied, map));
+    while !boxes.is_multiple_of(ranks) {
+        extent = boxes::halves(&extent, bytes, whole.swizzle)?;
+        (bytes, boxes) = (bytes / 2, boxes * 2);
+    }
     let filled = boxes::buffer(view, &extent, whole.swizzle)?;
     (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..whole.clone() })
 }
