@@ -125,7 +125,8 @@ impl Generator {
         let mut targets = Vec::new();
         for target in base::Target::all() {
             let (occupancy, warps) = (self.random.pick(&[1, 2, 4]), self.random.pick(&[4, 8]));
-            let wishes = [("num_cta_in_cga", self.random.pick(&[2, 4])), ("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
+            let wishes =
+                [("num_cta_in_cga", self.random.pick(&[2, 4])), ("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
             let wish = wishes.map(|(name, bits)| (self.build.string(name), Attribute::Integer { ty: number, bits }));
             let kept = &wish[self.random.below(2)..wish.len() - self.random.below(2)];
             targets.push((self.build.string(target.name), Attribute::Dictionary(kept.into())));

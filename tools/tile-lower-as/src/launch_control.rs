@@ -20,12 +20,16 @@ use vocabulary::rules::takes_over;
 use vocabulary::tile::Dense;
 
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
-    if envelope.options.get("launch-control") != Some("on") || takes_over(&function.body) {
+    let does = takes_over(&function.body);
+    if !does && envelope.options.get("launch-control") != Some("on") {
         return Ok(function.clone());
     }
     if let Err(why) = can_take(function, target) {
-        let message = format!("--launch-control: the blocks of '{}' take over no others: {why}", function.name);
+        let message = format!("launch control: the blocks of '{}' take over no others: {why}", function.name);
         return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
+    }
+    if does {
+        return Ok(function.clone());
     }
     envelope.log.push(LogEntry {
         pass: "launch_control".into(),

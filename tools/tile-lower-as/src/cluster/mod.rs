@@ -34,6 +34,10 @@ const MOST_WORK: u128 = 3;
 
 /// The function for a block of a cluster, or as it was.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
+    if function.attrs.cluster.is_some() && !target.has(Feature::Clusters) {
+        let message = format!("'{}' is for the blocks of a cluster, which {} has not", function.name, target.name);
+        return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
+    }
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let hinted = named(target.name).or_else(|| named("default")).and_then(|hint| hint.spec.ctas_per_cluster);
     let asked = options::Lowering::cluster(envelope)?;
