@@ -87,7 +87,8 @@ impl<'c> Emitter<'c, '_> {
     /// The barriers of all answers, before any thread uses them.
     pub(super) fn start_answers(&self) {
         let Some(memory) = answers::memory(self.function) else { return };
-        let readers: u32 = self.readers().iter().map(|reader| reader.warps * reader.blocks).sum();
+        // Without a loop nobody waits for them.
+        let readers = self.readers().iter().map(|reader| reader.warps * reader.blocks).sum::<u32>().max(1);
         self.guarded(Some(self.first_thread()), &[], |e| {
             for slot in 0..SLOTS {
                 for (side, count) in [(Side::Full, 1), (Side::Empty, readers)] {
