@@ -31,6 +31,8 @@ use vocabulary::tile::element_count;
 const MOST_ACCESSES: usize = 256;
 /// What the blocks of a cluster do together may be at most so many halves of what one would.
 const MOST_WORK: u128 = 3;
+/// Columns of products that are wide, and rows of those that pairs of blocks can make.
+const WIDE: u128 = 128;
 
 /// The function for a block of a cluster, or as it was.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
@@ -243,10 +245,13 @@ impl Weights {
         if 2 * ranks * main(&part) > MOST_WORK * main(&whole) {
             return Some("each block would do most of the work again");
         }
+        if forms.parts > RANKS[0] && whole[0] > 0 && !self.are_wide(forms, self.rows) {
+            return Some("products of a part are not wide enough to be fast");
+        }
         let multiply_adds = self.rate(function)?;
         let copy = u128::from(machine::rates(self.target).copy);
         let in_time = 3 * part[1] * multiply_adds <= 2 * part[0] * copy;
-        let brought = if self.are_wide(forms) { self.shared(forms) / ranks } else { 0 };
+        let brought = if self.are_wide(forms, WIDE) { self.shared(forms) / ranks } else { 0 };
         let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
         let fits = self.sums(function) <= self.room();
         (fits && !in_time && !as_much).then_some("the blocks together would load more than one")
@@ -263,16 +268,16 @@ impl Weights {
         self.rounds.iter().filter_map(bytes).sum()
     }
 
-    /// Whether the target makes products from what the copy engine brings, and those of a part are wide enough for its fastest.
-    fn are_wide(&self, forms: &Forms<'_>) -> bool {
-        const WIDE: u32 = 128;
+    /// Whether the target makes products from what the copy engine brings, and those of a part are wide, of so many rows at least.
+    fn are_wide(&self, forms: &Forms<'_>, rows: u128) -> bool {
         let body = &forms.function.body;
         let by_boxes = self.target.has(Feature::BoxMulticast);
         let is_wide = |sums: Value| {
             let extents = body.ty(sums).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
             let wide = |form: Form| {
-                let extent = |dim: usize| extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 };
-                (extents.len().saturating_sub(2)..extents.len()).all(|dim| extent(dim) >= WIDE)
+                let extent = |dim: usize| u128::from(extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 });
+                let rank = extents.len();
+                rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= WIDE
             };
             forms.passed(sums).all(wide)
         };
