@@ -162,6 +162,9 @@ const WITHOUT_A_CASE: &[&str] = &[
     "grid_launch",
     "assert",
     "check_index",
+    // Where an option asks for it: below.
+    "taken_count",
+    "taken_block",
     // Control, and what agents do.
     "loop",
     "break",
@@ -227,20 +230,21 @@ fn every_stage_and_the_ptx_compute_the_same() {
     assert!(missing.is_empty(), "no case of tests/run comes to these ops: {missing:?}");
 }
 
-/// What a case leaves when two blocks of a cluster share out each of its tile blocks; nothing where they cannot.
-fn shared_out(case: &Path, target: &str) -> Result<bool, String> {
+/// What a case leaves when the blocks of a cluster share out each of its tile blocks; nothing where they cannot.
+fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
     let kept = format!("--save-temps={}", folder.path().display());
     let code = bytecode(case, folder.path());
-    let ran = run("tileiras", &[&code, "--gpu-name", target, "--cluster=2", "--emit=ptx", &kept, "-o", &ptx], b"");
-    let what = format!("{} {target}", label(case));
+    let asked = format!("--cluster={blocks}");
+    let ran = run("tileiras", &[&code, "--gpu-name", target, &asked, "--emit=ptx", &kept, "-o", &ptx], b"");
+    let what = format!("{} {target} {asked}", label(case));
     if ran.code != Some(0) {
         let refused = ran.stderr.contains("is not shared out");
         return if refused { Ok(false) } else { Err(format!("{what}: {}", ran.stderr.trim())) };
     }
     let text = std::fs::read_to_string(&ptx).map_err(|error| error.to_string())?;
-    if !text.contains(".reqnctapercluster 2\n") || !text.contains(".blocksareclusters") {
+    if !text.contains(&format!(".reqnctapercluster {blocks}\n")) || !text.contains(".blocksareclusters") {
         return Err(format!("{what}: it is launched without a cluster"));
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
@@ -251,7 +255,7 @@ fn shared_out(case: &Path, target: &str) -> Result<bool, String> {
 }
 
 /// Programs that are shared out in every way: along rows and columns, through views and pointers, with and without products, with
-/// values that both blocks need whole.
+/// values that all blocks need whole.
 const SHARED_OUT: [&str; 9] = [
     "attention",
     "both_ways",
@@ -271,9 +275,10 @@ fn the_blocks_of_a_cluster_compute_the_same_together() {
         .flat_map(|case| targets(&case).into_iter().filter(|target| target != "sm_80").map(move |target| (case.clone(), target)))
         .collect();
     assert_eq!(runs.len(), 3 * SHARED_OUT.len());
-    for_each(&runs, |(case, target)| match shared_out(case, target)? {
+    let runs: Vec<_> = runs.into_iter().flat_map(|run| [2, 4].map(|blocks| (run.clone(), blocks))).collect();
+    for_each(&runs, |((case, target), blocks)| match shared_out(case, target, *blocks)? {
         true => Ok(()),
-        false => Err(format!("{} {target} is not shared out", label(case))),
+        false => Err(format!("{} {target} is not shared out to {blocks}", label(case))),
     });
 }
 
@@ -306,6 +311,16 @@ fn halves_of_rows_one_after_the_other_are_the_same() {
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 3 * made.len());
     for_each(&runs, |(case, target)| as_told(case, target, "--halves=on", "rows are made in two halves"));
+}
+
+/// Programs whose blocks take over others: with products and without, with loops of their own over tiles, for clusters.
+#[test]
+fn tile_blocks_that_are_taken_over_are_the_same() {
+    let taken = ["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"];
+    let cases = cases().into_iter().filter(|case| taken.contains(&label(case).as_str()));
+    let runs: Vec<(PathBuf, &str)> = cases.flat_map(|case| ["sm_100", "sm_120"].map(|target| (case.clone(), target))).collect();
+    assert_eq!(runs.len(), 2 * taken.len());
+    for_each(&runs, |(case, target)| as_told(case, target, "--launch-control=on", "blocks take over others"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ use vocabulary::tile::element_count;
 const MOST_ACCESSES: usize = 256;
 /// What the blocks of a cluster do together may be at most so many halves of what one would.
 const MOST_WORK: u128 = 3;
-/// Columns of products that are wide, and rows of those that pairs of blocks can make.
+/// Columns of products that are wide, and rows of halves that are.
 const WIDE: u128 = 128;
 
 /// The function for a block of a cluster, or as it was.
@@ -55,7 +55,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     // Of an author's four blocks two may be what can be.
     let fewer = || share_out(function, target, RANKS[0], false);
     let shared = match shared {
-        Err(why) if asked.is_none() && wish == RANKS[1] => fewer().map_err(|_| why),
+        Err(why) if asked.is_none() && wish == RANKS[1] && target.has(Feature::Clusters) => fewer().map_err(|_| why),
         shared => shared,
     };
     let mut log = |outcome, message| {
@@ -245,13 +245,15 @@ impl Weights {
         if 2 * ranks * main(&part) > MOST_WORK * main(&whole) {
             return Some("each block would do most of the work again");
         }
-        if forms.parts > RANKS[0] && whole[0] > 0 && !self.are_wide(forms, self.rows) {
+        let in_quarters = forms.parts > RANKS[0];
+        let wide = self.are_wide(forms, if in_quarters { self.rows } else { WIDE });
+        if in_quarters && whole[0] > 0 && !wide {
             return Some("products of a part are not wide enough to be fast");
         }
         let multiply_adds = self.rate(function)?;
         let copy = u128::from(machine::rates(self.target).copy);
         let in_time = 3 * part[1] * multiply_adds <= 2 * part[0] * copy;
-        let brought = if self.are_wide(forms, WIDE) { self.shared(forms) / ranks } else { 0 };
+        let brought = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
         let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
         let fits = self.sums(function) <= self.room();
         (fits && !in_time && !as_much).then_some("the blocks together would load more than one")
