@@ -17,11 +17,13 @@ type Way = (Clustered, &'static str, &'static str, &'static [&'static str], [u32
 
 const TWO: &str = "--cluster=2";
 const FOUR: &str = "--cluster=4";
-const WAYS: [Way; 6] = [
+const WAYS: [Way; 7] = [
     (PRODUCT, "sm_90", TWO, &["--agents=on"], [1, 0]),
     (PRODUCT, "sm_90", TWO, &["--agents=off"], [1, 0]),
     (PRODUCT, "sm_90", FOUR, &["--agents=on"], [0, 1]),
     (PRODUCT, "sm_90", FOUR, &["--agents=off"], [0, 1]),
+    // Boxes of four blocks that follow each other along both sides.
+    (LARGE, "sm_90", FOUR, &["--agents=on"], [1, 0]),
     (PRODUCT, "sm_100", TWO, &["--agents=auto"], [0, 1]),
     (LARGE, "sm_100", FOUR, &["--agents=auto"], [0, 1]),
 ];

@@ -149,13 +149,19 @@ impl<'c> Emitter<'c, '_> {
         let own = tile.parts.len() / blocks as usize;
         let rank = self.rank();
         let rank = if common::planted("ptx.part") { ir.const32(0) } else { rank };
-        let further: Vec<u32> = tile.parts[own].iter().zip(&tile.parts[0]).map(|(other, first)| other - first).collect();
-        tile.parts.truncate(own);
         tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(own as u32 * tile.bytes)));
-        let rank = ir.resize(rank, ir.i64(), false);
-        for (origin, further) in tile.origins.iter_mut().zip(further).filter(|(_, further)| *further > 0) {
-            *origin = ir.add(*origin, ir.mul(rank, ir.const64(further.into())));
+        // Boxes follow each other along one dimension, then along the next, so that each bit of the rank is a way of its own.
+        let bits = blocks.ilog2();
+        for bit in 0..bits {
+            let above = ir.shr(rank, ir.const32(bit), false);
+            let set = if bit + 1 < bits { ir.and(above, ir.const32(1)) } else { above };
+            let set = ir.resize(set, ir.i64(), false);
+            let further = tile.parts[own << bit].iter().zip(&tile.parts[0]).map(|(other, first)| other - first);
+            for (origin, further) in tile.origins.iter_mut().zip(further).filter(|(_, further)| *further > 0) {
+                *origin = ir.add(*origin, ir.mul(set, ir.const64(further.into())));
+            }
         }
+        tile.parts.truncate(own);
     }
 
     fn map_address(&self, tile: &Boxed<'c>) -> Val<'c> {
