@@ -69,7 +69,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("AS902", "A layout was chosen that does not hold the whole tile. This is a bug of tile-lower-as, or of a plan that was edited."),
     ("AS903", "The function takes shared pointers of a kind that the target does not have; the targets that have it are named."),
     ("AS904", "The target has no instruction for this access. Another target, or a plain load or store, may work."),
-    ("AS905", "A product cannot be made in the way that --products says, or a program not be shared out to a cluster as --cluster says; the reason is given. Without the option each product is made in the fastest way it can be."),
+    ("AS905", "A product cannot be made in the way that --products says, or a program not be shared out to a cluster as --cluster says, or its blocks take over no others as --launch-control says, or what the file has is not for the target; the reason is given. Without the option each product is made in the fastest way it can be."),
     ("BUG001", "The folder that is named holds the input, the file before the pass that failed, and the command to see it again."),
     ("CHK001", "An access reaches outside every buffer, or writes what is constant."),
     ("CHK002", "Memory is read that neither the launch nor the kernel has written."),
