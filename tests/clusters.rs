@@ -2,7 +2,7 @@
 //! the judge or the executors see.
 
 use tests::clustered::{Clustered, lines_without};
-use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, written};
+use tests::scheduled::{all_leave, edited, is_seen, judged, seen_by_both, ways, written};
 use tests::{for_each, temporary};
 
 const PRODUCT: Clustered = Clustered { kernel: "cluster_matmul", rows: 128, columns: 64 };
@@ -43,14 +43,7 @@ fn blocks_bring_each_other_boxes() {
         }
         judged(&text)?;
         let wanted = way.0.launch(folder.path(), *steps);
-        written(folder.path(), &text);
-        for (tool, options) in ways(4) {
-            let left = executed(folder.path(), tool, file_for(tool), &options)?;
-            if left != wanted {
-                return Err(format!("{way:?}: {tool} {options:?} computes something else in {steps} steps"));
-            }
-        }
-        Ok(())
+        all_leave(folder.path(), &text, &wanted, ways(4)).map_err(|said| format!("{way:?}, {steps} steps: {said}"))
     });
 }
 
@@ -110,11 +103,7 @@ fn the_barriers_of_a_cluster_are_needed() {
             ("boxes for both blocks", ptx.replace(".multicast::cluster [", " [").replace("], %rs1;", "];")),
         ];
         for (what, mutant) in mutants {
-            std::fs::write(&path, mutant).expect("the folder takes files");
-            let seen = ways(0)
-                .into_iter()
-                .any(|(tool, options)| executed(folder.path(), tool, "k.ptx", &options).map_or(true, |left| left != wanted));
-            if !seen {
+            if !is_seen(folder.path(), &mutant, &wanted) {
                 return Err(format!("{way:?}: tile-sim sees nothing without {what}"));
             }
         }

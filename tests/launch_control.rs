@@ -1,8 +1,9 @@
 //! Products of blocks that take over others of the launch: right in every executor, order and delivery, whoever asks and whoever reads, and
 //! broken in each way that there is, which `tile-sim` sees.
 
+use base::File;
 use tests::clustered::Clustered;
-use tests::scheduled::{edited, executed, file_for, judged, ways, written};
+use tests::scheduled::{all_leave, edited, is_seen, judged, ways, written};
 use tests::{for_each, root, run, temporary};
 
 const PRODUCT: Clustered = Clustered { kernel: "cluster_matmul", rows: 128, columns: 64 };
@@ -39,14 +40,7 @@ fn blocks_take_over_others() {
         let (folder, text) = (temporary(), text(*way));
         judged(&text)?;
         let wanted = way.0.launch_tiles(folder.path(), *steps, TILES);
-        written(folder.path(), &text);
-        for (tool, options) in ways(3) {
-            let left = executed(folder.path(), tool, file_for(tool), &options)?;
-            if left != wanted {
-                return Err(format!("{way:?}: {tool} {options:?} computes something else in {steps} steps"));
-            }
-        }
-        Ok(())
+        all_leave(folder.path(), &text, &wanted, ways(3)).map_err(|said| format!("{way:?}, {steps} steps: {said}"))
     });
 }
 
@@ -57,12 +51,8 @@ fn any_number_of_tile_blocks_is_right() {
         for way in [WAYS[0], WAYS[6]] {
             let folder = temporary();
             let wanted = way.0.launch_tiles(folder.path(), STEPS[1], *tiles);
-            written(folder.path(), &text(way));
-            for (tool, options) in ways(3) {
-                if executed(folder.path(), tool, file_for(tool), &options)? != wanted {
-                    return Err(format!("{way:?}: {tool} {options:?} computes something else of {tiles:?} tile blocks"));
-                }
-            }
+            let told = |said| format!("{way:?}, {tiles:?} tile blocks: {said}");
+            all_leave(folder.path(), &text(way), &wanted, ways(3)).map_err(told)?;
         }
         Ok(())
     });
@@ -75,8 +65,7 @@ fn answers_are_waited_for_and_read_by_all() {
         let folder = temporary();
         let wanted = way.0.launch_tiles(folder.path(), STEPS[1], [4, 4]);
         written(folder.path(), &text(*way));
-        let path = folder.path().join("k.ptx");
-        let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
+        let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("tile-ptx has written it");
         let mut mutants = vec![
             (
                 "the bytes that come",
@@ -91,11 +80,7 @@ fn answers_are_waited_for_and_read_by_all() {
         }
         for (what, mutant) in mutants {
             assert!(mutant != ptx, "{way:?}: without {what} it is the same");
-            std::fs::write(&path, mutant).expect("the folder takes files");
-            let seen = ways(0)
-                .into_iter()
-                .any(|(tool, options)| executed(folder.path(), tool, "k.ptx", &options).map_or(true, |left| left != wanted));
-            if !seen {
+            if !is_seen(folder.path(), &mutant, &wanted) {
                 return Err(format!("{way:?}: tile-sim sees nothing without {what}"));
             }
         }
@@ -113,21 +98,57 @@ fn fewer_readers(ptx: &str) -> String {
     ptx.lines().map(|line| fewer(line).unwrap_or_else(|| line.into()) + "\n").collect()
 }
 
-/// The memory of answers is theirs, and who goes round the tile blocks is told apart from all else.
+/// The memory of answers is theirs alone.
 #[test]
-fn what_is_taken_is_asked_in_rounds() {
+fn answers_lie_apart() {
     let text = text(WAYS[0]);
-    let count = text.lines().find(|line| line.contains("= taken_count")).expect("there is a loop over tile blocks");
-    let shared = text.lines().find(|line| line.contains("shared_bytes: ")).expect("it says how much shared memory it takes");
+    let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("it says how much shared memory it takes");
+    let bytes: u32 = line.trim().trim_start_matches("shared_bytes: ").trim_end_matches(',').parse().expect("a number");
+    let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
     let broken = [
-        (edited(&text, count, &count.replace("taken_count", "constant(3)")), "that no round is about"),
-        (edited(&text, shared, &shared.replace("shared_bytes: ", "shared_bytes: 1")), "bytes of shared memory"),
+        (of(&text, bytes - 8), "from a multiple of 16"),
+        (of(&text, bytes - 16), "something else lies where the answers of launch control are"),
         (edited(&self::text(WAYS[4]), "//!tile target sm_120", "//!tile target sm_89"), "takes over others"),
     ];
     for (text, message) in broken {
         let said = judged(&text).err().unwrap_or_default();
         assert!(said.contains(message), "the verifier says '{said}', not '{message}'");
     }
+}
+
+/// Which tile block it is, is asked in rounds of the one loop over them.
+#[test]
+fn what_is_taken_is_asked_in_rounds() {
+    const HEAD: &str = "//!tile tileaa 3 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 0\n";
+    const BODY: &str = "func \"f\"(%p: ptr<i32>) () {
+  %zero = constant(0) : i32
+  %one = constant(1) : i32
+  %all = taken_count : i32
+  for(lower: %zero, upper: %all, step: %one) {
+    (%round: i32)
+    %x = taken_block(round: %round, axis: 0) : i32
+    continue
+  }
+  return
+}
+";
+    let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
+    let nested =
+        "    (%round: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+    let refused = |from: &str, to: &str, message: &str| {
+        let text = format!("{HEAD}{}", edited(BODY, from, to));
+        let said = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
+        assert!(said.contains(message), "'{said}' instead of '{message}':\n{text}");
+    };
+    File::<tileaa::Module>::read(format!("{HEAD}{BODY}").as_bytes(), "case").expect("nothing is wrong with it");
+    refused("lower: %zero", "lower: %one", "counted from 0 in ones");
+    refused("step: %one", "step: %all", "counted from 0 in ones");
+    refused("upper: %all", "upper: %one", "that no round is about");
+    refused("round: %round", "round: %one", "that no round is about");
+    refused("axis: 0", "axis: 3", "the grid has three axes");
+    refused("  return\n", again, "there are two loops");
+    refused("    (%round: i32)\n", nested, "and nothing else");
+    refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
 }
 
 /// Where something must happen once, or a target cannot, the option is refused.

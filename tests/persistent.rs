@@ -2,7 +2,7 @@
 //! the inner loop go on where the tile before left them; broken in each way, the judge refuses it and the executors see it.
 
 use std::path::Path;
-use tests::scheduled::{edited, executed, file_for, judged, seen_by_both, ways, without, written};
+use tests::scheduled::{all_leave, edited, executed, file_for, judged, seen_by_both, ways, without, written};
 use tests::{for_each, run, temporary};
 
 /// Each of two blocks makes every second tile of some, of products over as many steps as it is told.
@@ -145,14 +145,8 @@ fn a_pair_goes_from_tile_to_tile() {
         for_each(&[[0, 3], [5, 0], [6, 1], [5, 7]], |counts| {
             let folder = temporary();
             let wanted = launch(folder.path(), *counts, OF_PAIR);
-            written(folder.path(), &text);
-            for (tool, options) in ways(2) {
-                let left = executed(folder.path(), tool, file_for(tool), &options)?;
-                if left != wanted {
-                    return Err(format!("{target}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
-                }
-            }
-            Ok(())
+            all_leave(folder.path(), &text, &wanted, ways(2))
+                .map_err(|said| format!("{target}, {counts:?} tiles and steps: {said}"))
         });
     }
 }

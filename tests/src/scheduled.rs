@@ -30,6 +30,24 @@ pub fn ways(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     runs.chain(sims).collect()
 }
 
+/// Writes a program and its PTX, and executes them in some ways, each of which has to leave what is wanted.
+pub fn all_leave(folder: &Path, text: &str, wanted: &[u8], ways: Vec<(&'static str, Vec<&'static str>)>) -> Result<(), String> {
+    written(folder, text);
+    for (tool, options) in ways {
+        if executed(folder, tool, file_for(tool), &options)? != wanted {
+            return Err(format!("{tool} {options:?} computes something else"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `tile-sim` sees that something is wrong with PTX, in some order or by what it leaves.
+pub fn is_seen(folder: &Path, ptx: &str, wanted: &[u8]) -> bool {
+    std::fs::write(folder.join("k.ptx"), ptx).expect("the folder takes files");
+    let left = |(tool, options): (&str, Vec<&str>)| executed(folder, tool, "k.ptx", &options);
+    ways(0).into_iter().any(|way| left(way).map_or(true, |left| left != wanted))
+}
+
 /// Both executors see that something is wrong with the program in a folder, in some order.
 pub fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
     for executor in ["tile-run", "tile-sim"] {

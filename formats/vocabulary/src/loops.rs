@@ -18,6 +18,12 @@ pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl 
     of_block(*lower) && in_steps && !of_block(*upper)
 }
 
+/// Whether an op is a `for` over the tile blocks that a block takes over.
+pub fn takes_blocks<O: Operation, T>(body: &Body<O, T>, kind: Option<&Core>, core: impl Fn(&O) -> Option<&Core>) -> bool {
+    let Some(Core::For { upper, .. }) = kind else { return false };
+    body.defining_op(*upper).is_some_and(|op| matches!(core(&body.ops[op].kind), Some(Core::TakenCount {})))
+}
+
 /// Whether an op of a kind is among those that a value is computed from.
 fn is_made_of<O: Operation, T>(
     body: &Body<O, T>,

@@ -48,7 +48,8 @@ pub(crate) fn run<P: Program>(
     let values = call.values.iter().zip(types).map(bits).collect();
     let turns = in_turns || observer.attends();
     let blocks = Blocks::new(call.grid, call.blocks.clone(), program.ranks());
-    let job = Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed };
+    let job =
+        Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed, takes_over: !observer.attends() };
     if !watch.checks.is_empty() {
         let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();
         let mut world = Checked::new(memory, watch.checks, &empty);

@@ -10,7 +10,7 @@ use crate::cluster::happens_once;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Envelope, Loc, Target, Value};
+use base::{Block, Envelope, Target, Value};
 use hardware::Feature;
 use numerics::Scalar;
 use std::collections::BTreeSet;
@@ -75,10 +75,9 @@ fn repeated(function: &Function) -> Function {
     let round = function.body.add_argument(block, index());
     function.body.blocks[block].ops = repeated;
     ask_by_round(&mut function, block, round);
-    let loc: Loc = function.loc;
-    function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], loc);
+    function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], function.loc);
     let kind = Core::For { lower, upper, step, init: Vec::new(), unsigned: false, body: region };
-    function.body.append(entry, Op::Core(kind), [], loc);
+    function.body.append(entry, Op::Core(kind), [], function.loc);
     function.body.blocks[entry].ops.push(*end);
     base::text::compact(&function)
 }

@@ -7,7 +7,7 @@
 //! That pays where nothing else of a multiprocessor computes while a block waits: in persistent loops, and those inside them, of whose
 //! grid no more blocks are launched than run at a time. It takes registers, so a loop carries but a part of those that a thread has.
 
-use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead, takes_blocks};
+use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
 use crate::materialize::{forget_order, mapped};
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Arena, Body, Loc, Target, Value};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Type, budget};
 use vocabulary::core_ops::Core;
-use vocabulary::loops::is_persistent;
+use vocabulary::loops::{is_persistent, takes_blocks};
 use vocabulary::tile::{Dense, Elem};
 
 /// Of the registers of a thread, what part a loop carries at most for the next iteration.
@@ -77,7 +77,10 @@ fn persistent_loops(function: &Function) -> Vec<OpId> {
 fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    if takes_blocks(function, for_op) || !computes_alone(function, for_op) || leaves_at_its_end(function, block).is_err() {
+    if takes_blocks(body, body.ops[for_op].kind.core(), Op::core)
+        || !computes_alone(function, for_op)
+        || leaves_at_its_end(function, block).is_err()
+    {
         return Vec::new();
     }
     let load = |op: &OpId| {

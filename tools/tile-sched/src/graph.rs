@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{Does, GlobalAccess};
 use tileas::{Buffer, Type};
 use vocabulary::core_ops::Core;
+use vocabulary::loops::takes_blocks;
 
 /// An op of the loop's body.
 #[derive(Clone)]
@@ -57,15 +58,6 @@ pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
     }
 }
 
-/// Whether a loop goes over tile blocks that are taken over.
-pub(crate) fn takes_blocks(function: &Function, op: OpId) -> bool {
-    let core = |value: Value| function.body.defining_op(value).and_then(|op| function.body.ops[op].kind.core());
-    match function.body.ops[op].kind.core() {
-        Some(Core::For { upper, .. }) => matches!(core(*upper), Some(Core::TakenCount {})),
-        _ => false,
-    }
-}
-
 /// What an op and all ops in its regions do to buffers.
 pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
     let body = &function.body;
@@ -81,7 +73,7 @@ impl Graph {
         let region = region_of(function, for_op);
         let block = body.block_of(region);
         leaves_at_its_end(function, block)?;
-        if takes_blocks(function, for_op) {
+        if takes_blocks(body, body.ops[for_op].kind.core(), Op::core) {
             return Err("which tile block comes next is known when this one is done".into());
         }
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::depfile;
+use crate::options::DECISIONS;
 use crate::pipeline::{Pipeline, Step};
 use crate::remarks::Wanted;
 use crate::run::{End, Failure, JSON, Outcome, Said, run};
@@ -66,23 +67,6 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
         Err(error) => Err(Stop::after(compiled.text, exit::CONFIGURATION, error.message)),
     }
 }
-
-/// What a user decides instead of the stages; what is validated is what is compiled.
-const DECISIONS: [&str; 13] = [
-    "warps",
-    "occupancy",
-    "cluster",
-    "launch-control",
-    "halves",
-    "products",
-    "tma",
-    "prefetch",
-    "stages",
-    "agents",
-    "overlap",
-    "multicast",
-    "pairs",
-];
 
 /// Has `tile-validate` execute the stages. Gives what it says; that nothing can be told is no failure.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {

@@ -7,7 +7,7 @@
 use crate::depfile::utf8;
 use crate::drive::quote;
 use crate::many;
-use crate::options::OPTIONS;
+use crate::options::{DECISIONS, OPTIONS};
 use crate::pipeline::Pipeline;
 use crate::stop::{Stop, exit};
 use common::cl::Value;
@@ -15,24 +15,9 @@ use common::cl::{Parsed, dashed};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Options that each command is given as they stand.
-const FORWARDED: [&str; 29] = [
-    "max-memory",
-    "max-time",
-    "check-bounds",
-    "warps",
-    "occupancy",
-    "cluster",
-    "launch-control",
-    "halves",
-    "products",
-    "tma",
-    "prefetch",
-    "stages",
-    "agents",
-    "overlap",
-    "multicast",
-    "pairs",
+/// Options that each command is given as they stand, before and behind what a user decides.
+const BEFORE: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
+const BEHIND: [&str; 13] = [
     "lineinfo",
     "device-debug",
     "host-arch",
@@ -54,7 +39,7 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
     let jobs = many::jobs(&parsed, parsed.get("out-dir").unwrap_or("build"))?;
     let driver = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_else(|_| "tileiras".into());
     let mut options: Vec<String> = Vec::new();
-    for name in FORWARDED {
+    for &name in BEFORE.iter().chain(DECISIONS).chain(&BEHIND) {
         let Some(value) = parsed.get(name) else { continue };
         let boolean = OPTIONS.iter().any(|spec| spec.name == name && spec.value == Value::Bool);
         options.push(if boolean { format!("{}={}", dashed(name), parsed.flag(name)) } else { format!("{}={value}", dashed(name)) });

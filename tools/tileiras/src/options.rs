@@ -5,6 +5,23 @@ use common::cl::{Section, Spec, Value, alias, immediate, option};
 /// What `--preview` takes.
 pub(crate) const PREVIEW: &[&str] = &["simt"];
 
+/// What a user decides instead of the stages; what is validated is what is compiled.
+pub(crate) const DECISIONS: &[&str] = &[
+    "warps",
+    "occupancy",
+    "cluster",
+    "launch-control",
+    "halves",
+    "products",
+    "tma",
+    "prefetch",
+    "stages",
+    "agents",
+    "overlap",
+    "multicast",
+    "pairs",
+];
+
 macro_rules! categories {
     ($disable:literal, $all:literal, $memory:literal, $tensor:literal) => {
         Value::Choice(&[("none", $disable), ("all", $all), ("memory", $memory), ("tensorcore", $tensor)])

@@ -3,6 +3,7 @@
 
 use super::{MiddleOp, Rule, require};
 use crate::core_ops::{Core, RANKS};
+use crate::loops::takes_blocks;
 use crate::tile::{Dense, Global};
 use base::{Block, Body, Value};
 use std::collections::BTreeSet;
@@ -49,36 +50,29 @@ pub fn taken<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
     let is_constant =
         |value: Value, wanted: u64| of(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(wanted));
+    let goes_over_them = |op: &O| takes_blocks(body, op.core(), O::core);
     let mut counters = BTreeSet::new();
-    let mut loops = 0;
     for block in outermost {
-        let before = loops;
-        for op in &body.blocks[*block].ops {
-            let Some(Core::For { lower, upper, step, body: region, .. }) = body.ops[*op].kind.core() else { continue };
-            if !matches!(of(*upper), Some(Core::TakenCount {})) {
-                continue;
-            }
+        let ops = body.blocks[*block].ops.iter().map(|op| &body.ops[*op].kind);
+        let all: Vec<&Core> = ops.filter(|op| goes_over_them(op)).filter_map(O::core).collect();
+        require(all.len() <= 1, || "there are two loops over the tile blocks that are taken".into())?;
+        for core in all {
+            let Core::For { lower, step, body: region, .. } = core else { continue };
             require(is_constant(*lower, 0) && is_constant(*step, 1), || {
                 "the tile blocks that are taken are counted from 0 in ones".into()
             })?;
             counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
-            loops += 1;
         }
-        require(loops <= before + 1, || "there are two loops over the tile blocks that are taken".into())?;
     }
-    let ends = |op: &O| match op.core() {
-        Some(Core::For { upper, .. }) => usize::from(matches!(of(*upper), Some(Core::TakenCount {}))),
-        _ => 0,
-    };
-    let (mut uses, mut bounds) = (0, 0);
+    let (mut uses, mut loops) = (0, 0);
     for op in body.ops.values() {
-        bounds += ends(&op.kind);
+        loops += usize::from(goes_over_them(&op.kind));
         uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::TakenCount {}))).count();
         if let Some(Core::TakenBlock { round, .. }) = op.kind.core() {
             require(counters.contains(round), || "a tile block is asked for that no round is about".into())?;
         }
     }
-    let only = uses == loops && bounds == loops;
+    let only = uses == loops && loops == counters.len();
     require(only, || {
         "how many tile blocks are taken is the end of the loop over them, in no other loop or condition, and nothing else".into()
     })

@@ -4,7 +4,7 @@
 //! its group. Where a program has atomics or ordered accesses, blocks run one after another on one memory; one that goes round
 //! a loop in which it made such an access lets the others run. Neither depends on the machine. Blocks of a cluster that tell each other
 //! something run together, each as far as it can before the next one does. In a program whose blocks take over others (launch control)
-//! each works on some that follow it, as many as the seed says.
+//! each works on some that follow it, as many as the seed says, but where somebody watches blocks, who would wait for those in vain.
 
 use super::{Env, Machine, Place, Program, State, Status};
 use crate::memory::Memory;
@@ -31,6 +31,8 @@ pub(crate) struct Job<'a, P> {
     pub(crate) limit: u64,
     /// Which agent of a block runs when.
     pub(crate) seed: u64,
+    /// Whether blocks take over others, where the program lets them.
+    pub(crate) takes_over: bool,
 }
 
 /// The blocks to run: all of a grid, or some.
@@ -71,7 +73,7 @@ const MOST_TAKEN: u64 = 3;
 impl<P: Program> Job<'_, P> {
     /// How many tile blocks each block works on, as far as there are so many: its own, and those behind it.
     fn taken(&self) -> u64 {
-        if self.program.takes_over() { MOST_TAKEN - self.seed % MOST_TAKEN } else { 1 }
+        if self.takes_over && self.program.takes_over() { MOST_TAKEN - self.seed % MOST_TAKEN } else { 1 }
     }
 
     fn state(&self, block: u64) -> State {

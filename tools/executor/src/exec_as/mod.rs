@@ -422,8 +422,7 @@ impl<O: Step> Program for SpreadProgram<'_, O> {
         self.source.attrs.cluster.unwrap_or(1)
     }
     fn takes_over(&self) -> bool {
-        let counts = |op: &O| matches!(op.step(), StepKind::Program(Op::Core(Core::TakenCount {})));
-        self.source.body.ops.values().any(|node| counts(&node.kind))
+        vocabulary::rules::takes_over(self.source.body)
     }
     fn joined(&self) -> u32 {
         self.source.pipes.iter().map(|ring| ring.blocks).max().unwrap_or(1)

@@ -50,13 +50,12 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     let shared = match (RANKS.contains(&wish), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
         (false, _) => Err(format!("clusters have {} or {} blocks", RANKS[0], RANKS[1])),
-        _ => share_out(function, target, wish, asked.is_some()),
-    };
-    // Of an author's four blocks two may be what can be.
-    let fewer = || share_out(function, target, RANKS[0], false);
-    let shared = match shared {
-        Err(why) if asked.is_none() && wish == RANKS[1] && target.has(Feature::Clusters) => fewer().map_err(|_| why),
-        shared => shared,
+        _ if asked.is_some() => share_out(function, target, wish, true),
+        // Of an author's four blocks two may be what can be.
+        _ => share_out(function, target, wish, false).or_else(|why| match wish == RANKS[1] {
+            true => share_out(function, target, RANKS[0], false).map_err(|_| why),
+            false => Err(why),
+        }),
     };
     let mut log = |outcome, message| {
         let (name, category, loc) = ("Cluster".into(), Category::Other, function.loc);

@@ -190,7 +190,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// The upper part of an iota begins with its extent.
+    /// A further part of an iota begins with as many of its extent as there are before it.
     fn count_from_part(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
         let ty = self.parted(iota, form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };

@@ -273,18 +273,27 @@ impl<'c> Emitter<'c, '_> {
                 return;
             }
             (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
-            (Side::Empty, _) if info.drain == Drain::Warps => format!(
-                "{{ .reg .pred first; .reg .b64 state; setp.eq.b32 first, $1, 0; bar.warp.sync -1; \
-                 @first mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}"
-            ),
+            (Side::Empty, _) if info.drain == Drain::Warps => {
+                self.tensor_fence(true);
+                return self.by_first_lane(
+                    ".reg .b64 state;",
+                    &format!("mbarrier.arrive.shared.b64 state, [$0+{offset}];"),
+                    address,
+                );
+            }
             (Side::Full, _) | (Side::Empty, _) => {
                 format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
             }
         };
         self.tensor_fence(true);
+        self.ir.asm(None, &text, "r", &[address.into()], true);
+    }
+
+    /// The first lane of each warp does something, about an address, when all have come here; `before` is for all.
+    pub(super) fn by_first_lane(&self, before: &str, then: &str, address: IntValue<'c>) {
         let lane = self.ir.and(self.thread, self.ir.const32(31));
-        let args: &[_] = if text.contains("$1") { &[address.into(), lane.into()] } else { &[address.into()] };
-        self.ir.asm(None, &text, if args.len() > 1 { "r,r" } else { "r" }, args, true);
+        let text = format!("{{ .reg .pred first; {before} setp.eq.b32 first, $1, 0; bar.warp.sync -1; @first {then} }}");
+        self.ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
     }
 
     /// Consumers leave a slot that the blocks of a cluster fill together: each of these waits for those of all; or one in which products of a

@@ -12,6 +12,7 @@ use numerics::arith::{Compare, Predicate};
 use sched::Op;
 use tileas::{Place, Type};
 use vocabulary::core_ops::Core;
+use vocabulary::loops::takes_blocks;
 
 /// An open construct: where the ops that leave its regions go.
 pub(crate) struct Frame<'c> {
@@ -72,7 +73,9 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn construct(&mut self, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::If { cond, then, otherwise } => self.if_op(*cond, *then, *otherwise, results),
-            Core::For { upper, init, body, .. } if self.is_over_taken(*upper) => self.taken_loop(init, *body, results),
+            Core::For { init, body, .. } if takes_blocks(&self.function.body, Some(core), Op::core) => {
+                self.taken_loop(init, *body, results)
+            }
             Core::For { lower, upper, step, init, unsigned, body } => {
                 self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
             }

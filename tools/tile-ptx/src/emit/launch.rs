@@ -15,7 +15,7 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use sched::answers::{ANSWER, SLOTS};
 use sched::{Agent, Op, PipeInfo, answers};
-use vocabulary::core_ops::Core;
+use vocabulary::loops::takes_blocks;
 
 /// The tile block that is worked on, in rounds of which this is the counter.
 #[derive(Clone, Copy)]
@@ -39,12 +39,6 @@ struct Reader {
 const TO_EMPTY: u32 = SLOTS * PipeInfo::BARRIER;
 
 impl<'c> Emitter<'c, '_> {
-    /// Whether a loop ends when no tile block is left.
-    pub(super) fn is_over_taken(&self, upper: Value) -> bool {
-        let op = self.function.body.defining_op(upper);
-        op.is_some_and(|op| matches!(self.function.body.ops[op].kind.core(), Some(Core::TakenCount {})))
-    }
-
     pub(super) fn taken_block(&mut self, round: Value, axis: u32, result: Value) {
         let taken = self.taken.filter(|taken| taken.round == round).expect("the verifier holds that this is in a round");
         self.set(result, vec![taken.index[axis as usize].into()]);
@@ -110,8 +104,9 @@ impl<'c> Emitter<'c, '_> {
     fn readers(&self) -> Vec<Reader> {
         let (attrs, body) = (&self.function.attrs, &self.function.body);
         let blocks = self.blocks_that_take();
-        let repeats =
-            |region: Region| body.blocks[body.block_of(region)].ops.iter().any(|op| self.goes_over_taken(&body.ops[*op].kind));
+        let repeats = |region: Region| {
+            body.blocks[body.block_of(region)].ops.iter().any(|op| takes_blocks(body, body.ops[*op].kind.core(), Op::core))
+        };
         let of_agent = |op: &OpId| match &body.ops[*op].kind {
             Op::Agent { agent, body: region } if repeats(*region) => {
                 let is_alone = self.is_of_first_thread(*region);
@@ -124,10 +119,6 @@ impl<'c> Emitter<'c, '_> {
             true => vec![Reader { agent: Agent(0), warps: attrs.program.warps, is_alone: false, blocks }],
             false => body.blocks[self.function.entry()].ops.iter().filter_map(of_agent).collect(),
         }
-    }
-
-    fn goes_over_taken(&self, op: &Op) -> bool {
-        matches!(op.core(), Some(Core::For { upper, .. }) if self.is_over_taken(*upper))
     }
 
     /// The blocks that take over others together.
@@ -194,21 +185,17 @@ impl<'c> Emitter<'c, '_> {
     /// Who asks overwrites an answer when all have read it.
     fn tell_read(&self, barriers: IntValue<'c>) {
         let ir = self.ir;
-        let arrive = match self.blocks_that_take() {
-            1 => format!("mbarrier.arrive.shared.b64 _, [$0+{TO_EMPTY}];"),
-            _ => "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];".into(),
+        let (before, arrive) = match self.blocks_that_take() {
+            1 => (".reg .b64 state;".into(), format!("mbarrier.arrive.shared.b64 state, [$0+{TO_EMPTY}];")),
+            _ => (
+                format!(".reg .b32 there; add.u32 there, $0, {TO_EMPTY}; mapa.shared::cluster.u32 there, there, 0;"),
+                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];".into(),
+            ),
         };
-        let there = match self.blocks_that_take() {
-            1 => String::new(),
-            _ => format!(".reg .b32 there; add.u32 there, $0, {TO_EMPTY}; mapa.shared::cluster.u32 there, there, 0;"),
-        };
-        if self.thread.is_const() {
-            ir.asm(None, &format!("{{ {there} {arrive} }}"), "r", &[barriers.into()], true);
-            return;
+        match self.thread.is_const() {
+            true => _ = ir.asm(None, &format!("{{ {before} {arrive} }}"), "r", &[barriers.into()], true),
+            false => self.by_first_lane(&before, &arrive, barriers),
         }
-        let lane = ir.and(self.thread, ir.const32(31));
-        let text = format!("{{ .reg .pred first; {there} setp.eq.b32 first, $1, 0; bar.warp.sync -1; @first {arrive} }}");
-        ir.asm(None, &text, "r,r", &[barriers.into(), lane.into()], true);
     }
 
     /// The slot of a round, and how often before it has been used, as the parity of a barrier's phase.
