@@ -12,7 +12,8 @@ pub fn refused(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str>
     let Op::Core(
         Program::LoadView { view, in_bounds, .. }
         | Program::StoreView { view, in_bounds, .. }
-        | Program::ReduceView { view, in_bounds, .. },
+        | Program::ReduceView { view, in_bounds, .. }
+        | Program::CopyView { view, in_bounds, .. },
     ) = &op.kind
     else {
         return Err("it accesses no tile of a view");

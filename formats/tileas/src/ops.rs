@@ -156,7 +156,7 @@ base::ops! {
         /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
         /// `latency` is what its author says of how long memory takes, from 1 to 10.
         /// Complete when executed. Result: token.
-        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, slot: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom }
+        CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, slot: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom, two_ways: bool }
             = at_view(Does::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, slot, Way::Copies)).done(Completes::WithItsCopies),
         /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, slot: Option<Value>, latency: Option<u32>, atom: CopyAtom }

@@ -1,7 +1,8 @@
 //! From a scheduled program to PTX: [`emit`] writes LLVM IR op by op, [`optimize`] runs a short fixed list of passes and the
 //! NVPTX back end, [`order`] keeps large tiles from being alive as a whole, [`interleave`] mixes what different units do, [`finish`]
-//! adds to the text what LLVM cannot print.
+//! adds to the text what LLVM cannot print, and [`branches`] turns the jumps of loops.
 
+mod branches;
 mod emit;
 mod finish;
 mod interleave;

@@ -130,7 +130,8 @@ fn ways(
             Op::Core(
                 Program::LoadView { two_ways: true, .. }
                 | Program::StoreView { two_ways: true, .. }
-                | Program::ReduceView { two_ways: true, .. },
+                | Program::ReduceView { two_ways: true, .. }
+                | Program::CopyView { two_ways: true, .. },
             ) => crate::edges::refused(function, op).map_err(|why| format!("it has no two ways: {why}")),
             _ => continue,
         };

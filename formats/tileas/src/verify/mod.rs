@@ -54,7 +54,10 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
             let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
             let two_ways = matches!(
                 op.kind,
-                Op::LoadView { two_ways: true, .. } | Op::StoreView { two_ways: true, .. } | Op::ReduceView { two_ways: true, .. }
+                Op::LoadView { two_ways: true, .. }
+                    | Op::StoreView { two_ways: true, .. }
+                    | Op::ReduceView { two_ways: true, .. }
+                    | Op::CopyView { two_ways: true, .. }
             );
             let once = require(!two_ways, || "which accesses have two ways is for `.sched` to say".into());
             let waits = matches!(op.kind, Op::StoreBoxes { waits: true, .. });

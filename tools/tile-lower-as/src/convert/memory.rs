@@ -119,7 +119,7 @@ impl Rewriter<'_> {
         let new = match by {
             By::Pieces { layout, bytes, whole } => {
                 let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
-                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, latency, atom }
+                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, latency, atom, two_ways: false }
             }
             By::Boxes(map) => {
                 let map = self.map_id(&map);

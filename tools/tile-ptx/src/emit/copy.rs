@@ -1,7 +1,7 @@
 //! Asynchronous copies from global to shared memory: `cp.async`, its groups, and the waits for them.
 
 use super::Emitter;
-use super::view::Dim;
+use super::view::{Dim, Window};
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
@@ -14,7 +14,7 @@ use vocabulary::tile::{Elem, ViewKind};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, .. } = program else {
+        let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, two_ways, .. } = program else {
             unreachable!("only copies come here")
         };
         let CopyAtom::Async { bytes } = atom else { return Err(self.unsupported(op)) };
@@ -24,18 +24,18 @@ impl<'c> Emitter<'c, '_> {
         }
         let layout = &self.module.layouts[*layout];
         let elem = Elem::Scalar(ty.memref.elem);
-        let window = self.window(op, *view, index, in_bounds, layout)?;
+        let window = self.window(op, *view, index, in_bounds, layout)?.in_ways(*two_ways);
         let (start, place) = (self.buffer_start(*buffer), self.shared_place(layout, *buffer));
         let width = bytes / elem.bytes();
         // The dimension along which a piece runs.
         let neighbour = layout.register.first().copied().unwrap_or(0);
         let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(neighbour, *t) != 0);
         let cache = cache_of(*bytes);
-        self.guarded(self.speaks(layout), &[], |e| {
+        let pieces = |e: &Self, window: &Window<'c>| {
             let ir = e.ir;
             for first in (0..layout.registers()).step_by(width as usize) {
                 let (to, fixed) = e.piece(layout, *buffer, [start, place], first);
-                let from = ir.ptr_to_int(e.place(&window, layout, first).0);
+                let from = e.address(window, layout, first);
                 let element = apply(&layout.register, first as u32);
                 let own = |t: usize| u64::from(window.strides.coordinate(element, t));
                 let sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
@@ -52,7 +52,8 @@ impl<'c> Emitter<'c, '_> {
                 }
             }
             Vec::new()
-        });
+        };
+        self.guarded(self.speaks(layout), &[], |e| e.in_window(&window, pieces));
         self.set_token(result);
         Ok(())
     }

@@ -146,7 +146,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Accesses a window: with its checks; where it has two ways, without any if the tile reaches over no bound.
-    fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
+    pub(super) fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Some(inside) = Some(window).filter(|window| window.two_ways).and_then(|window| self.lies_inside(window)) else {
             return access(self, window);
@@ -247,6 +247,23 @@ impl<'c> Emitter<'c, '_> {
             let within = if common::planted("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
             inside = self.both(inside, Some(ir.icmp(within, coordinate, dim.size)));
         }
+        let (base, offset) = self.way(window, layout, register);
+        (offset.map_or(base, |offset| self.element_of(window.elem, base, offset)), inside)
+    }
+
+    /// The address of a register's element as a number: one sum from where the thread's part begins.
+    pub(super) fn address(&self, window: &Window<'c>, layout: &Layout, register: usize) -> IntValue<'c> {
+        let ir = self.ir;
+        let (base, offset) = self.way(window, layout, register);
+        let bytes = |elements| ir.mul(elements, ir.const64(u64::from(window.elem.bytes())));
+        offset.map_or(ir.ptr_to_int(base), |offset| ir.add(ir.ptr_to_int(base), bytes(offset)))
+    }
+
+    /// From where a register's element is how many elements away.
+    fn way(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
+        let ir = self.ir;
+        let element = apply(&layout.register, register as u32);
+        let own = |t: usize| window.strides.coordinate(element, t);
         let (mut base, mut offset) = (window.base, None);
         for (t, dim) in window.dims.iter().enumerate() {
             let steps = |bits: u32| (bits != 0).then(|| ir.mul(ir.const64(u64::from(bits)), dim.stride));
@@ -262,7 +279,7 @@ impl<'c> Emitter<'c, '_> {
             };
             offset = offset.into_iter().chain(step).reduce(|offset, step| ir.add(offset, step));
         }
-        (offset.map_or(base, |offset| self.element_of(window.elem, base, offset)), inside)
+        (base, offset)
     }
 
     /// The address some elements on; of four-bit ones always an even number.
@@ -308,7 +325,7 @@ pub(super) struct Window<'c> {
 }
 
 impl<'c> Window<'c> {
-    fn in_ways(self, two_ways: bool) -> Self {
+    pub(super) fn in_ways(self, two_ways: bool) -> Self {
         Window { two_ways, ..self }
     }
 

@@ -137,11 +137,14 @@ impl Weaver<'_> {
     /// The slot and phase that are so many further on, less than all.
     pub(super) fn further(&mut self, Lane { slot, phase }: Lane, steps: u32, depth: u32) -> Lane {
         let number = scalar(Scalar::I32);
-        let [steps, depth, one] = [steps, depth, 1].map(|value| self.number(value));
-        let next = self.add(slot, steps, &number);
+        let [step, depth, one, first] = [steps, depth, 1, 0].map(|value| self.number(value));
+        let next = self.add(slot, step, &number);
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
         let inside = self.core(Core::Compare { kind, lhs: next, rhs: depth }, scalar(Scalar::I1));
-        let around = self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &number);
+        let around = match steps {
+            1 => first,
+            _ => self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &number),
+        };
         let other = self.binary(Binary::Xor, phase, one, &number);
         let slot = self.core(Core::Select { cond: inside, yes: next, no: around }, number.clone());
         Lane { slot, phase: self.core(Core::Select { cond: inside, yes: phase, no: other }, number) }
