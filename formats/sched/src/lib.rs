@@ -9,6 +9,7 @@
 
 pub mod answers;
 pub mod block_pairs;
+pub mod early;
 pub mod edges;
 pub mod judge;
 pub mod module;

@@ -48,6 +48,41 @@ fn edited_tensor_memory_is_refused() {
     refused(include_str!("tensor.sched"), &cases);
 }
 
+/// The same for a loop whose rounds begin before the last products of a round.
+#[test]
+fn rounds_that_cannot_begin_early_are_refused() {
+    let cases = [
+        ("atom: matrix, in_pieces: true", "atom: matrix", "its fragments are not read in pieces"),
+        (
+            "async_fence @0\n      pipe_release",
+            "barrier(id: 1, threads: 128) @0\n      pipe_release",
+            "something stands between its product",
+        ),
+        (
+            "pipe_wait(pipe: 0, slot: %19",
+            "copy_wait(pending: 0) @0\n      pipe_wait(pipe: 0, slot: %19",
+            "something else is waited for",
+        ),
+        (
+            "pipe_wait(pipe: 0, slot: %19",
+            "%90 = constant(0) : i32 @0\n      pipe_wait(pipe: 0, slot: %90",
+            "a slot is computed in the round",
+        ),
+        (
+            "continue(values: [%23",
+            "%90 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: %23, rhs: %23) : tile<128x128xf32, #0> @0\n      continue(values: [%90",
+            "something stands between its product",
+        ),
+    ];
+    refused(include_str!("early.sched"), &cases);
+    let outside = (
+        "agent(agent: 0) @0 {",
+        "agent(agent: 0) @0 {\n    pipe_wait(pipe: 0, slot: %8, phase: %9, early: true) @0",
+        "it is in no loop",
+    );
+    refused(include_str!("early.sched"), &[outside]);
+}
+
 /// A sound file, and edits of it that the verifier refuses.
 fn refused(sample: &str, cases: &[(&str, &str, &str)]) {
     File::<Module>::read(sample.as_bytes(), "sample").expect("the sample is sound");

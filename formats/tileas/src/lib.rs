@@ -14,6 +14,7 @@ pub mod layout;
 pub mod lives;
 pub mod module;
 pub mod ops;
+pub mod renaming;
 pub mod strands;
 pub mod types;
 pub mod verify;

@@ -3,12 +3,14 @@
 //! Requires: waits and barriers, and agents as they will be: what no agent needs is not among their ops. Establishes: which loads are
 //! made in pieces; those are all that can be.
 
+use base::Arena;
 use base::ir::Op as OpId;
 use sched::{Function, Op, pieces};
+use tileas::layout::{Layout, LayoutId};
 
-pub(crate) fn run(function: &mut Function) {
+pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
     let (uses, blocks) = (function.body.use_counts(function.region), function.body.op_blocks());
-    let can = |op: &OpId| blocks[op.0 as usize].is_some_and(|block| pieces::refused(function, &uses, block, *op).is_ok());
+    let can = |op: &OpId| blocks[op.0 as usize].is_some_and(|block| pieces::refused(function, layouts, &uses, block, *op).is_ok());
     let found: Vec<OpId> = function.body.ops.ids().filter(can).collect();
     for op in found {
         if let Op::Core(tileas::Op::SharedLoad { in_pieces, .. }) = &mut function.body.ops[op].kind {

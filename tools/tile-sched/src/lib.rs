@@ -9,6 +9,7 @@ mod block_pairs;
 mod boxes;
 mod check;
 mod columns;
+mod early;
 mod edges;
 mod fences;
 mod fragments;
@@ -106,7 +107,8 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         block_pairs::finish(function, envelope)?;
         multicast::run(function, layouts, envelope)?;
         stores::run(function);
-        fragments::run(function);
+        fragments::run(function, layouts);
+        early::run(function);
         edges::run(function, layouts);
         pairs::run(function, layouts, target);
     }

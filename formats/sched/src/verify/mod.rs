@@ -56,7 +56,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         agents::pipes(function, target).map_err(|message| refuse("SC010", message))?;
         agents::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
         let runs = agents::who_runs(function);
-        pieces(function, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
+        pieces(function, layouts, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
         ways(function, phase, layouts, target).map_err(|(loc, message)| {
             let refused = Diagnostic::unsupported("SC011", message).at(Place::Entity(format!("func {}", function.name)));
             refused.at_loc(&envelope.debug, loc)
@@ -101,7 +101,7 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
 }
 
 /// Loads in pieces could as well be made at once.
-fn pieces(function: &Function, phase: Phase) -> std::result::Result<(), (Loc, String)> {
+fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) -> std::result::Result<(), (Loc, String)> {
     let body = &function.body;
     let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());
     let in_pieces = |op: &OpNode<Op>| matches!(op.kind, Op::Core(tileas::Op::SharedLoad { in_pieces: true, .. }));
@@ -111,12 +111,12 @@ fn pieces(function: &Function, phase: Phase) -> std::result::Result<(), (Loc, St
             return Err(refuse(format!("no load is made in pieces in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
-        crate::pieces::refused(function, &uses, block, id).map_err(|why| refuse(why.into()))?;
+        crate::pieces::refused(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
     }
     Ok(())
 }
 
-/// What is said of how an op is written can be: on pairs of registers, and in two ways.
+/// What is said of how an op is written can be: on pairs of registers, in two ways, and early.
 fn ways(
     function: &Function,
     phase: Phase,
@@ -124,8 +124,13 @@ fn ways(
     target: Target,
 ) -> std::result::Result<(), (Loc, String)> {
     use tileas::Op as Program;
-    for op in function.body.ops.values() {
+    let blocks = function.body.op_blocks();
+    for (id, op) in function.body.ops.iter() {
         let rule = match &op.kind {
+            Op::PipeWait { early: true, .. } => {
+                let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::early::refused(function, block));
+                rule.map_err(|why| format!("it cannot be early: {why}"))
+            }
             Op::Pairs { .. } => crate::pairs::refused(function, layouts, op, target),
             Op::Core(
                 Program::LoadView { two_ways: true, .. }

@@ -3,6 +3,7 @@
 use super::{Check, Core, Program, Rule, Type, Uses, Value, require};
 use crate::layout::{Strides, solve};
 use crate::ops::Route;
+use crate::renaming::source;
 use base::ir::Operation;
 use vocabulary::tile::Elem;
 
@@ -127,20 +128,5 @@ impl Check<'_> {
         let chosen = (0..outer_shape.len()).flat_map(|dim| outer.shift[dim] + inner.bits[dim]..outer.dim_bits(dim).end);
         let in_registers = chosen.into_iter().all(|bit| solve(&layout.register, 1 << bit).is_some());
         require(in_registers, || "which slice it is is not decided by registers".into())
-    }
-}
-
-/// The operand's element that each element of the result is.
-fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
-    let (source, target) = (Strides::of(from), Strides::of(to));
-    move |element| match core {
-        Core::Permute { order, .. } => {
-            (0..to.len()).map(|k| target.coordinate(element, k) << source.shift[order[k] as usize]).sum()
-        }
-        Core::Broadcast { .. } if from.is_empty() => 0,
-        Core::Broadcast { .. } => {
-            (0..to.len()).filter(|d| from[*d] != 1).map(|d| target.coordinate(element, d) << source.shift[d]).sum()
-        }
-        _ => element,
     }
 }

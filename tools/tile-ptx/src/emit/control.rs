@@ -1,5 +1,6 @@
 //! Structured control flow as basic blocks. Conditions are the same in every thread of a block, so warps stay together.
 
+use super::early::Bounds;
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
 use base::diag::Result;
@@ -108,6 +109,15 @@ impl<'c> Emitter<'c, '_> {
         (0..self.layout(value).registers()).map(phi).collect()
     }
 
+    /// Has values arrive at a target that the program has no name for, behind the others.
+    fn carry(&self, target: &mut Target<'c>, values: &[Val<'c>]) {
+        let back = self.ir.here();
+        self.ir.builder.position_at_end(target.block);
+        let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has phis alone");
+        target.phis.push(values.iter().map(phi).collect());
+        self.ir.builder.position_at_end(back);
+    }
+
     pub(super) fn bind(&mut self, values: &[Value], target: &Target<'c>) {
         for (value, phis) in values.iter().zip(&target.phis) {
             if self.ty(*value).elem().is_none() {
@@ -167,23 +177,28 @@ impl<'c> Emitter<'c, '_> {
         let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
         let inner = self.function.body.block_of(body);
         let args = self.function.body.blocks[inner].args.clone();
-        let (start, join) = (self.target(&args, "body"), self.target(results, "join"));
-        let next = self.target(&args[1..], "next");
+        let (mut start, join) = (self.target(&args, "body"), self.target(results, "join"));
+        let mut next = self.target(&args[1..], "next");
         let less = match unsigned {
             _ if common::planted("ptx.last") => IntPredicate::SLE,
             true => IntPredicate::ULT,
             false => IntPredicate::SLT,
         };
         let some = ir.icmp(less, lower, upper);
+        let mut rounds = self.early_rounds(inner, Bounds { step, upper, less });
+        let entry = if rounds.is_some() { ir.block(self.kernel, "first") } else { start.block };
         let init = self.registers(init);
         let mut awaited = self.awaited_behind(results);
         let taken = self.without_unread(init.clone(), body, bounds[0], &awaited);
-        start.arrive(ir, &[vec![vec![lower.into()]], taken.clone()].concat());
+        let mut first = [vec![vec![lower.into()]], taken.clone()].concat();
+        if rounds.is_none() {
+            start.arrive(ir, &first);
+        }
         // What is constant, LLVM would set twice before the branch, for the first round and for none.
         let constants = taken.iter().flatten().filter(|register| is_constant(**register)).count();
         let straight = taken == init && constants < MANY;
         let none = if straight { join.block } else { ir.block(self.kernel, "none") };
-        ir.branch(some, start.block, none);
+        ir.branch(some, entry, none);
         if straight {
             awaited.clear();
             join.arrive(ir, &init);
@@ -194,8 +209,20 @@ impl<'c> Emitter<'c, '_> {
             join.arrive(ir, &init);
             ir.go(join.block);
         }
+        if let Some(rounds) = &mut rounds {
+            ir.builder.position_at_end(entry);
+            let words = self.begin_round(rounds, &first)?;
+            for words in &words {
+                self.carry(&mut start, words);
+                self.carry(&mut next, words);
+            }
+            first.extend(words);
+            start.arrive(ir, &first);
+            ir.go(start.block);
+        }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
+        self.early = rounds.map(|rounds| rounds.with_words(start.values()));
         self.frames.push(Frame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
         self.close();
@@ -311,7 +338,8 @@ impl<'c> Emitter<'c, '_> {
                 ir.go(join.block);
             }
             Core::Continue { values } => {
-                let values = self.registers(values);
+                let mut values = self.registers(values);
+                values.extend(self.read_for_next().into_iter().flatten());
                 let frame = self.frames.iter().rev().find(|frame| !matches!(frame.kind, FrameKind::If));
                 match &frame.expect("a continue is in a loop").kind {
                     FrameKind::For { next } | FrameKind::Loop { next } => {

@@ -4,10 +4,10 @@
 
 use super::Emitter;
 use crate::ir::Val;
-use base::Value;
+use base::{Op as OpId, Value};
 use inkwell::values::IntValue;
 use std::collections::BTreeMap;
-use tileas::{Buffer, Layout};
+use tileas::{Buffer, CopyAtom, Layout};
 use vocabulary::tile::Elem;
 
 /// What the matrices are that an instruction moves.
@@ -31,6 +31,8 @@ struct MatrixRows<'c> {
     /// The slot's address, and the thread's part of the offset, in elements.
     start: IntValue<'c>,
     place: IntValue<'c>,
+    /// Addresses of the lane's rows, by what the instruction changes of that offset, where they are known.
+    known: BTreeMap<u32, IntValue<'c>>,
     elem: Elem,
 }
 
@@ -38,6 +40,7 @@ struct MatrixRows<'c> {
 pub(crate) struct MatrixRead<'c> {
     rows: MatrixRows<'c>,
     shape: Shape,
+    /// The words that an instruction gave.
     loaded: BTreeMap<usize, Vec<Val<'c>>>,
 }
 
@@ -45,19 +48,68 @@ impl<'c> Emitter<'c, '_> {
     /// `ldmatrix`: each lane gets one 32-bit word of every matrix.
     pub(super) fn matrix_load(&mut self, buffer: Buffer, shape: Shape, in_pieces: bool, result: Value) {
         let (elem, registers) = (self.elem(result), self.layout(result).registers());
-        let rows = self.matrix_rows(result, buffer, shape);
-        let shape = match shape {
-            Shape::Halfwords { trans } => Shape::Halfwords { trans: trans != common::planted("ptx.matrix") },
-            Shape::Bytes => shape,
-        };
-        let mut read = MatrixRead { rows, shape, loaded: BTreeMap::new() };
+        let mut read = self.matrix_read(result, buffer, shape);
         if in_pieces {
+            self.with_read_early(result, &mut read);
             self.deferred.insert(result, read);
             return;
         }
         let words = self.words_of(&mut read, 0, registers / elements_of_word(elem));
         let registers = words.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect();
         self.set(result, registers);
+    }
+
+    fn matrix_read(&self, result: Value, buffer: Buffer, shape: Shape) -> MatrixRead<'c> {
+        let rows = self.matrix_rows(result, buffer, shape);
+        let shape = match shape {
+            Shape::Halfwords { trans } => Shape::Halfwords { trans: trans != common::planted("ptx.matrix") },
+            Shape::Bytes => shape,
+        };
+        MatrixRead { rows, shape, loaded: BTreeMap::new() }
+    }
+
+    /// How a load in pieces reads.
+    pub(super) fn read_in_pieces(&mut self, load: OpId) -> MatrixRead<'c> {
+        let sched::Op::Core(tileas::Op::SharedLoad { buffer, atom, .. }) = &self.function.body.ops[load].kind else {
+            unreachable!("only loads are in pieces")
+        };
+        let shape = match atom {
+            CopyAtom::Matrix { trans } => Shape::Halfwords { trans: *trans },
+            _ => Shape::Bytes,
+        };
+        self.enter_slots(&[load]);
+        self.matrix_read(self.function.body.result(load), *buffer, shape)
+    }
+
+    /// What some instructions give, behind where they read: what the next round needs not find out again.
+    pub(super) fn read_early(&self, read: &MatrixRead<'c>, groups: &[usize]) -> Vec<Val<'c>> {
+        let mut words: Vec<Val<'c>> = vec![read.rows.start.into()];
+        words.extend(self.row_changes(read, groups).into_values().map(|group| Val::from(self.row_address(&read.rows, group).0)));
+        words.extend(groups.iter().flat_map(|group| self.load_group(read, *group)));
+        words
+    }
+
+    /// Takes what the round before has of those instructions.
+    pub(super) fn take_early(&self, read: &mut MatrixRead<'c>, groups: &[usize], words: &mut impl Iterator<Item = Val<'c>>) {
+        let changes = self.row_changes(read, groups).into_keys();
+        let mut address = || words.next().expect("addresses come first").into_int_value();
+        read.rows.start = address();
+        read.rows.known = changes.map(|changes| (changes, address())).collect();
+        for group in groups {
+            read.loaded.insert(*group, words.by_ref().take(read.rows.count).collect());
+        }
+    }
+
+    /// What some instructions change of the lane's offset, and the first that does.
+    fn row_changes(&self, read: &MatrixRead<'c>, groups: &[usize]) -> BTreeMap<u32, usize> {
+        let changes = |group: &usize| self.register_part(&read.rows.addresses, read.rows.buffer, *group).0;
+        groups.iter().rev().map(|group| (changes(group), *group)).collect()
+    }
+
+    /// The instructions that give registers of a tile from one on.
+    pub(super) fn groups_of(&self, read: &MatrixRead<'c>, first: usize, count: usize) -> std::ops::RangeInclusive<usize> {
+        let each = elements_of_word(read.rows.elem) * read.rows.count;
+        first / each..=(first + count - 1) / each
     }
 
     /// `stmatrix`: each lane gives one 32-bit word of every matrix.
@@ -88,7 +140,16 @@ impl<'c> Emitter<'c, '_> {
         lane.resize(tileas::layout::LANE_BITS, 0);
         let addresses = Layout { register: after.to_vec(), lane, warp: layout.warp.clone() };
         let (start, place) = (self.buffer_start(buffer), self.shared_place(&addresses, buffer));
-        MatrixRows { count: registers << matrix_bits, pair: matrices.pair, addresses, buffer, start, place, elem: self.elem(tile) }
+        MatrixRows {
+            count: registers << matrix_bits,
+            pair: matrices.pair,
+            addresses,
+            buffer,
+            start,
+            place,
+            known: BTreeMap::new(),
+            elem: self.elem(tile),
+        }
     }
 
     /// The address of a lane's row for an instruction, and what is added to it.
@@ -96,8 +157,9 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (changes, adds) = self.register_part(&rows.addresses, rows.buffer, group);
         let bytes = rows.elem.bytes();
-        let own = ir.mul(ir.xor(rows.place, ir.const32(changes)), ir.const32(bytes));
-        (ir.add(own, rows.start), adds * bytes + self.function.attrs.placements[rows.buffer].offset)
+        let own = || ir.mul(ir.xor(rows.place, ir.const32(changes)), ir.const32(bytes));
+        let at = rows.known.get(&changes).copied().unwrap_or_else(|| ir.add(own(), rows.start));
+        (at, adds * bytes + self.function.attrs.placements[rows.buffer].offset)
     }
 
     /// Registers of a tile that is read piece by piece, or is in registers, in words.

@@ -87,6 +87,15 @@ impl<'c> Reads<'c> {
     }
 }
 
+/// Where an atom of `mma.sync` is in a step along K: its first sum, that one's element, and where the registers of its fragments begin.
+pub(super) struct AtomPlace {
+    first: usize,
+    batch: u32,
+    m: u32,
+    n: u32,
+    pub(super) starts: [usize; 2],
+}
+
 /// Sums of a thread that products have together which are made in one loop.
 const MOST_SUMS: usize = 128;
 
@@ -122,8 +131,7 @@ impl<'c> Emitter<'c, '_> {
                     Some([scale, _]) => self.scaled_name(atom, [*lhs, *rhs], scale),
                     None => self.instruction_name(atom, [*lhs, *rhs, *acc], signed),
                 };
-                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], scales, result);
-                Ok(())
+                self.sync_product(atom, &instruction, [*lhs, *rhs, *acc], scales, result)
             }
             (MmaAtom::Group(atom), _, Place::Memory { .. }) => self.group_product(op, program, atom, result),
             (MmaAtom::MultiplyAdd(_), Place::Memory { .. }, Place::Memory { .. }) => self.shared_products(&[op]),
@@ -153,6 +161,27 @@ impl<'c> Emitter<'c, '_> {
         format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X.f32.{a}.{b}.f32.{scale}")
     }
 
+    /// The atoms of a step along K, in the order of their sums.
+    pub(super) fn atoms_of_step(&self, atom: &SyncAtom, [lhs, rhs, acc]: [Value; 3], k: u32) -> Vec<AtomPlace> {
+        let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
+        let [a_shape, b_shape, c_shape] = [lhs, rhs, acc].map(|value| Strides::of(self.ty(value).shape()));
+        let dims = c_shape.bits.len();
+        let place = |strides: &Strides, [batch, row, col]: [u32; 3]| {
+            let batch = if dims == 3 { batch << strides.shift[0] } else { 0 };
+            batch | row << strides.shift[dims - 2] | col << strides.shift[dims - 1]
+        };
+        let start =
+            |layout: &Layout, element| solve(&layout.register, element).expect("a fragment is in the registers of its warp");
+        let at = |first: usize| {
+            let element = apply(&c.register, first as u32);
+            let batch = if dims == 3 { c_shape.coordinate(element, 0) } else { 0 };
+            let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
+            let starts = [start(&a, place(&a_shape, [batch, m, k])), start(&b, place(&b_shape, [batch, k, n]))];
+            AtomPlace { first, batch, m, n, starts }
+        };
+        (0..c.registers()).step_by(atom.registers(Operand::C) as usize).map(at).collect()
+    }
+
     /// Walks over the atoms of a product; the sums stay in registers.
     fn sync_product(
         &mut self,
@@ -161,30 +190,22 @@ impl<'c> Emitter<'c, '_> {
         [lhs, rhs, acc]: [Value; 3],
         scales: Option<[Value; 2]>,
         result: Value,
-    ) {
-        let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
-        let [a_shape, c_shape] = [lhs, acc].map(|value| Strides::of(self.ty(value).shape()));
-        let b_shape = Strides::of(self.ty(rhs).shape());
-        let dims = c_shape.bits.len();
-        let batch = |strides: &Strides, element: u32| if dims == 3 { strides.coordinate(element, 0) } else { 0 };
-        let place = |strides: &Strides, [batch, row, col]: [u32; 3]| {
-            let batch = if dims == 3 { batch << strides.shift[0] } else { 0 };
-            batch | row << strides.shift[dims - 2] | col << strides.shift[dims - 1]
-        };
+    ) -> Result<()> {
+        let depth = *self.ty(lhs).shape().last().expect("operands have a depth");
         let mut registers = self.get(acc).to_vec();
         let own = atom.registers(Operand::C) as usize;
         // One step of K after the other, so that few fragments are in use at a time.
-        for k in (0..1 << a_shape.bits[dims - 1]).step_by(atom.k as usize) {
+        for k in (0..depth).step_by(atom.k as usize) {
             let mut wide = [BTreeMap::new(), BTreeMap::new()];
-            for first in (0..registers.len()).step_by(own) {
-                let element = apply(&c.register, first as u32);
-                let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
-                let batch = batch(&c_shape, element);
-                let start = |layout: &Layout, element| {
-                    solve(&layout.register, element).expect("a fragment is in the registers of its warp")
-                };
-                let a_start = start(&a, place(&a_shape, [batch, m, k]));
-                let b_start = start(&b, place(&b_shape, [batch, k, n]));
+            let atoms = self.atoms_of_step(atom, [lhs, rhs, acc], k);
+            if self.early.is_some() && k + atom.k >= depth {
+                for AtomPlace { starts: [a, b], .. } in &atoms {
+                    self.fragment(lhs, *a, atom.registers(Operand::A) as usize);
+                    self.fragment(rhs, *b, atom.registers(Operand::B) as usize);
+                }
+                self.begin_next_round()?;
+            }
+            for AtomPlace { first, batch, m, n, starts: [a_start, b_start] } in atoms {
                 let a = self.fragment(lhs, a_start, atom.registers(Operand::A) as usize);
                 let b_start = if common::planted("ptx.fragment") { 0 } else { b_start };
                 let b = self.fragment(rhs, b_start, atom.registers(Operand::B) as usize);
@@ -206,6 +227,7 @@ impl<'c> Emitter<'c, '_> {
         self.deferred.remove(&lhs);
         self.deferred.remove(&rhs);
         self.set(result, registers);
+        Ok(())
     }
 
     /// The words of two fragments of f16, of one of 8-bit floats that goes twice as far along K. A word of four neighbours along K

@@ -11,6 +11,7 @@ mod boxes;
 mod control;
 mod convert;
 mod copy;
+mod early;
 mod fragments;
 mod group;
 mod index;
@@ -37,6 +38,7 @@ use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Value};
 use control::Frame;
+use early::EarlyRounds;
 use fragments::MatrixRead;
 use hardware::Feature;
 use inkwell::basic_block::BasicBlock;
@@ -110,6 +112,8 @@ pub(crate) struct Emitter<'c, 'a> {
     slots: BTreeMap<Buffer, IntValue<'c>>,
     /// Tiles that are read when products get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
+    /// The loop that is being written, if its rounds begin in the one before.
+    early: Option<EarlyRounds<'c>>,
     /// What loops leave that was waited for at their end already.
     awaited: BTreeSet<Value>,
     vectors: Vectors,
@@ -156,6 +160,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             end: None,
             slots: BTreeMap::new(),
             deferred: BTreeMap::new(),
+            early: None,
             awaited: BTreeSet::new(),
             uses: function.body.use_counts(function.region),
             slices: OnceCell::new(),
@@ -186,6 +191,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 lines.enter(self.ir, self.function.body.ops[op].loc);
             }
             let (together, rest) = ops.split_at(self.beside(ops));
+            if self.is_done_early(op) {
+                ops = rest;
+                continue;
+            }
             let done = if together.len() > 1 { self.products_together(together) } else { self.op(op) };
             done.map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
             ops = rest;
@@ -194,7 +203,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     }
 
     /// The slots that ops read or write.
-    fn enter_slots(&mut self, ops: &[OpId]) {
+    pub(super) fn enter_slots(&mut self, ops: &[OpId]) {
         let all = ops.iter().flat_map(|op| self.function.body.ops[*op].kind.effects().buffers);
         let slots = all.filter_map(|access| Some((access.buffer, access.slot?)));
         self.slots = slots.map(|(buffer, slot)| (buffer, self.scalar(slot).into_int_value())).collect();
@@ -206,7 +215,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.shared_products(ops)
     }
 
-    fn op(&mut self, op: OpId) -> Result<()> {
+    pub(super) fn op(&mut self, op: OpId) -> Result<()> {
         self.grow(op)?;
         let node = &self.function.body.ops[op];
         let results = node.results.as_slice();
@@ -253,7 +262,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.pipe_wait(*pipe, *slot, *phase, Side::Empty);
                 Ok(())
             }
-            Op::PipeWait { pipe, slot, phase } => {
+            Op::PipeWait { pipe, slot, phase, .. } => {
                 self.pipe_wait(*pipe, *slot, *phase, Side::Full);
                 Ok(())
             }

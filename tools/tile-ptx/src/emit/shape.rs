@@ -9,6 +9,7 @@ use sched::Function;
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Route;
 use tileas::layout::{Strides, solve};
+use tileas::renaming::source;
 use vocabulary::core_ops::Core;
 use vocabulary::tile::Dense;
 
@@ -16,20 +17,12 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn rename(&mut self, op: OpId, core: &Core, result: Value) -> Result<()> {
         let operand = base::ir::Operation::operands(core)[0];
         let (from_shape, to_shape) = (self.ty(operand).shape().to_vec(), self.ty(result).shape().to_vec());
-        let (from, to) = (Strides::of(&from_shape), Strides::of(&to_shape));
-        let source = |element: u32| -> u32 {
-            match core {
-                Core::Permute { order, .. } => {
-                    (0..to_shape.len()).map(|k| to.coordinate(element, k) << from.shift[order[k] as usize]).sum()
-                }
-                Core::Broadcast { .. } if from_shape.is_empty() => 0,
-                Core::Broadcast { .. } => {
-                    (0..to_shape.len()).filter(|&d| from_shape[d] != 1).map(|d| to.coordinate(element, d) << from.shift[d]).sum()
-                }
-                _ => element,
-            }
-        };
-        self.rename_registers(op, operand, result, source)
+        if let Some(read) = self.deferred.remove(&operand) {
+            // It is read in pieces from registers of the same numbers.
+            self.deferred.insert(result, read);
+            return Ok(());
+        }
+        self.rename_registers(op, operand, result, source(core, &from_shape, &to_shape))
     }
 
     pub(super) fn convert_layout(&mut self, op: OpId, operand: Value, route: Route, result: Value) -> Result<()> {
