@@ -167,8 +167,8 @@ impl Product {
             }
         }
         let (format, attrs) = match form {
-            Form::Atoms => ("tileas 5 atoms", self.program(form, &shapes)),
-            _ => ("sched 5 materialize", self.scheduled(form, &shapes)),
+            Form::Atoms => ("tileas 6 atoms", self.program(form, &shapes)),
+            _ => ("sched 6 materialize", self.scheduled(form, &shapes)),
         };
         let mut out = format!("//!tile {format}\n//!tile target {}\n//!tile option opt-level=3\n", self.target);
         out += "//!tile producer written by a test\n//!tile input 0\n";

@@ -1,16 +1,18 @@
 //! Loops of which a round's last products stand behind the first reads of the next round: the tensor cores then have work while the next
-//! slot is waited for and its first fragments are read. `tile-sched` says of which waits that is so; the verifier holds that the order
+//! slots are waited for and their first fragments are read. `tile-sched` says of which loads that is so; the verifier holds that the order
 //! of what anyone can see is the same.
 
 use crate::{Function, Op, pieces};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
+use tileas::effects::{Completes, Synchronises};
 use tileas::{MmaAtom, Place};
 use vocabulary::core_ops::Core;
 
 /// What is done of the next round, and behind what.
 #[derive(Clone, Debug)]
 pub struct Early {
+    /// What a round waits for before it reads.
     pub waits: Vec<OpId>,
     /// The loads in pieces of both operands.
     pub loads: [OpId; 2],
@@ -24,38 +26,28 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     let body = &function.body;
     let node = &body.blocks[block];
     let kind = |op: &OpId| &body.ops[*op].kind;
-    let products: Vec<OpId> = node.ops.iter().copied().filter(|op| matches!(kind(op), Op::Core(tileas::Op::Mma { .. }))).collect();
-    let [product] = products[..] else { return Err("it makes more than one product in a round, or none") };
-    let Op::Core(tileas::Op::Mma { lhs: Place::Registers(lhs), rhs: Place::Registers(rhs), atom: MmaAtom::Sync(_), .. }) =
-        kind(&product)
-    else {
-        return Err("its product reads no fragments");
-    };
-    let load = |value: &Value| pieces::origin(function, *value).filter(|op| in_pieces(kind(op)) && node.ops.contains(op));
-    let (Some(lhs), Some(rhs)) = (load(lhs), load(rhs)) else { return Err("its fragments are not read in pieces") };
-    let loads = [lhs, rhs];
+    let product = only_product(function, block)?;
+    let loads = loads_of(function, block, product)?;
     let at = |op: OpId| node.ops.iter().position(|other| *other == op).expect("it is in the block");
+    let first = loads.into_iter().map(at).min().expect("there are two");
     let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
     if !matches!(kind(end).core(), Some(Core::Continue { .. })) {
         return Err("a round ends in several places");
     }
-    let (before, behind) = (&ops[..at(product)], &ops[at(product) + 1..]);
-    let waits: Vec<OpId> = ops.iter().copied().filter(|op| matches!(kind(op), Op::PipeWait { .. })).collect();
-    let first = loads.into_iter().map(at).min().expect("there are two");
-    if waits.is_empty() || waits.iter().any(|wait| at(*wait) > first) {
-        return Err("it waits for no slot before its fragments are read");
+    if ops.iter().any(|op| !kind(op).regions().is_empty()) {
+        return Err("a round has other ways through it");
     }
-    let waits_alone = |op: &OpId| waits.contains(op) || kind(op).effects().synchronises.is_none();
-    if before.iter().any(|op| !waits_alone(op) || !kind(op).regions().is_empty()) {
-        return Err("something else is waited for in a round");
+    let waits: Vec<OpId> = ops[..first].iter().copied().filter(|op| !kind(op).is_pure()).collect();
+    if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
+        return Err("something else than waits stands before its fragments are read");
+    }
+    let (beside, behind) = (&ops[first..at(product)], &ops[at(product) + 1..]);
+    let waits_not = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
+    if !beside.iter().all(waits_not) {
+        return Err("something is waited for between its reads");
     }
     let result = body.result(product);
-    let leaves = |op: &OpId| {
-        let leaves = matches!(kind(op), Op::AsyncFence {} | Op::PipeRelease { .. });
-        let counts = kind(op).is_pure() && kind(op).regions().is_empty();
-        (leaves || counts) && !kind(op).operands().contains(&result)
-    };
-    if !behind.iter().all(leaves) {
+    if !behind.iter().all(|op| is_ahead(kind(op)) && !kind(op).operands().contains(&result)) {
         return Err("something stands between its product and the end of a round");
     }
     let is_known = |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
@@ -66,23 +58,58 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     }
 }
 
-fn in_pieces(op: &Op) -> bool {
-    matches!(op, Op::Core(tileas::Op::SharedLoad { in_pieces: true, .. }))
+fn only_product(function: &Function, block: Block) -> Result<OpId, &'static str> {
+    let is_product = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::Mma { .. }));
+    let mut products = function.body.blocks[block].ops.iter().copied().filter(is_product);
+    match (products.next(), products.next()) {
+        (Some(product), None) => Ok(product),
+        _ => Err("it makes more than one product in a round, or none"),
+    }
 }
 
-/// Whether the waits of a block are early.
+/// The loads in pieces of both operands, in the product's block.
+fn loads_of(function: &Function, block: Block, product: OpId) -> Result<[OpId; 2], &'static str> {
+    let body = &function.body;
+    let Op::Core(tileas::Op::Mma { lhs: Place::Registers(lhs), rhs: Place::Registers(rhs), atom: MmaAtom::Sync(_), .. }) =
+        &body.ops[product].kind
+    else {
+        return Err("its product reads no fragments");
+    };
+    let in_pieces = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedLoad { in_pieces: true, .. }));
+    let load = |value: &Value| pieces::origin(function, *value).filter(|op| in_pieces(op) && body.blocks[block].ops.contains(op));
+    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not read in pieces") };
+    Ok([lhs, rhs])
+}
+
+/// What makes sure that a slot is filled.
+fn is_wait(op: &Op) -> bool {
+    matches!(op, Op::PipeWait { .. } | Op::CopyWait { .. } | Op::Barrier { .. } | Op::AsyncFence {})
+}
+
+/// What may as well be done before the products that stand before it: it computes, gives a slot back, or issues copies that are done later.
+fn is_ahead(op: &Op) -> bool {
+    let effects = op.effects();
+    let copies = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
+    op.is_pure() || copies || matches!(op, Op::AsyncFence {} | Op::PipeRelease { .. })
+}
+
+/// Whether the loads of a block are early.
 pub fn is_said(function: &Function, block: Block) -> bool {
-    let early = |op: &OpId| matches!(function.body.ops[*op].kind, Op::PipeWait { early: true, .. });
-    function.body.blocks[block].ops.iter().any(early)
+    function.body.blocks[block].ops.iter().any(|op| is_early(&function.body.ops[*op].kind))
 }
 
-/// Whether a step of a pipe waits, other than in the body of a loop.
+fn is_early(op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::SharedLoad { early: true, .. }))
+}
+
+/// Why a load in a block cannot be early, if it cannot.
 pub(crate) fn refused(function: &Function, block: Block) -> Result<(), &'static str> {
     let is_body = |op: &Op| matches!(op.core(), Some(Core::For { body, .. }) if function.body.block_of(*body) == block);
     if !function.body.ops.values().any(|op| is_body(&op.kind)) {
         return Err("it is in no loop");
     }
-    let Early { waits, .. } = of(function, block)?;
-    let early = |op: &OpId| matches!(function.body.ops[*op].kind, Op::PipeWait { early: true, .. });
-    if waits.iter().all(early) { Ok(()) } else { Err("another slot is waited for later") }
+    let Early { loads, .. } = of(function, block)?;
+    let early = |op: &OpId| is_early(&function.body.ops[*op].kind);
+    let others = function.body.blocks[block].ops.iter().any(|op| early(op) && !loads.contains(op));
+    if loads.iter().all(early) && !others { Ok(()) } else { Err("of a product both operands are read early, and nothing else") }
 }

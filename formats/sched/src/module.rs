@@ -379,7 +379,7 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
 
 impl Payload for Module {
     const FORMAT: &'static str = "sched";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

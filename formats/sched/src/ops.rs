@@ -44,9 +44,8 @@ base::ops! {
         /// A slot is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive, or their products
         /// up to here are complete.
         PipeCommit "pipe_commit" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Commits),
-        /// A consumer waits until a slot is filled. `early` says of a loop's wait that PTX has that of the next round, and the first reads
-        /// of what it waits for, before the last products of this one, and behind what follows them.
-        PipeWait "pipe_wait" { pipe: Pipe, slot: Option<Value>, phase: Value, early: bool } = synchronises(Synchronises::WaitsForSlot),
+        /// A consumer waits until a slot is filled.
+        PipeWait "pipe_wait" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForSlot),
         /// A consumer needs a slot no more, or no more as soon as its products up to here are complete.
         PipeRelease "pipe_release" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Releases),
     }

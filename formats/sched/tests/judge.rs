@@ -135,7 +135,7 @@ fn a_load_in_pieces_could_as_well_be_made_at_once() {
         ),
         sound
             .replace("phase materialize", "no load is made in pieces in phase alloc")
-            .replace("//!tile sched 5 materialize", "//!tile sched 5 alloc"),
+            .replace("//!tile sched 6 materialize", "//!tile sched 6 alloc"),
     ];
     let wanted = [
         "something between a load in pieces and its product waits",

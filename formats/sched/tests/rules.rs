@@ -8,8 +8,8 @@ use sched::Module;
 fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
     let cases = [
-        ("sched 5 materialize", "sched 5 done", "SC001"),
-        ("sched 5 materialize", "sched 5 alloc", "no access names a slot in phase alloc"),
+        ("sched 6 materialize", "sched 6 done", "SC001"),
+        ("sched 6 materialize", "sched 6 alloc", "no access names a slot in phase alloc"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 5)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4000, depth: 4)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 0)", "has no slot"),
@@ -52,17 +52,13 @@ fn edited_tensor_memory_is_refused() {
 #[test]
 fn rounds_that_cannot_begin_early_are_refused() {
     let cases = [
-        ("atom: matrix, in_pieces: true", "atom: matrix", "its fragments are not read in pieces"),
+        ("atom: matrix, in_pieces: true, early: true", "atom: matrix", "its fragments are not read in pieces"),
         (
             "async_fence @0\n      pipe_release",
             "barrier(id: 1, threads: 128) @0\n      pipe_release",
             "something stands between its product",
         ),
-        (
-            "pipe_wait(pipe: 0, slot: %19",
-            "copy_wait(pending: 0) @0\n      pipe_wait(pipe: 0, slot: %19",
-            "something else is waited for",
-        ),
+        ("pipe_wait(pipe: 0, slot: %19", "print_lock @0\n      pipe_wait(pipe: 0, slot: %19", "something else than waits stands"),
         (
             "pipe_wait(pipe: 0, slot: %19",
             "%90 = constant(0) : i32 @0\n      pipe_wait(pipe: 0, slot: %90",
@@ -77,7 +73,7 @@ fn rounds_that_cannot_begin_early_are_refused() {
     refused(include_str!("early.sched"), &cases);
     let outside = (
         "agent(agent: 0) @0 {",
-        "agent(agent: 0) @0 {\n    pipe_wait(pipe: 0, slot: %8, phase: %9, early: true) @0",
+        "agent(agent: 0) @0 {\n    pipe_wait(pipe: 0, slot: %8, phase: %9) @0\n    %91 = shared_load(buffer: 0, slot: %8, atom: matrix, early: true) : tile<128x64xf16, #1> @0",
         "it is in no loop",
     );
     refused(include_str!("early.sched"), &[outside]);

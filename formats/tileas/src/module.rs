@@ -102,7 +102,7 @@ impl Module {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileas";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

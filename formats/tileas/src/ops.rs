@@ -185,8 +185,9 @@ base::ops! {
         SharedStore "shared_store" { x: Value, buffer: Buffer, slot: Option<Value>, atom: CopyAtom }
             = writes(buffer, slot, Way::Threads),
         /// Reads a whole buffer into the result's layout. In `.sched`, `in_pieces` says that each piece is read when the product for
-        /// which it is comes to it.
-        SharedLoad "shared_load" { buffer: Buffer, slot: Option<Value>, atom: CopyAtom, in_pieces: bool }
+        /// which it is comes to it, and `early` of a loop's that PTX has the first pieces of the next round, with what is waited for before
+        /// them, in front of the last products of this one.
+        SharedLoad "shared_load" { buffer: Buffer, slot: Option<Value>, atom: CopyAtom, in_pieces: bool, early: bool }
             = reads(buffer, slot, Way::Threads),
         /// Reads, for each element of `index` (an element number of the buffer), the element there.
         SharedGather "shared_gather" { buffer: Buffer, slot: Option<Value>, index: Value }

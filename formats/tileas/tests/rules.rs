@@ -422,7 +422,7 @@ fn truths_that_go_round_and_nests_of_loops_end() {
 }
 
 const HEAD: &str =
-    "//!tile tileas 5 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+    "//!tile tileas 6 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])
 layout #1 = (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
 layout #2 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [])

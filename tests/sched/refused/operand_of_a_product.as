@@ -1,5 +1,5 @@
 // RUN: tile-sched %
-//!tile tileas 5 atoms
+//!tile tileas 6 atoms
 //!tile target sm_90
 //!tile option opt-level=3
 //!tile producer tile-lower-as 0.1.0

@@ -63,7 +63,7 @@ fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
 }
 
 fn program(body: &str) -> Result<String, String> {
-    outcome("tileas 5 atoms", AGENT, body)
+    outcome("tileas 6 atoms", AGENT, body)
 }
 
 /// The program is refused, be it by the verifier or when it is executed, and says this.
@@ -109,12 +109,12 @@ fn exchange(between: &str) -> String {
 #[test]
 fn exchange_between_warps_needs_a_barrier() {
     let attrs = format!("{AGENT}, {BUFFERS}");
-    assert_eq!(outcome("tileas 5 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
+    assert_eq!(outcome("tileas 6 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
     let attrs = |bytes: u32| format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
     let barrier = "  barrier(id: 0, threads: 128) @1\n";
-    assert_eq!(outcome("sched 5 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
-    assert_eq!(outcome("sched 5 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
-    let race = outcome("sched 5 materialize", &attrs(1024), &exchange("")).unwrap_err();
+    assert_eq!(outcome("sched 6 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
+    assert_eq!(outcome("sched 6 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
+    let race = outcome("sched 6 materialize", &attrs(1024), &exchange("")).unwrap_err();
     let complaint = "slot 0 of buffer0 is read before a barrier after it was written";
     assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
 }
@@ -128,7 +128,7 @@ fn a_copy_is_there_when_it_was_waited_for() {
         let between: String = between.iter().map(|op| format!("  {op} @1\n")).collect();
         let copy = format!("copy_view(view: %a, index: [%i], {WEAK}, whole: true, buffer: 0, layout: 0, atom: async(bytes: 8))");
         let load = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n";
-        outcome("sched 5 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
+        outcome("sched 6 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
     // The judge says so before anything is executed; what the executor sees itself is tested beside it.
@@ -142,7 +142,7 @@ fn a_copy_is_there_when_it_was_waited_for() {
 fn a_buffer_holds_nothing_before_it_is_written() {
     let attrs = format!("{AGENT}, {BUFFERS}");
     let body = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
-    refused(outcome("tileas 5 atoms", &attrs, &body), "read before anything is written");
+    refused(outcome("tileas 6 atoms", &attrs, &body), "read before anything is written");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     };
     put(true, copy, Op::PipeAcquire { pipe, slot: None, phase });
     put(false, copy, Op::PipeCommit { pipe, slot: None });
-    put(true, first, Op::PipeWait { pipe, slot: None, phase, early: false });
+    put(true, first, Op::PipeWait { pipe, slot: None, phase });
     put(false, last, Op::PipeRelease { pipe, slot: None });
     // What comes after its token comes after nothing: nothing is written before it was waited for.
     let token = function.body.ops[copy].results[0];

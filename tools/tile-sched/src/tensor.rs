@@ -358,7 +358,7 @@ impl Pass<'_> {
                 if is_first(at, buffer, used.fills) {
                     match used.fills {
                         true => out.push(step(self, Op::PipeAcquire { pipe, slot, phase })),
-                        false if kind != Kind::Sums => out.push(step(self, Op::PipeWait { pipe, slot, phase, early: false })),
+                        false if kind != Kind::Sums => out.push(step(self, Op::PipeWait { pipe, slot, phase })),
                         false => {}
                     }
                 }
@@ -373,7 +373,7 @@ impl Pass<'_> {
                     // Sums that nothing reads, or nothing added to what threads have here: the next turn is the same side's again.
                     let again = matches!(kind, Kind::Sums | Kind::Scaled) && !is_drained(at, buffer);
                     if kind == Kind::Sums || again {
-                        behind.push(step(self, Op::PipeWait { pipe, slot, phase, early: false }));
+                        behind.push(step(self, Op::PipeWait { pipe, slot, phase }));
                     }
                     if again {
                         behind.push(step(self, Op::PipeRelease { pipe, slot }));

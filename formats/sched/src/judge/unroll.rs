@@ -174,7 +174,7 @@ impl Unroll<'_, '_> {
         };
         Ok(match kind {
             Op::PipeAcquire { pipe, slot, phase } => Some(What::Acquire(position(pipe, slot, phase)?)),
-            Op::PipeWait { pipe, slot, phase, .. } => Some(What::Wait(position(pipe, slot, phase)?)),
+            Op::PipeWait { pipe, slot, phase } => Some(What::Wait(position(pipe, slot, phase)?)),
             Op::PipeCommit { pipe, slot } => of_pipe(pipe, slot).map(|(pipe, slot)| Some(What::Commit(pipe, slot)))?,
             Op::PipeRelease { pipe, slot } => of_pipe(pipe, slot).map(|(pipe, slot)| Some(What::Release(pipe, slot)))?,
             Op::CopyWait { pending } => Some(What::WaitForCopies(u64::from(*pending))),

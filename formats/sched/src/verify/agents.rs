@@ -206,7 +206,7 @@ pub(super) fn pipe_op(function: &Function, op: &Op, agent: Option<Agent>) -> Rul
     let (pipe, slot, phase, produces) = match op {
         Op::PipeAcquire { pipe, slot, phase } => (pipe, slot, Some(phase), true),
         Op::PipeCommit { pipe, slot } => (pipe, slot, None, true),
-        Op::PipeWait { pipe, slot, phase, .. } => (pipe, slot, Some(phase), false),
+        Op::PipeWait { pipe, slot, phase } => (pipe, slot, Some(phase), false),
         Op::PipeRelease { pipe, slot } => (pipe, slot, None, false),
         _ => unreachable!("only steps of pipes come here"),
     };

@@ -127,7 +127,7 @@ fn ways(
     let blocks = function.body.op_blocks();
     for (id, op) in function.body.ops.iter() {
         let rule = match &op.kind {
-            Op::PipeWait { early: true, .. } => {
+            Op::Core(Program::SharedLoad { early: true, .. }) => {
                 let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::early::refused(function, block));
                 rule.map_err(|why| format!("it cannot be early: {why}"))
             }

@@ -50,7 +50,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         })?;
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
-            let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. });
+            let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. } | Op::SharedLoad { early: true, .. });
             let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
             let two_ways = matches!(
                 op.kind,

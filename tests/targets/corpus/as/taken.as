@@ -1,4 +1,4 @@
-//!tile tileas 5 atoms
+//!tile tileas 6 atoms
 //!tile target sm_100
 //!tile option launch-control=on
 //!tile option opt-level=3

@@ -19,7 +19,7 @@ impl Step for Op {
             Op::GroupWait { pending, .. } => StepKind::WaitForProducts { pending: *pending },
             Op::Agent { agent, body } => StepKind::Agent { number: agent.0 as usize, body: *body },
             Op::PipeAcquire { pipe, slot, phase } => wait(*pipe, *slot, Side::Empty, *phase),
-            Op::PipeWait { pipe, slot, phase, .. } => wait(*pipe, *slot, Side::Full, *phase),
+            Op::PipeWait { pipe, slot, phase } => wait(*pipe, *slot, Side::Full, *phase),
             Op::PipeCommit { pipe, slot } => arrive(*pipe, *slot, Side::Full),
             Op::PipeRelease { pipe, slot } => arrive(*pipe, *slot, Side::Empty),
             Op::AsyncFence {} => StepKind::Fence,

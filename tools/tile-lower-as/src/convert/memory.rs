@@ -332,7 +332,7 @@ impl Rewriter<'_> {
         let buffer = self.exchange_buffer(elem, &ty.shape().into());
         self.shared_store(found, &layout, buffer, node.loc);
         let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], &layout) };
-        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, node.loc)
+        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false, early: false }, ty, node.loc)
     }
 
     fn optional(&mut self, value: Option<Value>) -> Result<Option<Value>> {

@@ -61,7 +61,7 @@ impl Rewriter<'_> {
         self.shared_store(value, &from, buffer, loc);
         if reads == Reads::Vectors {
             let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], to) };
-            return self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, loc);
+            return self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false, early: false }, ty, loc);
         }
         self.shared_load(buffer, ty, to, loc)
     }
@@ -160,7 +160,7 @@ impl Rewriter<'_> {
     pub(super) fn shared_load(&mut self, buffer: Buffer, ty: Type, layout: &Layout, loc: Loc) -> Value {
         let by_bytes = self.envelope.target().is_ok_and(|target| target.has(Feature::ByteMatrices));
         let atom = banks::read_atom(&self.attrs.buffers[buffer], layout, by_bytes);
-        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false }, ty, loc)
+        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false, early: false }, ty, loc)
     }
 }
 

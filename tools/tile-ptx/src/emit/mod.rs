@@ -262,7 +262,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.pipe_wait(*pipe, *slot, *phase, Side::Empty);
                 Ok(())
             }
-            Op::PipeWait { pipe, slot, phase, .. } => {
+            Op::PipeWait { pipe, slot, phase } => {
                 self.pipe_wait(*pipe, *slot, *phase, Side::Full);
                 Ok(())
             }

@@ -34,7 +34,7 @@ impl Weaver<'_> {
             let (slot, phase) = (None, self.number(0));
             self.append(Op::PipeAcquire { pipe, slot, phase }, []);
             self.append(Op::PipeCommit { pipe, slot }, []);
-            self.append(Op::PipeWait { pipe, slot, phase, early: false }, []);
+            self.append(Op::PipeWait { pipe, slot, phase }, []);
             self.append(Op::PipeRelease { pipe, slot }, []);
         }
     }
@@ -225,7 +225,7 @@ impl Weaver<'_> {
             }
             if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && taken.insert(at) {
                 let slot = (group.depth > 1).then_some(lane.slot);
-                self.append(Op::PipeWait { pipe: group.pipe, slot, phase: lane.phase, early: false }, []);
+                self.append(Op::PipeWait { pipe: group.pipe, slot, phase: lane.phase }, []);
             }
         }
     }
