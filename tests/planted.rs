@@ -59,7 +59,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("ptx.cut", "a copy ends at the bound", "product", "sm_80"),
     ("ptx.commit", "both blocks of a pair are told when products are complete", "cluster_pair", "sm_100"),
     ("ptx.descriptor", "each step of a product has its own operands", "groups_tf32", "sm_90"),
-    ("ptx.early", "what the next round reads early is waited for", "matmul_turned", "sm_120"),
+    ("ptx.early", "what the next round reads early is waited for", "matmul_early", "sm_80"),
     ("ptx.end", "a block ends when no other one reaches it any more", "cluster_tiles", "sm_90"),
     ("ptx.exponential", "the base of an exponential is e", "numbers", "sm_80"),
     ("ptx.first", "before the first element of a scan there is none", "recurrence", "sm_80"),
