@@ -37,8 +37,8 @@ fn without_opposites(function: &[&str]) -> Vec<String> {
         }
     }
     let spared = |(result, of): (&str, &str)| {
-        let Found { jumps, all, .. } = found[result];
-        found[of].written == 1 && found[result].written == 1 && all == jumps + 1
+        let [result, of] = [result, of].map(|predicate| found.get(predicate).copied().unwrap_or_default());
+        of.written == 1 && result.written == 1 && result.all == result.jumps + 1
     };
     let spared: HashMap<&str, &str> = function.iter().filter_map(|line| opposite(line)).filter(|one| spared(*one)).collect();
     let kept = function.iter().filter(|line| opposite(line).is_none_or(|(result, _)| !spared.contains_key(result)));

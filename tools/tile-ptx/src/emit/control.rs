@@ -1,6 +1,6 @@
 //! Structured control flow as basic blocks. Conditions are the same in every thread of a block, so warps stay together.
 
-use super::early::Bounds;
+use super::early::{Bounds, EarlyRounds};
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
 use base::diag::Result;
@@ -190,7 +190,7 @@ impl<'c> Emitter<'c, '_> {
         let init = self.registers(init);
         let mut awaited = self.awaited_behind(results);
         let taken = self.without_unread(init.clone(), body, bounds[0], &awaited);
-        let mut first = [vec![vec![lower.into()]], taken.clone()].concat();
+        let first = [vec![vec![lower.into()]], taken.clone()].concat();
         if rounds.is_none() {
             start.arrive(ir, &first);
         }
@@ -211,14 +211,7 @@ impl<'c> Emitter<'c, '_> {
         }
         if let Some(rounds) = &mut rounds {
             ir.builder.position_at_end(entry);
-            let words = self.begin_round(rounds, &first)?;
-            for words in &words {
-                self.carry(&mut start, words);
-                self.carry(&mut next, words);
-            }
-            first.extend(words);
-            start.arrive(ir, &first);
-            ir.go(start.block);
+            self.begin_first_round(rounds, first, [&mut start, &mut next])?;
         }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
@@ -246,6 +239,24 @@ impl<'c> Emitter<'c, '_> {
         }
         ir.builder.position_at_end(join.block);
         self.bind(results, &join);
+        Ok(())
+    }
+
+    /// Goes to a loop whose rounds begin early, with the first fragments of the first one behind what it is given.
+    fn begin_first_round(
+        &mut self,
+        rounds: &mut EarlyRounds<'c>,
+        mut given: Vec<Vec<Val<'c>>>,
+        [start, next]: [&mut Target<'c>; 2],
+    ) -> Result<()> {
+        let words = self.begin_round(rounds, &given)?;
+        for words in &words {
+            self.carry(start, words);
+            self.carry(next, words);
+        }
+        given.extend(words);
+        start.arrive(self.ir, &given);
+        self.ir.go(start.block);
         Ok(())
     }
 
