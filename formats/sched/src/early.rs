@@ -4,10 +4,11 @@
 
 use crate::{Function, Op, pieces};
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Value};
+use base::{Block, Region, Value};
 use tileas::effects::{Completes, Synchronises};
 use tileas::{MmaAtom, Place};
 use vocabulary::core_ops::Core;
+use vocabulary::loops::takes_blocks;
 
 /// What is done of the next round, and behind what.
 #[derive(Clone, Debug)]
@@ -102,10 +103,20 @@ fn is_early(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::SharedLoad { early: true, .. }))
 }
 
+/// The bodies of loops in a region that know before a round's end whether there is another one.
+pub fn bodies(function: &Function, region: Region) -> Vec<Block> {
+    let body = &function.body;
+    let of_loop = |op: OpId| match body.ops[op].kind.core() {
+        core if takes_blocks(body, core, Op::core) => None,
+        Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
+        _ => None,
+    };
+    body.walk(region).into_iter().filter_map(of_loop).collect()
+}
+
 /// Why a load in a block cannot be early, if it cannot.
 pub(crate) fn refused(function: &Function, block: Block) -> Result<(), &'static str> {
-    let is_body = |op: &Op| matches!(op.core(), Some(Core::For { body, .. }) if function.body.block_of(*body) == block);
-    if !function.body.ops.values().any(|op| is_body(&op.kind)) {
+    if !bodies(function, function.region).contains(&block) {
         return Err("it is in no loop");
     }
     let Early { loads, .. } = of(function, block)?;

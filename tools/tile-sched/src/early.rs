@@ -7,7 +7,6 @@
 use base::{Block, Op as OpId, Region};
 use sched::{Function, Op, early};
 use tileas::{MmaAtom, Place};
-use vocabulary::core_ops::Core;
 
 /// Parts of a multiprocessor.
 const PARTS: u32 = 4;
@@ -45,10 +44,5 @@ fn loops(function: &Function) -> Vec<Block> {
         true => (attrs.program.warps <= PARTS).then_some(function.region).into_iter().collect(),
         false => body.walk(function.region).iter().filter_map(few).collect(),
     };
-    let inside = regions.into_iter().flat_map(|region| body.walk(region));
-    let loops = inside.filter_map(|op| match body.ops[op].kind.core() {
-        Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
-        _ => None,
-    });
-    loops.collect()
+    regions.into_iter().flat_map(|region| early::bodies(function, region)).collect()
 }

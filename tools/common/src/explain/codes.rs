@@ -237,7 +237,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("SC008", "A row of a loop's schedule is wrong: it names an op that is not in the loop, or gives it no cycle."),
     ("SC009", "The table of agents, or the body of one, is wrong: warps that overlap or are missing, registers that do not add up, or an op in an agent that cannot do it."),
     ("SC010", "A row of the table of pipes is wrong: its slots, what they hold, or who fills and frees them."),
-    ("SC011", "An op is said to be done on pairs of registers, or an access to be written in two ways, that cannot be on this target: of such a type, with so few registers, or where the op is another."),
+    ("SC011", "An op is said to be done on pairs of registers, an access to be written in two ways, or a load to be made in the round before, where that cannot be: on this target, of such a type, with so few registers, or where the op is another or stands in no such loop."),
     ("SC012", "Memory of the heap is not given back behind a barrier where its region ends, tiles are printed that were not put in place under the lock, or a store by boxes does not wait for one that a token orders before it."),
     ("SC100", "The buffers that live at the same time take more shared memory than a block has on this target. Smaller tiles help; the place is where the largest one is used."),
     ("SC101", "Loops cannot be pipelined in as many stages as --stages says; the reason is given. Fewer stages, or smaller tiles, may do."),
