@@ -2,7 +2,7 @@
 //!
 //! The launch is described as for `tile-run` and `tile-sim`. Buffers are put where the driver has room for them, whatever addresses
 //! the description names, and filled before the first launch, whose outputs are the ones written. The timed launches follow it on
-//! the same memory; with `--against` those of two cubins take turns, so that clocks and temperature are alike for both.
+//! the same memory; with `--against` those of all cubins take turns, so that clocks and temperature are alike for them.
 
 mod driver;
 mod kernel;
@@ -43,9 +43,9 @@ struct Arguments {
     /// Launches that are timed, after the one whose outputs are written
     #[arg(long, value_name = "N", default_value_t = 0)]
     repeat: u32,
-    /// Another cubin of the kernel, timed in turns with the first
+    /// Other cubins of the kernel, timed in turns with the first
     #[arg(long, value_name = "CUBIN", requires = "repeat")]
-    against: Option<PathBuf>,
+    against: Vec<PathBuf>,
     /// Fill the buffers again before each timed launch, for kernels that change what they read
     #[arg(long)]
     refill: bool,
@@ -84,20 +84,16 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let mut launch = Launch::read(description)?;
     let entry = arguments.entry.clone().or(launch.entry.clone());
     let kernel = Kernel::find(&cubin::read(&input.bytes, &input.name)?, &input.name, entry.as_deref())?;
-    let other = match &arguments.against {
-        Some(path) => {
-            let file = common::read_file(Some(path))?;
-            let other = Kernel::find(&cubin::read(&file.bytes, &file.name)?, &file.name, entry.as_deref())?;
-            if other.types != kernel.types {
-                return Err(Diagnostic::invalid(
-                    "LAU004",
-                    format!("the kernels of {} and {} have other parameters", input.name, file.name),
-                ));
-            }
-            Some((other, file))
+    let others = arguments.against.iter().map(|path| {
+        let file = common::read_file(Some(path))?;
+        let other = Kernel::find(&cubin::read(&file.bytes, &file.name)?, &file.name, entry.as_deref())?;
+        if other.types != kernel.types {
+            let message = format!("the kernels of {} and {} have other parameters", input.name, file.name);
+            return Err(Diagnostic::invalid("LAU004", message));
         }
-        None => None,
-    };
+        Ok((other, file))
+    });
+    let others: Vec<_> = others.collect::<Result<_>>()?;
     if let Some(grid) = &arguments.grid {
         launch.grid = Extents::of_grid(grid)?.into();
     }
@@ -120,10 +116,11 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     }
     let mut sides = vec![Side::new(&input.name, &kernel)];
     let mut modules = vec![(module, &kernel)];
-    if let Some((other, file)) = &other {
+    for (other, file) in &others {
         sides.push(Side::new(&file.name, other));
         modules.push((device.load(&file.bytes)?, other));
-        on.launch(&modules[1].0, other).and_then(|()| device.synchronize())?;
+        let (module, _) = modules.last().expect("it was just put there");
+        on.launch(module, other).and_then(|()| device.synchronize())?;
     }
     for _ in 0..arguments.repeat {
         for ((module, kernel), side) in modules.iter().zip(&mut sides) {
