@@ -11,7 +11,7 @@ use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum, FloatType, IntType};
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValue, BasicValueEnum, FloatValue, FunctionValue, GlobalValue, InstructionOpcode, IntValue,
-    PointerValue,
+    PointerValue, VectorValue,
 };
 use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
 use numerics::Scalar;
@@ -218,12 +218,6 @@ impl<'c> Ir<'c> {
     /// The registers that values lie in by twos, as numbers, where they were made so. LLVM finds that out itself in the block that made
     /// them; in one that stores them under a condition, it takes them apart and puts them together again.
     fn pairs(&self, values: &[Val<'c>]) -> Option<Vec<Val<'c>>> {
-        let taken = |value: &Val<'c>| {
-            let taking =
-                value.as_instruction_value().filter(|instruction| instruction.get_opcode() == InstructionOpcode::ExtractElement)?;
-            let [vector, index] = [0, 1].map(|i| taking.get_operand(i).and_then(|operand| operand.value()));
-            Some((vector?.into_vector_value(), index?.into_int_value().get_zero_extended_constant()?))
-        };
         let pair = |values: &[Val<'c>]| {
             let [(vector, 0), (other, 1)] = [taken(values.first()?)?, taken(values.get(1)?)?] else { return None };
             let bits = match values[0].get_type() {
@@ -235,6 +229,21 @@ impl<'c> Ir<'c> {
             whole.then(|| self.bitcast(vector, self.int(bits)))
         };
         values.chunks(2).map(pair).collect()
+    }
+    /// The word that two values of 16 bits lie in side by side, where they were taken from a vector.
+    pub(crate) fn word_of(&self, values: &[Val<'c>]) -> Option<IntValue<'c>> {
+        let &[low, high] = values else { return None };
+        let [(vector, first), (other, second)] = [taken(&low)?, taken(&high)?];
+        let is_word = vector == other && first.is_multiple_of(2) && second == first + 1;
+        let words = vector.get_type().get_size() / 2;
+        if !is_word || !vector.get_type().get_size().is_multiple_of(2) {
+            return None;
+        }
+        let all = self.bitcast(vector, self.vector_type(self.i32().into(), words));
+        Some(match words {
+            1 => all.into_int_value(),
+            _ => self.unpack(all, words as usize)[first as usize / 2].into_int_value(),
+        })
     }
     /// A value that nothing may look at, in place of another.
     pub(crate) fn unset(&self, like: Val<'c>) -> Val<'c> {
@@ -250,6 +259,36 @@ impl<'c> Ir<'c> {
         }
         let vector = value.into_vector_value();
         (0..count).map(|i| self.builder.build_extract_element(vector, self.const32(i as u32), "").expect(BUG)).collect()
+    }
+    /// The elements of a 32-bit word.
+    pub(crate) fn unpack_word(&self, word: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
+        let count = 4 / elem.bytes();
+        let ty = self.vector_type(self.elem(elem), count);
+        self.unpack(self.bitcast(word, ty), count as usize)
+    }
+    /// Integers side by side in a word, of so many bits each, the first lowest.
+    pub(crate) fn packed(&self, parts: &[Val<'c>], bits: u32) -> Val<'c> {
+        let mut word = self.const32(0);
+        for (i, part) in parts.iter().enumerate() {
+            let part = self.resize(part.into_int_value(), self.i32(), false);
+            word = self.or(word, self.shl(part, self.const32(i as u32 * bits)));
+        }
+        word.into()
+    }
+    /// Elements packed into 32-bit words, the first lowest; those of 64 bits as they are.
+    pub(crate) fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
+        let bits = match registers[0] {
+            Val::FloatValue(value) if value.get_type() == self.context.f64_type() => return registers.to_vec(),
+            Val::FloatValue(value) if value.get_type() == self.f32() => 32,
+            Val::FloatValue(_) => 16,
+            other => other.into_int_value().get_type().get_bit_width(),
+        };
+        let count = (32 / bits) as usize;
+        let word = |chunk: &[Val<'c>]| match bits {
+            0..8 => self.packed(chunk, bits),
+            _ => self.bitcast(self.pack(chunk), self.i32()),
+        };
+        registers.chunks(count).map(word).collect()
     }
     pub(crate) fn vector_type(&self, ty: BasicTypeEnum<'c>, count: u32) -> BasicTypeEnum<'c> {
         match ty {
@@ -340,4 +379,12 @@ pub(crate) fn address_space(space: Space) -> AddressSpace {
         Space::Local => GLOBAL,
         Space::Generic => 0,
     })
+}
+
+/// The vector that a value was taken from, and its number there.
+fn taken<'c>(value: &Val<'c>) -> Option<(VectorValue<'c>, u64)> {
+    let taking =
+        value.as_instruction_value().filter(|instruction| instruction.get_opcode() == InstructionOpcode::ExtractElement)?;
+    let [vector, index] = [0, 1].map(|i| taking.get_operand(i).and_then(|operand| operand.value()));
+    Some((vector?.into_vector_value(), index?.into_int_value().get_zero_extended_constant()?))
 }

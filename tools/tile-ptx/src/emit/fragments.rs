@@ -55,7 +55,7 @@ impl<'c> Emitter<'c, '_> {
             return;
         }
         let words = self.words_of(&mut read, 0, registers / elements_of_word(elem));
-        let registers = words.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect();
+        let registers = words.into_iter().flat_map(|word| self.ir.unpack_word(word, elem)).collect();
         self.set(result, registers);
     }
 
@@ -115,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
     /// `stmatrix`: each lane gives one 32-bit word of every matrix.
     pub(super) fn matrix_store(&mut self, x: Value, buffer: Buffer, trans: bool) {
         let shape = Shape::Halfwords { trans };
-        let (rows, words) = (self.matrix_rows(x, buffer, shape), self.words(self.get(x)));
+        let (rows, words) = (self.matrix_rows(x, buffer, shape), self.ir.words(self.get(x)));
         for (group, words) in words.chunks(rows.count).enumerate() {
             let (at, fixed) = self.row_address(&rows, group);
             let inputs: Vec<String> = (1..=rows.count).map(|i| format!("${i}")).collect();
@@ -164,7 +164,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Registers of a tile that is read piece by piece, or is in registers, in words.
     pub(super) fn fragment(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
-        let Some(mut read) = self.deferred.remove(&value) else { return self.words(&self.get(value)[first..first + count]) };
+        let Some(mut read) = self.deferred.remove(&value) else { return self.ir.words(&self.get(value)[first..first + count]) };
         let each = elements_of_word(read.rows.elem);
         let words = self.words_of(&mut read, first / each, count / each);
         self.deferred.insert(value, read);

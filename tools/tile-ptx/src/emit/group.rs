@@ -45,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
                 });
                 (Some(a), Vec::new(), buffers[*buffer].elem)
             }
-            Place::Registers(value) => (None, self.words(self.get(*value)), self.elem(*value)),
+            Place::Registers(value) => (None, self.ir.words(self.get(*value)), self.elem(*value)),
         };
         let b = self.in_place(*right, Operand::B, *right_transposed, |matrix| {
             layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
@@ -56,7 +56,7 @@ impl<'c> Emitter<'c, '_> {
             Some(1) => self.get(*acc).iter().map(|sum| self.ir.unset(*sum)).collect(),
             _ => self.get(*acc).to_vec(),
         };
-        let words = if atom.acc.bits() == 32 { sums.clone() } else { self.words(&sums) };
+        let words = if atom.acc.bits() == 32 { sums.clone() } else { self.ir.words(&sums) };
         let of_word = sums.len() / words.len();
         // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
         let own = layout.register.iter().filter(|basis| column_of(&strides, **basis) != 0).count();
@@ -84,7 +84,7 @@ impl<'c> Emitter<'c, '_> {
         let adds = fresh.map(|fresh| self.ir.not(fresh));
         let others: Vec<Val<'c>> = left.iter().copied().chain(descriptors.chain(adds).map(Into::into)).collect();
         let done = self.changed(&text.text, &words, &others);
-        let done = if of_word == 1 { done } else { done.into_iter().flat_map(|word| self.unpack_word(word, elem)).collect() };
+        let done = if of_word == 1 { done } else { done.into_iter().flat_map(|word| self.ir.unpack_word(word, elem)).collect() };
         self.set(result, done);
         Ok(())
     }

@@ -68,7 +68,7 @@ impl<'c> Emitter<'c, '_> {
         self.taken = outside;
         ir.builder.position_at_end(next.block);
         let (is_taken, there) = self.answer(round);
-        let (carried, after) = (next.values(), ir.here());
+        let (carried, after) = (next.values(ir), ir.here());
         start.arrive(ir, &[vec![vec![ir.add(round, ir.const32(1)).into()]], carried.clone()].concat());
         index.iter().zip(there).for_each(|(phi, there)| phi.add_incoming(&[(&there, after)]));
         join.arrive(ir, &carried);

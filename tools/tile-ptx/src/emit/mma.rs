@@ -255,19 +255,8 @@ impl<'c> Emitter<'c, '_> {
             let element = outer | row << strides.shift[dims - 2] | col << strides.shift[dims - 1];
             let first = solve(&layout.register, element).expect("scales are in the registers of their warp");
             let bytes = &self.get(value)[first..first + atom.scales as usize];
-            self.packed(bytes, 8)
+            self.ir.packed(bytes, 8)
         })
-    }
-
-    /// Integers side by side in a word, of so many bits each, the first lowest.
-    fn packed(&self, parts: &[Val<'c>], bits: u32) -> Val<'c> {
-        let ir = self.ir;
-        let mut word = ir.const32(0);
-        for (i, part) in parts.iter().enumerate() {
-            let part = ir.resize(part.into_int_value(), ir.i32(), false);
-            word = ir.or(word, ir.shl(part, ir.const32(i as u32 * bits)));
-        }
-        word.into()
     }
 
     fn sync_atom(
@@ -280,7 +269,7 @@ impl<'c> Emitter<'c, '_> {
     ) -> Vec<Val<'c>> {
         let elem = c[0].get_type();
         let mut a = a.to_vec();
-        let mut sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.words(c) };
+        let mut sums = if elem == self.ir.f32().into() { c.to_vec() } else { self.ir.words(c) };
         let own = sums.len();
         if atom.rows > atom.m {
             // Words of the upper and of the lower rows take turns in A; sums of the lower rows come last.
@@ -322,22 +311,6 @@ impl<'c> Emitter<'c, '_> {
             Val::FloatValue(_) => "f",
             _ => "r",
         }
-    }
-
-    /// Elements packed into 32-bit words, the first lowest; those of 64 bits as they are.
-    pub(super) fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
-        let bits = match registers[0] {
-            Val::FloatValue(value) if value.get_type() == self.ir.context.f64_type() => return registers.to_vec(),
-            Val::FloatValue(value) if value.get_type() == self.ir.f32() => 32,
-            Val::FloatValue(_) => 16,
-            other => other.into_int_value().get_type().get_bit_width(),
-        };
-        let count = (32 / bits) as usize;
-        let word = |chunk: &[Val<'c>]| match bits {
-            0..8 => self.packed(chunk, bits),
-            _ => self.ir.bitcast(self.ir.pack(chunk), self.ir.i32()),
-        };
-        registers.chunks(count).map(word).collect()
     }
 
     /// The products of threads that stand next to each other from an op on, in one loop along K: what several of them read they read

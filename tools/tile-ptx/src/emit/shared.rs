@@ -37,13 +37,6 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The elements of a 32-bit word.
-    pub(super) fn unpack_word(&self, word: Val<'c>, elem: vocabulary::tile::Elem) -> Vec<Val<'c>> {
-        let count = 4 / elem.bytes();
-        let ty = self.ir.vector_type(self.ir.elem(elem), count);
-        self.ir.unpack(self.ir.bitcast(word, ty), count as usize)
-    }
-
     fn shared_store(&mut self, x: Value, buffer: Buffer, vector_bits: u32) {
         let (elem, layout) = (self.elem(x), self.layout(x));
         let width = 1usize << vector_bits;

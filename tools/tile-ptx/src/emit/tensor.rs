@@ -323,7 +323,7 @@ impl<'c> Emitter<'c, '_> {
         let registers = (0..layout.registers() as u32)
             .map(|register| {
                 let (word, place) = word_of(info, &part, &layout, register);
-                let elements = if elem.bytes() == 4 { vec![words[&word]] } else { self.unpack_word(words[&word], elem) };
+                let elements = if elem.bytes() == 4 { vec![words[&word]] } else { self.ir.unpack_word(words[&word], elem) };
                 let ty = ir.elem(elem);
                 if elem.bytes() == 4 { ir.bitcast(elements[0], ty) } else { self.register_form(elem, elements[place as usize]) }
             })
