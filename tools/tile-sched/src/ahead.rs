@@ -5,10 +5,12 @@
 //! the next one, if there is one; the rest of the loop computes from what it carries.
 //!
 //! That pays where nothing else of a multiprocessor computes while a block waits: in persistent loops, and those inside them, of whose
-//! grid no more blocks are launched than run at a time. It takes registers, so a loop carries but a part of those that a thread has.
+//! grid no more blocks are launched than run at a time; and in all loops of threads that need so many registers that a multiprocessor
+//! has room for few warps. It takes registers, so a loop carries but a part of those that a thread has.
 
 use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
 use crate::materialize::{forget_order, mapped};
+use crate::residency;
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Arena, Body, Loc, Target, Value};
 use numerics::Scalar;
@@ -23,6 +25,8 @@ use vocabulary::tile::{Dense, Elem};
 
 /// Of the registers of a thread, what part a loop carries at most for the next iteration.
 const PART: u32 = 4;
+/// Warps of a multiprocessor that hide what each of them waits for.
+const ENOUGH_WARPS: u32 = 16;
 
 /// A load that can be made an iteration ahead, and what its address needs.
 struct Load {
@@ -36,6 +40,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let attrs = &function.attrs.program;
     let room = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / PART;
     let mut moved = Vec::new();
+    let everywhere = everywhere || has_few_warps(function, layouts, target);
     for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
         let found = loads(function, for_op, layouts);
         let mut left = room;
@@ -55,6 +60,13 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
         *function = base::text::compact(function);
     }
     moved
+}
+
+/// Whether a multiprocessor has no registers for as many warps as hide what they wait for.
+fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> bool {
+    let warps = function.attrs.program.warps;
+    let blocks = ENOUGH_WARPS.div_ceil(warps.max(1));
+    budget::registers(target, warps, blocks) < residency::needs(function, layouts)
 }
 
 /// The loops that go round the tiles of a grid, and those directly inside them, in program order.

@@ -20,6 +20,7 @@ use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
 use common::options;
 use sched::{Function, LoopSchedule, Module, Slot};
+use tileas::MmaAtom;
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
 const FURTHEST: i64 = 3;
@@ -110,6 +111,9 @@ impl Planned {
     }
 }
 
+/// From how many blocks of a multiprocessor on, and up to how many, copies run but one iteration ahead for more of them.
+const SEVERAL: (u32, u32) = (3, 4);
+
 /// Whether anything directly in a loop's body is copied asynchronously.
 fn copies(function: &Function, for_op: base::ir::Op) -> bool {
     let block = function.body.block_of(crate::graph::region_of(function, for_op));
@@ -181,6 +185,8 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let fit_in = |in_flight, memory| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
     let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
+    let blocks = blocks_of_groups(function, &planned, target, partition::Wanted::of(envelope));
+    let (mut beside, mut for_several) = (0, 0);
     let found = share(function, &planned, memory)
         .and_then(|share| fit_in(false, share))
         .or_else(|| share_of_two(function, &planned, target).and_then(|share| fit_in(false, share)).filter(runs_ahead))
@@ -189,6 +195,19 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
             // Where copies that run ahead have no room in it, none does.
             fit_in(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
         })
+        .or_else(|| {
+            let mut several = (SEVERAL.0..=blocks.min(SEVERAL.1)).rev();
+            several.find_map(|blocks| {
+                beside = blocks;
+                fit_in(false, alloc::share(memory, blocks)).filter(runs_ahead)
+            })
+        })
+        .or_else(|| {
+            beside = 2;
+            let pays = blocks > 1 && threads_copy(function, &planned) && partition::has_registers(function, 2, target);
+            fit_in(true, pays.then(|| alloc::share(memory, 2))?).filter(far_enough).filter(runs_ahead)
+        })
+        .inspect(|_| for_several = beside)
         .or_else(|| fit_in(true, memory).filter(far_enough))
         .or_else(|| fit_in(false, memory));
     let Some(schedules) = found else {
@@ -205,6 +224,10 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
+        if for_several > 1 {
+            let message = format!("its copies run no further ahead than leaves room for {for_several} blocks, which hide more");
+            log(envelope, function, planned.loc, Outcome::Passed, message);
+        }
     }
     schedules
 }
@@ -244,6 +267,31 @@ fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) ->
     };
     let alone = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
     (alone && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+}
+
+/// For how many blocks there are registers whose warp groups multiply and whose boxes another agent may ask for: more of them hide more
+/// than copies that run further ahead, or products in flight. Measured on an H200, where three are faster than one with all the memory,
+/// and two where threads that multiply copy, too. None where the author or the user says how far copies run ahead, or who makes them, in
+/// loops inside others, whose blocks are often as many as run at a time, and in clusters, whose blocks wait for each other.
+fn blocks_of_groups(function: &Function, planned: &[Planned], target: Target, wanted: partition::Wanted) -> u32 {
+    let is_free = |planned: &Planned| {
+        let block = sched::loop_body(function, planned.number);
+        block.is_some_and(|block| !boxes::is_nested(function, block) && latency::slots(function, block).is_none())
+    };
+    let ops = function.body.walk(function.region);
+    let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
+    let by_groups = |op: &sched::Op| matches!(op, sched::Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }));
+    let is_asked = wanted != partition::Wanted::WherePays || function.attrs.program.cluster.is_some();
+    let pays = !is_asked && planned.iter().all(is_free) && kinds.any(by_groups) && partition::check(function).is_ok();
+    if pays { partition::blocks(function, target) } else { 0 }
+}
+
+/// Whether threads fill a ring of a loop, beside those that boxes fill.
+fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
+    planned.iter().filter_map(|planned| sched::loop_body(function, planned.number)).any(|block| {
+        let mut ops = function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
+        ops.any(|op| op.effects().copied_to().is_some() && boxes::filled(op).is_none())
+    })
 }
 
 /// Whether products into tensor memory read what a loop copies.

@@ -60,7 +60,7 @@ fn more(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) 
     if ops.iter().any(|op| loops_or_multiplies(&body.ops[*op].kind)) {
         return None;
     }
-    let needs = live(function, layouts) + BESIDE;
+    let needs = needs(function, layouts);
     if needs <= FEW {
         return None;
     }
@@ -70,6 +70,11 @@ fn more(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) 
     let in_memory = function.attrs.shared_bytes.saturating_mul(blocks) <= budget::shared_memory(target);
     let in_any_case = program.occupancy.is_some_and(|hinted| hinted >= blocks);
     (in_memory && !in_any_case && of(blocks) * 100 >= needs * ENOUGH).then_some((blocks, needs))
+}
+
+/// The registers that a thread needs, about.
+pub(crate) fn needs(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
+    live(function, layouts) + BESIDE
 }
 
 /// The registers of a thread that hold values which are still read, at most, counted between the ops. Addresses and masks are made for

@@ -10,7 +10,7 @@ use crate::tensor;
 use base::{Block, Target, Value};
 use sched::{AgentInfo, Function, Op};
 use std::collections::BTreeMap;
-use tileas::{Type, budget};
+use tileas::{MmaAtom, Type, budget};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::element_count;
 
@@ -20,8 +20,10 @@ const GROUP: u32 = 4;
 /// computed for all, and the coordinates of some boxes. Where others have enough, and one of two multiplies, it has more.
 const OF_HELPERS: [u32; 2] = [40, 32];
 const AMPLE: u32 = 56;
-/// What a thread that multiplies has in registers beside the sums.
+/// What a thread that multiplies has in registers beside the sums. With fewer the assembler does without putting any aside where products
+/// are of warp groups, which read their operands from shared memory.
 const BESIDE_SUMS: u32 = 72;
+const LEAST_BESIDE_SUMS: u32 = 40;
 /// What the assembler wants beside the sums of one product, of the registers that a thread is started with.
 const BESIDE_PRODUCT: u32 = 32;
 const STEP: u32 = 8;
@@ -57,19 +59,20 @@ pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, w
     let given = |helper: u32| ((whole * (warps + GROUP)).saturating_sub(helper * GROUP) / warps & !(STEP - 1)).min(MOST);
     let Needs { all, product } = Needs::of(function);
     let needs = all + BESIDE_SUMS;
-    let [most, least] = OF_HELPERS;
+    let [most, fewest] = OF_HELPERS;
     let of_helper = match () {
         () if count > 1 && given(AMPLE) >= needs => AMPLE,
-        () if given(least) > given(most) => least,
+        () if given(fewest) > given(most) => fewest,
         () => most,
     };
     let enough = whole >= of_helper.max(product + BESIDE_PRODUCT);
     let can_move = group.is_multiple_of(GROUP) && budget::moves_registers(target) && enough;
     let moves = can_move && alone < needs && given(of_helper) > alone;
     let has = if moves { given(of_helper) } else { alone };
-    if wanted == Wanted::WherePays && resident > 1 && has < needs && each(warps) >= needs.min(MOST) {
+    let least = all + least_beside_sums(function);
+    if wanted == Wanted::WherePays && resident > 1 && has < least && each(warps) >= least.min(MOST) {
         return Err(format!(
-            "a warp more leaves a thread {has} registers where {resident} blocks have room, and it takes some {needs}"
+            "a warp more leaves a thread {has} registers where {resident} blocks have room, and it takes some {least}"
         ));
     }
     let [own, of_helpers] = if moves { [Some(has), Some(of_helper)] } else { [None; 2] };
@@ -92,9 +95,19 @@ fn helpers(function: &Function, lines: &Lines) -> Vec<Role> {
 
 /// The blocks for whose warps there are registers enough, as far as can be told.
 pub(super) fn resident(function: &Function, target: Target) -> u32 {
-    let (warps, needs) = (function.attrs.program.warps, (Needs::of(function).all + BESIDE_SUMS).min(MOST));
+    let (warps, needs) = (function.attrs.program.warps, (Needs::of(function).all + least_beside_sums(function)).min(MOST));
     let has_room = |blocks: &u32| (budget::registers(target, warps * blocks, 1) & !(STEP - 1)).min(MOST) >= needs;
     (1..=MOST_BLOCKS).take_while(has_room).last().unwrap_or(1)
+}
+
+fn least_beside_sums(function: &Function) -> u32 {
+    let ops = function.body.walk(function.region);
+    let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
+        Op::Core(tileas::Op::Mma { atom, .. }) => Some(matches!(atom, MmaAtom::Group(_))),
+        _ => None,
+    });
+    let by_groups: Vec<bool> = atoms.collect();
+    if by_groups.contains(&true) && !by_groups.contains(&false) { LEAST_BESIDE_SUMS } else { BESIDE_SUMS }
 }
 
 /// Registers of a thread that hold tiles.
