@@ -242,7 +242,10 @@ impl<'c> Ir<'c> {
         let all = self.bitcast(vector, self.vector_type(self.i32().into(), words));
         Some(match words {
             1 => all.into_int_value(),
-            _ => self.unpack(all, words as usize)[first as usize / 2].into_int_value(),
+            _ => {
+                let place = self.const32(first as u32 / 2);
+                self.builder.build_extract_element(all.into_vector_value(), place, "").expect(BUG).into_int_value()
+            }
         })
     }
     /// A value that nothing may look at, in place of another.

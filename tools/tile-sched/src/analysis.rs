@@ -28,6 +28,8 @@ const FURTHEST: i64 = 3;
 const FURTHEST_FOR_TENSOR_MEMORY: i64 = 7;
 /// Of an iteration the part for which its busiest resource is in use at most, where another block would find it free.
 const BUSY: (u32, u32) = (3, 4);
+/// From how many blocks of a multiprocessor on, and up to how many, copies run but one iteration ahead for more of them.
+const SEVERAL: (u32, u32) = (3, 4);
 /// Ops of a loop's body that are scheduled at most.
 const MOST_OPS: usize = 4096;
 
@@ -110,9 +112,6 @@ impl Planned {
         }
     }
 }
-
-/// From how many blocks of a multiprocessor on, and up to how many, copies run but one iteration ahead for more of them.
-const SEVERAL: (u32, u32) = (3, 4);
 
 /// Whether anything directly in a loop's body is copied asynchronously.
 fn copies(function: &Function, for_op: base::ir::Op) -> bool {

@@ -223,7 +223,11 @@ pub(crate) static OPTIONS: &[Spec] = &[
     option(
         "prefetch",
         Extension,
-        Choice(&[("auto", "in persistent loops, where that pays"), ("on", "in every loop where that can be"), ("off", "never")]),
+        Choice(&[
+            ("auto", "where that pays: in persistent loops, and into registers where threads need many"),
+            ("on", "in every loop where that can be"),
+            ("off", "never"),
+        ]),
         "when",
         "Whether loads that no product reads are copied to shared memory ahead of their iteration [default: auto]",
     ),
