@@ -195,6 +195,15 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let ran = script(&["--prepared", "made", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("ours 0.5000 ms  plain 0.5000 ms  predicted"), "{}", ran.text());
+    // What could not be compiled there is told here.
+    let broken = set.join("broken");
+    fs::create_dir_all(&broken).unwrap();
+    ["launch.json", "expect.json"].iter().for_each(|name| _ = fs::copy(case.join(name), broken.join(name)).unwrap());
+    fs::write(broken.join("kernel.tileirbc"), "nothing").unwrap();
+    script(&["--prepare", "sm_90", "--out", "made", "--cases"]);
+    let ran = script(&["--prepared", "made", "--out", "prepared", "--cases", "--driver", &driver]);
+    assert!(ran.code == Some(1) && ran.text().contains("WRONG broken: error: input does not correspond"), "{}", ran.text());
+    fs::remove_dir_all(&broken).unwrap();
     // A kernel that leaves something else is told.
     let mut wanted = fs::read(case.join("arg2.expect")).unwrap();
     wanted[4092] ^= 1;

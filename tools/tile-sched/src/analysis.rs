@@ -20,7 +20,6 @@ use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
 use common::options;
 use sched::{Function, LoopSchedule, Module, Slot};
-use tileas::MmaAtom;
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
 const FURTHEST: i64 = 3;
@@ -279,9 +278,8 @@ fn blocks_of_groups(function: &Function, planned: &[Planned], target: Target, wa
     };
     let ops = function.body.walk(function.region);
     let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
-    let by_groups = |op: &sched::Op| matches!(op, sched::Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }));
     let is_asked = wanted != partition::Wanted::WherePays || function.attrs.program.cluster.is_some();
-    let pays = !is_asked && planned.iter().all(is_free) && kinds.any(by_groups) && partition::check(function).is_ok();
+    let pays = !is_asked && planned.iter().all(is_free) && kinds.any(in_flight::is_by_groups) && partition::check(function).is_ok();
     if pays { partition::blocks(function, target) } else { 0 }
 }
 

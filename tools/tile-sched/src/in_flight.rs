@@ -49,11 +49,15 @@ pub(crate) fn products(function: &Function, block: Block) -> Vec<Product> {
     ops.iter().filter_map(product).collect()
 }
 
+/// Whether an op is a product of warp groups.
+pub(crate) fn is_by_groups(op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }))
+}
+
 /// Whether an op is a product by warp groups that nothing need touch while it is made: halves are packed and taken apart.
 pub(crate) fn has_whole_sums(body: &Body<Op, Type>, op: OpId) -> bool {
     let kind = &body.ops[op].kind;
-    let by_groups = matches!(kind, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }));
-    by_groups && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
+    is_by_groups(kind) && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
 }
 
 /// Whether every copy to a buffer that such products read runs ahead: in its own iteration it would meet the product before.

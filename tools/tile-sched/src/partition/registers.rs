@@ -6,11 +6,11 @@
 use super::lines::Lines;
 use super::seeds::Role;
 use super::{Wanted, Why};
-use crate::tensor;
+use crate::{in_flight, tensor};
 use base::{Block, Target, Value};
 use sched::{AgentInfo, Function, Op};
 use std::collections::BTreeMap;
-use tileas::{MmaAtom, Type, budget};
+use tileas::{Type, budget};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::element_count;
 
@@ -100,10 +100,11 @@ pub(super) fn resident(function: &Function, target: Target) -> u32 {
     (1..=MOST_BLOCKS).take_while(has_room).last().unwrap_or(1)
 }
 
+/// What a thread takes beside the sums at least: of products in registers also their operands.
 fn least_beside_sums(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
     let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
-        Op::Core(tileas::Op::Mma { atom, .. }) => Some(matches!(atom, MmaAtom::Group(_))),
+        kind @ Op::Core(tileas::Op::Mma { .. }) => Some(in_flight::is_by_groups(kind)),
         _ => None,
     });
     let by_groups: Vec<bool> = atoms.collect();
