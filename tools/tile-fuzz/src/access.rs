@@ -93,14 +93,19 @@ impl Generator {
         let flat = Kind::new(NUMBER, &[shape.iter().product()]);
         let mut place = self.any_order(&flat);
         let start = self.own_start(flat.count());
-        let one = self.reshape(start, &Kind::new(NUMBER, &[]), &[1]);
-        let start = if flat.shape == [1] { one } else { self.build.make(&flat, Op::Broadcast { source: one }) };
+        let start = self.spread(start, &flat);
         place = self.build.plus(&flat, place, start);
         self.reshape(place, &flat, shape)
     }
 
+    /// One number for all elements of a tile of one dimension.
+    pub(crate) fn spread(&mut self, number: Value, flat: &Kind) -> Value {
+        let one = self.reshape(number, &Kind::new(flat.scalar, &[]), &[1]);
+        if flat.shape == [1] { one } else { self.build.make(flat, Op::Broadcast { source: one }) }
+    }
+
     /// The numbers from zero on, each once.
-    fn any_order(&mut self, flat: &Kind) -> Value {
+    pub(crate) fn any_order(&mut self, flat: &Kind) -> Value {
         let place = self.build.make(flat, Op::Iota {});
         match self.random.below(3) {
             0 => {

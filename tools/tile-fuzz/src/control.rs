@@ -11,7 +11,7 @@ const INDEX: Scalar = Scalar::I32;
 
 impl Generator {
     /// A scalar that blocks may disagree on.
-    fn decision(&mut self) -> Value {
+    pub(crate) fn decision(&mut self) -> Value {
         let scalar = Kind::new(INDEX, &[]);
         let number = if self.random.one_in(3) { self.some(&scalar) } else { self.block };
         let one = self.index_constant(1);
@@ -28,12 +28,19 @@ impl Generator {
         kinds.iter().map(|kind| self.build.tile(kind)).collect()
     }
 
-    /// A region with arguments of some kinds, which `fill` puts ops into; what it makes is not used outside.
-    fn region(&mut self, args: &[Kind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
+    /// A region with tiles for arguments, which can be used in it.
+    fn region_of_tiles(&mut self, args: &[Kind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let types = self.types(args);
-        let (region, values, before) = self.build.region(&types);
+        self.region(&types, |inner, values| {
+            values.iter().zip(args).for_each(|(value, kind)| inner.add(*value, kind.clone()));
+            fill(inner, values);
+        })
+    }
+
+    /// A region that `fill` puts ops into; what it makes is not used outside.
+    pub(crate) fn region(&mut self, args: &[tileir::TypeId], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
+        let (region, values, before) = self.build.region(args);
         let outside = self.pool.len();
-        values.iter().zip(args).for_each(|(value, kind)| self.add(*value, kind.clone()));
         self.depth += 1;
         fill(self, &values);
         self.depth -= 1;
@@ -113,7 +120,7 @@ impl Generator {
         let (counter, [lower_bound, upper_bound, step], unsigned_cmp) = self.bounds();
         let args = [&[counter], &kinds[..]].concat();
         self.loops += 1;
-        let body = self.region(&args, |inner, _| {
+        let body = self.region_of_tiles(&args, |inner, _| {
             inner.inner_steps(3);
             if inner.random.one_in(4) {
                 let condition = inner.decision();
@@ -144,7 +151,7 @@ impl Generator {
         let limit = if self.random.one_in(2) { self.index_constant(3) } else { self.below(4, &[]) };
         let args = [std::slice::from_ref(&counter), &kinds[..]].concat();
         self.loops += 1;
-        let body = self.region(&args, |inner, args| {
+        let body = self.region_of_tiles(&args, |inner, args| {
             inner.inner_steps(2);
             let done = inner.integers(Predicate::GreaterThanOrEqual, args[0], limit);
             inner.when(done, |inner| {

@@ -13,6 +13,7 @@ mod ordered;
 mod products;
 mod program;
 mod random;
+mod rounds;
 mod shapes;
 mod shrink;
 mod views;

@@ -139,6 +139,7 @@ const ONCE: &[Step] = &[
     (1, Generator::compare_and_swap),
     (1, Generator::scratch),
     (1, Generator::scatter),
+    (1, Generator::rounds),
     (2, Generator::approximate),
     (1, Generator::print),
     (1, Generator::early_store),
@@ -163,6 +164,8 @@ pub(crate) enum Theme {
     All,
     /// Matrix products and loops around them.
     Products,
+    /// Loops whose rounds store and load what other rounds stored.
+    Rounds,
     /// Loops of large products and little else, whose tile blocks the blocks of a cluster can share out.
     Clusters,
 }
@@ -193,7 +196,7 @@ impl Generator {
         generator.prologue();
         let steps = match theme {
             Theme::All => 3 + generator.random.below(20),
-            Theme::Products => generator.random.below(6),
+            Theme::Products | Theme::Rounds => generator.random.below(6),
             Theme::Clusters => 0,
         };
         for _ in 0..steps {
@@ -201,6 +204,9 @@ impl Generator {
         }
         if theme == Theme::Clusters {
             generator.take(OF_CLUSTERS);
+        }
+        if theme == Theme::Rounds {
+            generator.rounds();
         }
         if theme == Theme::Products {
             for _ in 0..1 + generator.random.below(2) {

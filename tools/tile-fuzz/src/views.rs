@@ -248,8 +248,7 @@ impl Generator {
         match along == dim {
             true => {
                 let block = self.own_start(rows.count());
-                let ones = self.reshape(block, &Kind::new(Scalar::I32, &[]), &[1]);
-                let start = if rows.count() == 1 { ones } else { self.build.make(&rows, Op::Broadcast { source: ones }) };
+                let start = self.spread(block, &rows);
                 index[dim] = self.build.plus(&rows, index[dim], start);
             }
             // Where such a view starts is counted in elements.
