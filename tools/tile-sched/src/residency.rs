@@ -21,8 +21,8 @@ const BESIDE: u32 = 24;
 const STEP: u32 = 8;
 /// Of what is counted as needed, a thread has so many percent at least.
 const ENOUGH: u32 = 75;
-/// Where a thread needs no more, warps are enough already.
-const FEW: u32 = 64;
+/// Where a thread needs no more, sixteen warps have room already, which are enough; with fewer registers values would be spilled.
+const FEW: u32 = 112;
 
 pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
     let target = file.envelope.target()?;
@@ -92,10 +92,18 @@ fn live(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
     // All of these are one value, or some that there are already.
     let repeats = |op| matches!(body.ops[op].kind.core(), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     let repeated = |value: Value| body.defining_op(value).is_some_and(repeats);
+    // An element is widened where it is used: until then it is as wide as it was.
+    let bits = |value: Value, elem: Elem| match body.defining_op(value).and_then(|op| body.ops[op].kind.core()) {
+        Some(Core::Convert { x, .. }) => match body.ty(*x) {
+            Type::Tile { elem: from, .. } => elem.bits().min(from.bits()),
+            _ => elem.bits(),
+        },
+        _ => elem.bits(),
+    };
     let words = |value: Value| match body.ty(value) {
         _ if repeated(value) => 0,
         Type::Tile { elem, layout, .. } if loaded(value) || matches!(elem, Elem::Scalar(scalar) if scalar.is_float()) => {
-            (layouts[*layout].registers() as u32 * elem.bits()).div_ceil(32)
+            (layouts[*layout].registers() as u32 * bits(value, *elem)).div_ceil(32)
         }
         _ => 0,
     };
