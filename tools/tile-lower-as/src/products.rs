@@ -469,7 +469,8 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         loaded && !fits(with(*acc, operands.map(|operand| registers(operand, 32))), with_operands)
     };
     let mut large = products.iter().filter(may_be_crowded).peekable();
-    let crowded = target.has(Feature::TensorMemory) && large.peek().is_some() && {
+    let is_asynchronous = target.has(Feature::TensorMemory) || target.has(Feature::WarpGroupProducts);
+    let crowded = is_asynchronous && large.peek().is_some() && {
         let accesses = Accesses::of(function, fewest.trailing_zeros() as usize);
         large.any(|(acc, _, operands)| {
             let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
