@@ -89,6 +89,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("ptx.whole", "a tile is accessed without checks only where all of it is inside", "views", "sm_80"),
     ("ptx.widen", "of two neighbouring bf16 each is widened by itself", "rows_ahead", "sm_80"),
     ("sched.around", "behind the last slot of a ring comes the first", "matmul_f16", "sm_80"),
+    ("sched.arrays", "a token orders accesses to two arrays, which may be one memory", "one_memory_twice", "sm_80"),
     ("sched.barrier", "a barrier stands between accesses of different threads", "matmul_f16", "sm_80"),
     ("sched.commit", "each copy is committed", "matmul_f16", "sm_80"),
     ("sched.depth", "a ring has a slot for each iteration that copies run ahead", "matmul_f16", "sm_80"),

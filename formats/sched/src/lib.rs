@@ -17,8 +17,10 @@ pub mod multicast;
 pub mod ops;
 pub mod pairs;
 pub mod pieces;
+pub mod rounds;
 mod stores;
 pub mod system;
+pub mod tokens;
 mod verify;
 
 pub use judge::accept_unjudged;

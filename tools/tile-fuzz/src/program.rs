@@ -261,6 +261,14 @@ impl Generator {
         self.buffer(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
+    /// Another parameter that points to the newest output.
+    pub(crate) fn same_output(&mut self, scalar: Scalar) -> Value {
+        let name = self.outputs.last().expect("there is one").name.clone();
+        let ty = self.build.pointers(scalar, &[]);
+        self.params.push(Param::Ptr(name));
+        self.build.param(ty)
+    }
+
     pub(crate) fn scalar(&mut self) -> Scalar {
         let all = [&INTS[..], &FLOATS[..], &[Scalar::I32, Scalar::F32, Scalar::F32]].concat();
         self.random.pick(&all)

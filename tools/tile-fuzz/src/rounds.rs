@@ -34,7 +34,8 @@ enum Path {
 /// Memory of a block.
 struct Ground {
     kind: Kind,
-    start: Value,
+    /// Where it begins: more than one where several parameters are the same memory.
+    starts: Vec<Value>,
     paths: Vec<Path>,
 }
 
@@ -99,8 +100,13 @@ impl Generator {
         let length = longest.unsigned_abs().next_multiple_of(ALIGNED) as i64;
         let pointer = self.output(kind.scalar, length * self.grid, 0.0);
         let ty = self.build.pointers(kind.scalar, &[]);
+        let mut pointers = vec![pointer];
+        if self.random.one_in(3) {
+            pointers.push(self.same_output(kind.scalar));
+        }
         let offset = self.own_start(length);
-        Ground { kind: kind.clone(), start: self.build.op(Op::Offset { ptr: pointer, offset }, ty), paths }
+        let starts = pointers.into_iter().map(|ptr| self.build.op(Op::Offset { ptr, offset }, ty)).collect();
+        Ground { kind: kind.clone(), starts, paths }
     }
 
     fn path(&mut self, kind: &Kind) -> Path {
@@ -215,13 +221,13 @@ impl Generator {
     }
 
     fn place(&mut self, ground: &Ground, position: Value) -> Place {
-        let (kind, path) = (&ground.kind, self.random.pick(&ground.paths));
+        let (kind, path, start) = (&ground.kind, self.random.pick(&ground.paths), self.random.pick(&ground.starts));
         match path {
             Path::Pointers { step } => {
                 let far = self.scaled_position(position, step);
-                self.place_of_pointers(ground, far, |generator, flat, places, far| generator.build.plus(flat, places, far))
+                self.place_of_pointers(kind, start, far, |generator, flat, places, far| generator.build.plus(flat, places, far))
             }
-            Path::Exchanged => self.place_of_pointers(ground, position, |generator, flat, places, far| {
+            Path::Exchanged => self.place_of_pointers(kind, start, position, |generator, flat, places, far| {
                 let other = generator.build.make(flat, Op::XOrI { lhs: places, rhs: far });
                 let mask = generator.splat(flat, flat.count() as u64 - 1);
                 generator.build.and(flat, other, mask)
@@ -230,7 +236,7 @@ impl Generator {
                 let mut steps = kind.shape.clone();
                 steps[dim] = step;
                 let index = self.index_along(kind, dim, position);
-                self.place_of_view(ground, &path, ground.start, ViewKind::Strided(steps), index)
+                self.place_of_view(kind, &path, start, ViewKind::Strided(steps), index)
             }
             Path::Gathered { dim, step } => {
                 let rows = Kind::new(POSITION, &[kind.shape[dim]]);
@@ -238,43 +244,44 @@ impl Generator {
                 let (order, far) = (self.any_order(&rows), self.spread(far, &rows));
                 let picked = self.build.plus(&rows, order, far);
                 let index = self.index_along(kind, dim, picked);
-                self.place_of_view(ground, &path, ground.start, ViewKind::Gather(dim), index)
+                self.place_of_view(kind, &path, start, ViewKind::Gather(dim), index)
             }
             Path::Partition { dim } => {
                 let last = self.index_constant(POSITIONS / 2 - 1);
                 let tile = self.build.and(&Kind::new(POSITION, &[]), position, last);
                 let index = self.index_along(kind, dim, tile);
-                self.place_of_view(ground, &path, ground.start, ViewKind::Partition, index)
+                self.place_of_view(kind, &path, start, ViewKind::Partition, index)
             }
             Path::Moved => {
                 let offset = self.scaled_position(position, ALIGNED as i64);
                 let ty = self.build.pointers(kind.scalar, &[]);
-                let start = self.build.op(Op::Offset { ptr: ground.start, offset }, ty);
+                let start = self.build.op(Op::Offset { ptr: start, offset }, ty);
                 let zero = self.index_constant(0);
                 let index = self.index_along(kind, 0, zero);
-                self.place_of_view(ground, &path, start, ViewKind::Partition, index)
+                self.place_of_view(kind, &path, start, ViewKind::Partition, index)
             }
         }
     }
 
     fn place_of_pointers(
         &mut self,
-        ground: &Ground,
+        kind: &Kind,
+        start: Value,
         far: Value,
         moved: impl FnOnce(&mut Generator, &Kind, Value, Value) -> Value,
     ) -> Place {
-        let flat = Kind::new(POSITION, &[ground.kind.count()]);
+        let flat = Kind::new(POSITION, &[kind.count()]);
         let (order, far) = (self.any_order(&flat), self.spread(far, &flat));
         let places = moved(self, &flat, order, far);
-        let offset = self.reshape(places, &flat, &ground.kind.shape);
-        Place::Pointers(self.pointers(ground.start, ground.kind.scalar, offset, &ground.kind.shape))
+        let offset = self.reshape(places, &flat, &kind.shape);
+        Place::Pointers(self.pointers(start, kind.scalar, offset, &kind.shape))
     }
 
-    fn place_of_view(&mut self, ground: &Ground, path: &Path, base: Value, view_kind: ViewKind, index: Vec<Value>) -> Place {
-        let sizes = path.sizes(&ground.kind);
+    fn place_of_view(&mut self, kind: &Kind, path: &Path, base: Value, view_kind: ViewKind, index: Vec<Value>) -> Place {
+        let sizes = path.sizes(kind);
         let order: Vec<usize> = (0..sizes.len()).collect();
-        let tensor = Tensor::packed(ground.kind.scalar, &sizes, &order, base);
-        let view = View { kind: view_kind, tile: ground.kind.shape.clone(), dim_map: order };
+        let tensor = Tensor::packed(kind.scalar, &sizes, &order, base);
+        let view = View { kind: view_kind, tile: kind.shape.clone(), dim_map: order };
         Place::View(self.view(&tensor, &view, None), index)
     }
 

@@ -19,7 +19,7 @@ use vocabulary::core_ops::Core;
 
 pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
     let region = function.region;
-    let ordering = Ordering::new(layouts);
+    let ordering = Ordering::new(function, layouts);
     let mut pass = Pass { threads: function.attrs.program.warps * 32, function, marks, ordering };
     pass.region(region, Vec::new());
     *function = base::text::compact(function);
@@ -106,7 +106,7 @@ impl Pass<'_> {
             }
             let now = self.met(op);
             let conflict = |now: &Access| pending.iter().any(|before| self.conflict(*before, *now));
-            if now.iter().any(conflict) || !common::planted("sched.order") && self.ordering.needs_barrier(&self.function.body, op) {
+            if now.iter().any(conflict) || !common::planted("sched.order") && self.ordering.needs_barrier(self.function, op) {
                 self.barrier(&mut out, &pending, self.function.body.ops[op].loc);
                 pending.clear();
                 self.ordering.barrier();
@@ -147,7 +147,7 @@ impl Pass<'_> {
         let mut end = if is_loop { pending } else { Vec::new() };
         // A barrier inside may not have been met when the op ends: what is known before it holds after it.
         let outside = self.ordering.clone();
-        self.ordering.enter(&self.function.body, op);
+        self.ordering.enter(self.function, op);
         let entered = self.ordering.clone();
         for region in regions {
             self.ordering = entered.clone();

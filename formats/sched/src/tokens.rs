@@ -1,0 +1,123 @@
+//! What tokens order: for each token the accesses to global memory that it comes after.
+
+use crate::judge::sums::handed_on;
+use crate::{Function, Op};
+use base::Value;
+use base::ir::{Op as OpId, Operation};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tileas::Type;
+use tileas::effects::{GlobalAccess, Moved};
+use vocabulary::core_ops::Core;
+
+/// The accesses of a function.
+pub fn accesses(function: &Function) -> BTreeMap<OpId, GlobalAccess<'_>> {
+    let body = &function.body;
+    body.walk(function.region).into_iter().filter_map(|op| Some((op, body.ops[op].kind.effects().global?))).collect()
+}
+
+/// For each token the accesses that it comes after.
+pub type Ordered = BTreeMap<Value, BTreeSet<OpId>>;
+
+/// What tokens order in the same round of each loop, and in any.
+#[derive(Clone)]
+pub struct Orders {
+    pub in_a_round: Rc<Ordered>,
+    pub in_any_round: Rc<Ordered>,
+}
+
+impl Orders {
+    pub fn of(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> Orders {
+        let body = &function.body;
+        let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        let in_any_round = Rc::new(behind(function, accesses, true));
+        let in_a_round = match body.walk(function.region).iter().any(is_loop) {
+            true => Rc::new(behind(function, accesses, false)),
+            false => in_any_round.clone(),
+        };
+        Orders { in_a_round, in_any_round }
+    }
+
+    /// Whether a token comes after an access of the same round, or one of any round that may be to the same array. What is not to the same
+    /// array may be to the same memory, which a caller passes twice; yet of accesses that only a later round orders it is not known here
+    /// which rounds they were in, and those of one round need not wait.
+    pub fn order(&self, function: &Function, earlier: (OpId, &GlobalAccess<'_>), access: &GlobalAccess<'_>) -> bool {
+        let has = |all: &Ordered| access.token.and_then(|token| all.get(&token)).is_some_and(|all| all.contains(&earlier.0));
+        has(&self.in_a_round) || may_be_one_array(function, earlier.1, access) && has(&self.in_any_round)
+    }
+}
+
+/// The accesses that each token orders behind itself. Of those that are alike in all that is asked of them the last stands for the ones
+/// that it comes after, so that chains of them do not grow. What loops carry from round to round counts where it `goes_round`.
+pub fn behind(
+    function: &Function,
+    accesses: &BTreeMap<OpId, GlobalAccess<'_>>,
+    goes_round: bool,
+) -> BTreeMap<Value, BTreeSet<OpId>> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let comes_around = all.iter().any(|op| !body.ops[*op].kind.regions().is_empty());
+    let alike = |one: OpId, other: OpId| {
+        let (first, second) = (&accesses[&one], &accesses[&other]);
+        first.does.writes() == second.does.writes()
+            && (first.base, first.index) == (second.base, second.index)
+            && moved(function, one, first) == moved(function, other, second)
+            && is_store_of_boxes(function, one) == is_store_of_boxes(function, other)
+    };
+    let is_token = |value: &Value| matches!(body.ty(*value), Type::Token);
+    let mut behind = Ordered::new();
+    let mut known = usize::MAX;
+    while known != behind.values().map(BTreeSet::len).sum::<usize>() {
+        known = behind.values().map(BTreeSet::len).sum();
+        for &op in &all {
+            let node = &body.ops[op];
+            for (from, to) in handed_on(function, op) {
+                if !goes_round && !node.results.contains(&to) && !node.kind.operands().contains(&from) {
+                    continue;
+                }
+                if let Some(accesses) = behind.get(&from).filter(|_| is_token(&to)).cloned() {
+                    behind.entry(to).or_default().extend(accesses);
+                }
+            }
+            if !node.kind.regions().is_empty() {
+                continue;
+            }
+            let own = node.kind.effects().global.map(|_| op);
+            let operands = node.kind.operands();
+            let earlier = operands.iter().filter_map(|value| behind.get(value)).flatten().copied();
+            let stands = |earlier: &OpId| own.is_none_or(|own| !alike(*earlier, own));
+            let ordered: BTreeSet<OpId> = earlier.filter(stands).chain(own).collect();
+            for result in node.results.iter().filter(|result| is_token(result)) {
+                behind.entry(*result).or_default().extend(&ordered);
+            }
+        }
+        if !comes_around {
+            break;
+        }
+    }
+    behind
+}
+
+/// Whether nothing says that two accesses are to different arrays.
+pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &GlobalAccess<'_>) -> bool {
+    let scope = |access: &GlobalAccess<'_>| match function.body.ty(access.base) {
+        Type::View(view) => view.memref.alias_scope,
+        _ => 0,
+    };
+    let (first, second) = (scope(first), scope(second));
+    first == 0 || second == 0 || first == second
+}
+
+pub(crate) fn is_store_of_boxes(function: &Function, op: OpId) -> bool {
+    matches!(function.body.ops[op].kind, Op::Core(tileas::Op::StoreBoxes { .. }))
+}
+
+/// The type of the tile that an access moves, if that is in registers.
+pub(crate) fn moved<'a>(function: &'a Function, op: OpId, access: &GlobalAccess<'_>) -> Option<&'a Type> {
+    let body = &function.body;
+    match access.moved {
+        Moved::Result => body.ops[op].results.first().map(|value| body.ty(*value)),
+        Moved::Operand(value) => Some(body.ty(value)),
+        Moved::Buffer => None,
+    }
+}
