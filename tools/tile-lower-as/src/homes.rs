@@ -9,6 +9,7 @@ use crate::products::{Product, Products};
 use crate::{operands, slices, tensor};
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
+use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
@@ -145,7 +146,7 @@ impl Homes {
             self.forget(function, inner);
         }
         for &arg in args.iter().filter(|arg| is_tile(**arg)) {
-            let home = self.or_default(function, arg);
+            let home = accessed(context, inner, arg).unwrap_or_else(|| self.or_default(function, arg));
             if self.set(arg, Some(home)) {
                 self.forget(function, inner);
                 self.region(context, inner);
@@ -236,6 +237,28 @@ impl Homes {
             _ => Some(self.or_default(function, result)),
         }
     }
+}
+
+/// The layout of an access in a loop whose addresses are computed, element by element, from a tile that the loop carries: elsewhere they
+/// would be moved in every round.
+fn accessed(context: &Context<'_>, inner: Region, carried: Value) -> Option<Layout> {
+    let Context { function, accesses, .. } = context;
+    let body = &function.body;
+    let is_elementwise = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(core) if core.is_elementwise());
+    let (mut reached, mut found) = (BTreeSet::from([carried]), None);
+    for op in body.walk(inner) {
+        let node = &body.ops[op];
+        match &node.kind {
+            Op::Load { ptr, .. } | Op::Store { ptr, .. } if reached.contains(ptr) => {
+                found = found.or_else(|| accesses.get(op).map(|access| access.layout.clone()));
+            }
+            _ if is_elementwise(&op) && node.kind.operands().iter().any(|operand| reached.contains(operand)) => {
+                reached.extend(&node.results);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The layout of a tile whose dimensions are permuted, by its own.

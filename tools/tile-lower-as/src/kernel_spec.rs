@@ -2,9 +2,11 @@
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::Op;
 use base::{Arena, Envelope, Target};
 use common::options;
 use tileas::FunctionAttrs;
+use vocabulary::core_ops::Core;
 use vocabulary::loops::is_persistent;
 
 /// Warps of a kernel that its tiles keep busy.
@@ -88,8 +90,21 @@ fn chosen_warps(function: &tileaa::Function, in_strands: bool, target: Target) -
         true => crate::products::warps(function, target, WARPS),
         // Of the largest tiles there are several at a time, and more threads have more registers.
         false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
+        // What a block does while others wait for it is over sooner.
+        false if waits_for_blocks(function) => busy.min(2 * WARPS),
         false => busy.min(WARPS),
     }
+}
+
+/// Whether a block tries again and again what other blocks let it do, as one does that takes a lock.
+fn waits_for_blocks(function: &tileaa::Function) -> bool {
+    let body = &function.body;
+    let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
+    let tries = |kind: &tileaa::Op| match kind {
+        tileaa::Op::Core(Core::Loop { body: region, .. }) => body.walk(*region).iter().any(is_atomic),
+        _ => false,
+    };
+    body.walk(function.region).into_iter().any(|op| tries(&body.ops[op].kind))
 }
 
 fn most_elements(function: &tileaa::Function) -> usize {
