@@ -11,6 +11,7 @@ pub mod answers;
 pub mod block_pairs;
 pub mod early;
 pub mod edges;
+mod flow;
 pub mod judge;
 pub mod module;
 pub mod multicast;

@@ -5,7 +5,7 @@
 //! times what the loop counts, or what it carries from round to round grows by a constant; and how far the elements of a tile lie
 //! apart where they are counted (`iota`). Arithmetic that may wrap says nothing, unless it is as wide as addresses are.
 
-use crate::judge::sums::Ends;
+use crate::flow::Ends;
 use crate::{Function, Op};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -25,6 +25,8 @@ const ADDRESS: u32 = 64;
 pub struct Rounds {
     for_op: OpId,
     computed: BTreeSet<Value>,
+    /// What it goes on with, wherever it does.
+    continued: Vec<Vec<Value>>,
 }
 
 /// A number of each element of a tile, or an address in bytes, in a round: `round` more than in the round before it, and beside what
@@ -63,7 +65,8 @@ impl Rounds {
         };
         let inner = regions.iter().flat_map(|region| body.walk(*region));
         let inner = inner.flat_map(|op| body.ops[op].results.iter().copied().chain(args(op)).collect::<Vec<_>>());
-        Rounds { for_op, computed: args(for_op).into_iter().chain(inner).collect() }
+        let continued = regions.iter().flat_map(|region| Ends::of(function, *region).continued).map(<[Value]>::to_vec);
+        Rounds { for_op, computed: args(for_op).into_iter().chain(inner).collect(), continued: continued.collect() }
     }
 
     /// Whether an access means the same place in all rounds, or places that have no element in common: other partitions of a view, or
@@ -138,7 +141,7 @@ impl Rounds {
             return is_exact.then(|| number(function, *step, extended)).flatten().map(|round| Steps { round, ..Steps::NONE });
         };
         let mut round = None;
-        for values in Ends::of(function, *region).continued {
+        for values in &self.continued {
             let further = further(function, *values.get(carried)?, value, extended, far)?;
             if *round.get_or_insert(further) != further {
                 return None;

@@ -1,6 +1,6 @@
 //! What tokens order: for each token the accesses to global memory that it comes after.
 
-use crate::judge::sums::handed_on;
+use crate::flow::handed_on;
 use crate::{Function, Op};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -49,11 +49,7 @@ impl Orders {
 
 /// The accesses that each token orders behind itself. Of those that are alike in all that is asked of them the last stands for the ones
 /// that it comes after, so that chains of them do not grow. What loops carry from round to round counts where it `goes_round`.
-pub fn behind(
-    function: &Function,
-    accesses: &BTreeMap<OpId, GlobalAccess<'_>>,
-    goes_round: bool,
-) -> BTreeMap<Value, BTreeSet<OpId>> {
+fn behind(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, goes_round: bool) -> Ordered {
     let body = &function.body;
     let all = body.walk(function.region);
     let comes_around = all.iter().any(|op| !body.ops[*op].kind.regions().is_empty());
@@ -108,7 +104,8 @@ pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &
     first == 0 || second == 0 || first == second
 }
 
-pub(crate) fn is_store_of_boxes(function: &Function, op: OpId) -> bool {
+/// Whether one thread asks for the access, by boxes.
+pub fn is_store_of_boxes(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Core(tileas::Op::StoreBoxes { .. }))
 }
 

@@ -51,7 +51,7 @@ impl Ordering {
         self.ordered_before(function, op).into_iter().any(|earlier| {
             let before = access(body, earlier.op).expect("only accesses are recorded");
             // One thread asks for all boxes to be stored, and waits for those that a token orders before.
-            let by_one = is_store(body, earlier.op) && is_store(body, op);
+            let by_one = [earlier.op, op].into_iter().all(|op| tokens::is_store_of_boxes(function, op));
             let moves = earlier
                 .round_of
                 .is_some_and(|round_of| !self.are_apart(function, &now, round_of) && !common::planted("sched.rounds"));
@@ -111,10 +111,6 @@ impl Ordering {
 fn inside(body: &Body<Op, Type>, regions: &[Region]) -> impl Iterator<Item = OpId> {
     let ops = regions.iter().flat_map(|region| body.walk(*region));
     ops.filter(|op| access(body, *op).is_some()).collect::<Vec<_>>().into_iter()
-}
-
-fn is_store(body: &Body<Op, Type>, op: OpId) -> bool {
-    matches!(body.ops[op].kind, Op::Core(tileas::Op::StoreBoxes { .. }))
 }
 
 /// An access to global memory.

@@ -21,7 +21,7 @@ mod game;
 mod order;
 mod scalars;
 mod slots;
-pub(crate) mod sums;
+mod sums;
 mod unroll;
 
 use crate::Op;
