@@ -81,6 +81,40 @@ fn shapes_carry_what_is_known_along_each_dimension() {
 }
 
 #[test]
+fn what_is_left_over_runs_on_as_far_as_the_divisor_divides() {
+    let rows = |signedness: &str, known: &str| {
+        function(&format!(
+            "%0 = assume(value: %n, fact: div_by(divisor: 16)) : i32
+             {known}
+             %2 = constant(128) : i32
+             %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
+             %4 = iota : tile<128xi32>
+             %5 = broadcast(x: %3) : tile<128xi32>
+             %6 = binary(kind: add_i(overflow: none), lhs: %5, rhs: %4) : tile<128xi32>
+             %7 = broadcast(x: %0) : tile<128xi32>
+             %8 = binary(kind: rem_i(signedness: {signedness}), lhs: %6, rhs: %7) : tile<128xi32>"
+        ))
+    };
+    let f = rows("signed", "%1 = block_id(axis: 0) : i32");
+    assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(16, 16, 1));
+    assert_eq!(Facts::of(&f).range(last(&f)).0, 0);
+    let f = rows("unsigned", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
+    assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(16, 16, 1));
+    // Of negative numbers a multiple of the divisor is the last of a group, not the first.
+    let f = rows("signed", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
+    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
+    // Divisors that differ leave differently much over.
+    let f = function(
+        "%0 = iota : tile<64xi32>
+         %1 = constant(16) : tile<64xi32>
+         %2 = binary(kind: add_i(overflow: none), lhs: %0, rhs: %1) : tile<64xi32>
+         %3 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %1) : tile<64xi32>
+         %4 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %3) : tile<64xi32>",
+    );
+    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
+}
+
+#[test]
 fn division_by_a_power_of_two_makes_runs_of_equal_numbers() {
     let f = function(
         "%0 = iota : tile<64xi32>

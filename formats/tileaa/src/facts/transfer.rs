@@ -313,13 +313,13 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
             }
             _ => general(),
         },
-        Binary::RemI { .. } => match rhs.info.constant() {
-            Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => remainder(lhs, divisor, general()),
-            _ => general(),
-        },
+        Binary::RemI { signedness } if signedness == Signedness::Unsigned || lhs.info.range.0 >= 0 => {
+            remainder(lhs, rhs.info, general())
+        }
+        Binary::RemI { .. } => general(),
         Binary::And => match [(lhs, rhs), (rhs, lhs)].into_iter().find_map(|(x, mask)| Some((x, mask.info.constant()?))) {
             Some((x, mask)) if (0..i64::MAX).contains(&mask) && (mask as u64 + 1).is_power_of_two() && x.info.range.0 >= 0 => {
-                remainder(x, mask + 1, general())
+                remainder(x, &Info::splat(mask + 1, shape), general())
             }
             Some((_, mask)) if mask >= 0 => Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
             _ => Info { divisor: lhs.info.divisor.max(rhs.info.divisor), ..general() },
@@ -393,23 +393,22 @@ fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
     info
 }
 
-/// The remainder of a number that is not negative by a positive constant.
-fn remainder(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
+/// The remainder of a number that is not negative, or is read as an unsigned one.
+fn remainder(x: &Operand<'_>, by: &Info, general: Info) -> Info {
     let mut info = general;
-    info.range = (0, x.info.range.1.min(divisor - 1));
-    let power = divisor as u64;
-    if !power.is_power_of_two() {
-        return info;
+    let ((low, high), (least, most)) = (x.info.range, by.range);
+    let below = [(low >= 0).then_some(high), (least >= 0).then_some(most - 1)].into_iter().flatten().min();
+    // A divisor that is always zero leaves nothing to say.
+    if let Some(below) = below.filter(|below| *below >= 0) {
+        info.range = (0, below);
     }
-    info.divisor = x.info.divisor.min(power);
-    for (axis, from) in info.axes.iter_mut().zip(&x.info.axes) {
-        let contiguity = from.contiguity.min(power);
+    info.divisor = x.info.divisor.min(by.divisor);
+    for (axis, (from, by_axis)) in info.axes.iter_mut().zip(x.info.axes.iter().zip(&by.axes)) {
+        // No multiple of the divisor lies within a group that starts at a multiple of its length, if that divides the divisor.
+        let contiguity = from.contiguity.min(by.divisor).min(by_axis.constancy);
         if from.divisor_at(contiguity, 1) >= contiguity {
-            *axis = AxisInfo {
-                contiguity,
-                divisibility: from.divisor_at(contiguity, 1).min(power),
-                constancy: axis.constancy.max(from.constancy),
-            };
+            *axis =
+                AxisInfo { contiguity, divisibility: from.divisor_at(contiguity, 1).min(by.divisor), constancy: axis.constancy };
         }
     }
     info

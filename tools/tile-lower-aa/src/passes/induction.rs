@@ -1,14 +1,15 @@
 //! Computes what a loop counts from the loop's own counter, so that an iteration needs nothing of the one before for it: loads can
 //! then run ahead, and ranges are known.
 //!
-//! A counter is an integer, of the type of the loop's own, that the loop carries and adds a constant to, or pointers that it moves
-//! by the same number of elements each time, and that nothing uses after the loop. Wrapping is the same either way.
+//! A counter is what the loop carries and nothing uses after it: integers, or pointers, to which every iteration adds the same
+//! number (of elements, where they are pointers). Wrapping is the same either way.
 
 use super::edit::Edit;
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Overflow, Rounding, Signedness};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 use vocabulary::core_ops::Core;
@@ -34,17 +35,9 @@ struct Counter {
     by: Increment,
 }
 
-/// What each iteration adds.
+/// What each iteration adds to all elements: a constant of so many bits, or an integer from outside the loop.
 #[derive(Clone, Copy)]
 enum Increment {
-    /// To a number of the type of the loop's counter.
-    Number(u64),
-    /// To each pointer of a tile, or to one pointer: an integer from outside the loop, or a constant of so many bits.
-    Pointers(Elements),
-}
-
-#[derive(Clone, Copy)]
-enum Elements {
     Constant { number: u64, bits: u32 },
     Scalar(Value),
 }
@@ -58,33 +51,34 @@ fn counters(edit: &Edit<'_>, op: OpId, init: &[Value], block: Block) -> Vec<Coun
     let counter = |i: usize| {
         let arg = args[i + 1];
         let by = match body.defining_op(nexts[i]).map(|op| &body.ops[op].kind)? {
-            Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *lhs == arg || *rhs == arg => {
-                let by = if *lhs == arg { *rhs } else { *lhs };
-                (body.ty(arg) == body.ty(args[0])).then(|| edit.splat(by).map(Increment::Number)).flatten()
-            }
-            Op::Core(Core::Offset { ptr, offset }) if *ptr == arg => elements(edit, *offset, &inside).map(Increment::Pointers),
-            _ => None,
-        }?;
-        (!edit.is_used(results[i])).then_some(Counter { arg, init: init[i], by })
+            Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *lhs == arg => *rhs,
+            Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *rhs == arg => *lhs,
+            Op::Core(Core::Offset { ptr, offset }) if *ptr == arg => *offset,
+            _ => return None,
+        };
+        let by = increment(edit, by, &inside)?;
+        // Narrower numbers are not what places are made of.
+        let is_wide = body.ty(arg).tile()?.0.bits() >= 8;
+        (is_wide && !edit.is_used(results[i])).then_some(Counter { arg, init: init[i], by })
     };
     (0..init.len()).filter_map(counter).collect()
 }
 
-/// The one number that all pointers of a tile move by, if it is the same in every iteration.
-fn elements(edit: &Edit<'_>, offset: Value, inside: &BTreeSet<OpId>) -> Option<Elements> {
-    if let Some(number) = edit.splat(offset) {
-        let bits = edit.ty(offset).tile()?.0.bits();
-        return Some(Elements::Constant { number, bits });
+/// The one number that all elements grow by, if it is the same in every iteration.
+fn increment(edit: &Edit<'_>, by: Value, inside: &BTreeSet<OpId>) -> Option<Increment> {
+    if let Some(number) = edit.splat(by) {
+        let bits = edit.ty(by).tile()?.0.bits();
+        return Some(Increment::Constant { number, bits });
     }
-    let scalar = match edit.made_by(offset) {
+    let scalar = match edit.made_by(by) {
         Some(Core::Broadcast { x }) => x,
-        _ => offset,
+        _ => by,
     };
     let from_outside = match edit.function.body.defining_op(scalar) {
         Some(op) => !inside.contains(&op),
         None => edit.function.params().contains(&scalar),
     };
-    (from_outside && edit.ty(scalar).tile()?.1.is_empty()).then_some(Elements::Scalar(scalar))
+    (from_outside && edit.ty(scalar).tile()?.1.is_empty()).then_some(Increment::Scalar(scalar))
 }
 
 /// What an iteration leaves to the next, if it can end at its end only.
@@ -107,24 +101,22 @@ fn only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     found
 }
 
-/// Replaces a counter by what it was before the loop and what the iterations since then have added, if that is cheap.
+/// Replaces a counter by what it was before the loop and what the iterations since then have added, if the loop's steps are known:
+/// a division by a constant is cheap.
 fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2], counter: Counter) {
     let body = &edit.function.body;
     let (first, iv) = (body.blocks[block].ops[0], body.blocks[block].args[0]);
     let Some(step) = edit.splat(step) else { return };
     let bits = edit.ty(iv).tile().map_or(64, |(elem, _)| elem.bits());
-    let is_positive_power = step.is_power_of_two() && step >> (bits - 1) == 0;
-    if !is_positive_power {
+    let is_positive = step != 0 && step >> (bits - 1) == 0;
+    if !is_positive {
         return;
     }
     let mut passed = Passed { edit, first, value: iv };
     if passed.edit.splat(lower) != Some(0) && !common::planted("aa.counter") {
         passed.value = passed.binary(Binary::SubI { overflow: WRAPS }, iv, lower);
     }
-    let value = match counter.by {
-        Increment::Number(by) => passed.number(step, by, counter.init),
-        Increment::Pointers(by) => passed.pointers(step, by, counter.init),
-    };
+    let value = passed.since(counter.init, step, counter.by);
     edit.forward(counter.arg, value);
 }
 
@@ -139,40 +131,47 @@ struct Passed<'a, 'b> {
 }
 
 impl Passed<'_, '_> {
-    fn number(mut self, step: u64, by: u64, init: Value) -> Value {
-        let mut value = self.value;
-        if step != by {
-            value = self.iterations(step);
-            if by != 1 {
-                value = self.with_number(Binary::MulI { overflow: WRAPS }, value, by);
-            }
+    /// What a counter is that was `init` before the loop, whose own counter grows by `step`.
+    fn since(mut self, init: Value, step: u64, by: Increment) -> Value {
+        let ty = self.edit.ty(init).clone();
+        let (elem, shape) = ty.tile().expect("what grows is a tile");
+        // Addresses have 64 bits, and so has what is added to them.
+        let is_pointer = elem.scalar().is_none();
+        let scalar = if is_pointer { Scalar::I64 } else { elem.carrier() };
+        let mut grown = self.grown(step, by, scalar);
+        let starts_at_zero = !is_pointer && self.edit.splat(init) == Some(0);
+        if !shape.is_empty() {
+            let wide = Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() };
+            grown = self.edit.insert(self.first, Core::Broadcast { x: grown }, wide);
         }
-        if self.edit.splat(init) != Some(0) && !common::planted("aa.start") {
-            value = self.binary(Binary::AddI { overflow: WRAPS }, value, init);
+        if is_pointer {
+            return self.edit.insert(self.first, Core::Offset { ptr: init, offset: grown }, ty);
         }
-        value
+        if starts_at_zero || common::planted("aa.start") {
+            return grown;
+        }
+        self.binary(Binary::AddI { overflow: WRAPS }, grown, init)
     }
 
-    /// Addresses have 64 bits, and so has what is added to them.
-    fn pointers(mut self, step: u64, by: Elements, init: Value) -> Value {
-        let wide = |shape| Type::Tile { elem: Elem::Scalar(Scalar::I64), shape };
-        let scalar = wide(Default::default());
-        let iterations = self.iterations(step);
-        let iterations = self.extended(iterations, Signedness::Unsigned, &scalar);
-        let by = match by {
-            Elements::Constant { number, bits } => {
-                let number = ((number << (64 - bits)) as i64 >> (64 - bits)) as u64;
-                self.edit.insert(self.first, Core::Constant { value: Dense::Splat(number) }, scalar.clone())
-            }
-            Elements::Scalar(value) => self.extended(value, Signedness::Signed, &scalar),
-        };
-        let mut offset = self.binary(Binary::MulI { overflow: WRAPS }, iterations, by);
-        let pointers = self.edit.ty(init).clone();
-        let shape = pointers.tile().expect("pointers are a tile").1.clone();
-        if !shape.is_empty() {
-            offset = self.edit.insert(self.first, Core::Broadcast { x: offset }, wide(shape));
+    /// What the iterations that have passed have added, in numbers of a type.
+    fn grown(&mut self, step: u64, by: Increment, scalar: Scalar) -> Value {
+        let own = self.edit.ty(self.value).tile().map(|(elem, _)| elem.carrier());
+        if own == Some(scalar) && matches!(by, Increment::Constant { number, .. } if number == step) {
+            return self.value;
         }
-        self.edit.insert(self.first, Core::Offset { ptr: init, offset }, pointers)
+        let iterations = self.iterations(step);
+        let iterations = self.converted(iterations, Signedness::Unsigned, scalar);
+        match by {
+            Increment::Constant { number: 1, .. } => iterations,
+            Increment::Constant { number, bits } => {
+                let number = ((number << (64 - bits)) as i64 >> (64 - bits)) as u64 & scalar.mask();
+                self.with_number(Binary::MulI { overflow: WRAPS }, iterations, number)
+            }
+            Increment::Scalar(by) => {
+                let by = self.converted(by, Signedness::Signed, scalar);
+                self.binary(Binary::MulI { overflow: WRAPS }, iterations, by)
+            }
+        }
     }
 
     /// The iterations that have passed.
@@ -184,11 +183,16 @@ impl Passed<'_, '_> {
         self.with_number(kind, self.value, step)
     }
 
-    fn extended(&mut self, x: Value, signedness: Signedness, to: &Type) -> Value {
-        if self.edit.ty(x) == to {
-            return x;
-        }
-        self.edit.insert(self.first, Core::Convert { kind: Convert::ExtI { signedness }, x }, to.clone())
+    /// A scalar in another type, wrapped where it does not fit.
+    fn converted(&mut self, x: Value, signedness: Signedness, to: Scalar) -> Value {
+        let from = self.edit.ty(x).tile().map_or(to, |(elem, _)| elem.carrier());
+        let kind = match from.bits().cmp(&to.bits()) {
+            Ordering::Equal => return x,
+            Ordering::Less => Convert::ExtI { signedness },
+            Ordering::Greater => Convert::TruncI { overflow: WRAPS },
+        };
+        let ty = Type::Tile { elem: Elem::Scalar(to), shape: Default::default() };
+        self.edit.insert(self.first, Core::Convert { kind, x }, ty)
     }
 
     fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value) -> Value {

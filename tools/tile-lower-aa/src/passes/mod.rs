@@ -22,12 +22,13 @@ use tileaa::{Function, Module};
 
 pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "fold", run: |file| each(file, "fold", "Folded", fold::run) },
+    Pass { name: "hoist", run: |file| each(file, "hoist", "Hoisted", hoist::run) },
     Pass { name: "induction", run: |file| each(file, "induction", "Counted", induction::run) },
     Pass { name: "use-facts", run: |file| each(file, "use-facts", "Decided", facts::run) },
     Pass { name: "shrink", run: |file| each(file, "shrink", "Shrunk", shrink::run) },
     Pass { name: "refold", run: |file| each(file, "refold", "Folded", fold::run) },
     Pass { name: "duplicates", run: |file| each(file, "duplicates", "Shared", duplicates::run) },
-    Pass { name: "hoist", run: |file| each(file, "hoist", "Hoisted", hoist::run) },
+    Pass { name: "hoist-rest", run: |file| each(file, "hoist-rest", "Hoisted", hoist::run) },
     Pass { name: "promise", run: |file| each(file, "promise", "CannotWrap", promise::run) },
     Pass { name: "dead", run: |file| each(file, "dead", "Removed", dead::run) },
 ];

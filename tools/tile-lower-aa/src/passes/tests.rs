@@ -224,6 +224,24 @@ fn what_a_loop_counts_comes_from_its_own_counter() {
 }
 
 #[test]
+fn a_second_counter_of_a_loop_needs_no_division() {
+    let lines = optimised(
+        "%l = constant(3) : i32
+         %s = constant(132) : i32
+         %2 = for(lower: %l, upper: %n, step: %s, init: [%n]) : i32 {
+           (%i: i32, %k: i32)
+           %3 = offset(ptr: %q, offset: %k) : ptr<i32>
+           %4 = store(ptr: %3, value: %i, order: (semantics: weak)) : token
+           %6 = binary(kind: add_i(overflow: none), lhs: %k, rhs: %s) : i32
+           continue(values: [%6])
+         }
+         return",
+    );
+    assert!(lines.iter().any(|line| line.starts_with("for(")), "nothing is carried: {lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("div_i")), "{lines:#?}");
+}
+
+#[test]
 fn pointers_that_a_loop_moves_come_from_its_counter() {
     let lines = optimised(
         "%l = constant(0) : i32
@@ -235,7 +253,8 @@ fn pointers_that_a_loop_moves_come_from_its_counter() {
          %2 = for(lower: %l, upper: %n, step: %1, init: [%0]) : tile<16xptr<i32>> {
            (%i: i32, %k: tile<16xptr<i32>>)
            %4 = store(ptr: %k, value: %x, order: (semantics: weak)) : token
-           %5 = broadcast(x: %n) : tile<16xi32>
+           %m = binary(kind: mul_i(overflow: none), lhs: %n, rhs: %n) : i32
+           %5 = broadcast(x: %m) : tile<16xi32>
            %6 = offset(ptr: %k, offset: %5) : tile<16xptr<i32>>
            continue(values: [%6])
          }
