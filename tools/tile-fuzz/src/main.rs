@@ -9,6 +9,7 @@ mod convert;
 mod effects;
 mod elementwise;
 mod fold;
+mod moving;
 mod ordered;
 mod products;
 mod program;

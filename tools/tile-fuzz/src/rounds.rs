@@ -2,15 +2,13 @@
 //! orders them. In most rounds an element is another thread's than in the round before.
 
 use crate::builder::{Kind, View, ViewKind};
+use crate::moving::{Elements, Moving, POSITION, POSITIONS};
 use crate::program::Generator;
 use crate::views::Tensor;
 use base::ir::Value;
 use numerics::Scalar;
 use tileir::Op;
 
-/// Positions are below this.
-const POSITIONS: i64 = 8;
-const POSITION: Scalar = Scalar::I32;
 /// What a block's memory is a multiple of, in elements: promises about addresses hold for every block.
 const ALIGNED: u64 = 16;
 
@@ -32,11 +30,14 @@ enum Path {
 }
 
 /// Memory of a block.
+#[derive(Clone)]
 struct Ground {
     kind: Kind,
     /// Where it begins: more than one where several parameters are the same memory.
     starts: Vec<Value>,
     paths: Vec<Path>,
+    /// Elements that the loop around moves on.
+    moving: Vec<Moving>,
 }
 
 impl Path {
@@ -80,14 +81,10 @@ impl Generator {
         let token = self.build.op(Op::MakeToken {}, token);
         let zero = self.index_constant(0);
         let (value, token) = match self.random.one_in(4) {
-            true => self.repeated(&ground, 2, zero, first, token, &|inner, position, value, token| {
-                inner.repeated(&ground, 5, position, value, token, &|inner, position, value, token| {
-                    inner.round(&ground, position, value, token)
-                })
+            true => self.repeated(&ground, 2, zero, first, token, &|inner, ground, position, value, token| {
+                inner.repeated(ground, 5, position, value, token, &Generator::round)
             }),
-            false => self.repeated(&ground, 6, zero, first, token, &|inner, position, value, token| {
-                inner.round(&ground, position, value, token)
-            }),
+            false => self.repeated(&ground, 6, zero, first, token, &Generator::round),
         };
         self.add(value, kind.clone());
         let (left, _) = self.load_on(&ground, zero, token);
@@ -106,7 +103,7 @@ impl Generator {
         }
         let offset = self.own_start(length);
         let starts = pointers.into_iter().map(|ptr| self.build.op(Op::Offset { ptr, offset }, ty)).collect();
-        Ground { kind: kind.clone(), starts, paths }
+        Ground { kind: kind.clone(), starts, paths, moving: Vec::new() }
     }
 
     fn path(&mut self, kind: &Kind) -> Path {
@@ -122,7 +119,7 @@ impl Generator {
         }
     }
 
-    /// A loop of at most so many rounds that carries a tile and the token; positions count from `start`.
+    /// A loop of at most so many rounds that carries a tile, the token, and what moves; positions count from `start`.
     fn repeated(
         &mut self,
         ground: &Ground,
@@ -130,10 +127,10 @@ impl Generator {
         start: Value,
         value: Value,
         token: Value,
-        fill: &dyn Fn(&mut Generator, Value, Value, Value) -> (Value, Value),
+        fill: &dyn Fn(&mut Generator, &Ground, Value, Value, Value) -> (Value, Value),
     ) -> (Value, Value) {
         let number = Kind::new(POSITION, &[]);
-        let (zero, one) = (self.index_constant(0), self.index_constant(1));
+        let one = self.index_constant(1);
         let rounds = match most > 4 && self.random.one_in(3) {
             // Which blocks may disagree on.
             true => self.below(4, &[]),
@@ -142,21 +139,78 @@ impl Generator {
                 self.index_constant(rounds)
             }
         };
-        let types = [self.build.tile(&number), self.build.tile(&ground.kind), self.build.token()];
+        let steps = self.counts();
+        let [lower_bound, upper_bound, step] = self.loop_over(&steps, rounds);
+        let moving = self.what_moves(ground, start);
+        let counts = self.random.one_in(4);
+        let fixed = [self.build.tile(&ground.kind), self.build.token()];
+        let mut types = [&[self.build.tile(&number)], &fixed[..]].concat();
+        types.extend(moving.iter().map(|moving| moving.ty));
+        types.extend(counts.then(|| types[0]));
         self.loops += 1;
         let body = self.region(&types, |inner, args| {
-            let position = inner.build.plus(&number, args[0], start);
+            let mut moving = moving.clone();
+            moving.iter_mut().zip(&args[3..]).for_each(|(moving, arg)| moving.value = *arg);
+            let position = match counts {
+                true => args[args.len() - 1],
+                false => {
+                    let before = inner.rounds_before(&steps, args[0]);
+                    inner.build.plus(&number, before, start)
+                }
+            };
             inner.add(position, number.clone());
             inner.add(args[1], ground.kind.clone());
-            let (value, token) = fill(inner, position, args[1], args[2]);
-            inner.build.ops(Op::Continue { operands: [value, token].into() }, &[]);
+            let ground = Ground { moving, ..ground.clone() };
+            let (value, token) = fill(inner, &ground, position, args[1], args[2]);
+            let mut next = vec![value, token];
+            next.extend(ground.moving.iter().map(|moving| inner.moved_on(&ground.kind, moving)));
+            next.extend(counts.then(|| inner.build.plus(&number, position, one)));
+            inner.build.ops(Op::Continue { operands: next.into() }, &[]);
         });
         self.loops -= 1;
-        let init_values = [value, token].into();
-        let (lower_bound, upper_bound, step) = (zero, rounds, one);
-        let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values, body };
+        let mut init_values = vec![value, token];
+        init_values.extend(moving.iter().map(|moving| moving.value));
+        init_values.extend(counts.then_some(start));
+        let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values: init_values.into(), body };
         let results = self.build.ops(op, &types[1..]);
-        (results[0], results[1])
+        let token = match moving.first() {
+            // What moved is of use after the loop, too.
+            Some(moving) if self.random.one_in(5) => {
+                let moving = Moving { value: results[2], ..moving.clone() };
+                let start = self.random.pick(&ground.starts);
+                let pointers = self.pointers_of(ground, start, &moving);
+                self.store_pointers(pointers, results[0], None, Some(results[1]))
+            }
+            _ => results[1],
+        };
+        (results[0], token)
+    }
+
+    /// Elements for a loop to move as one of the paths does.
+    fn what_moves(&mut self, ground: &Ground, start: Value) -> Vec<Moving> {
+        let step = ground.paths.iter().find_map(|path| match path {
+            Path::Pointers { step } => Some(*step),
+            _ => None,
+        });
+        let Some(step) = step.filter(|_| !self.random.one_in(3)) else { return Vec::new() };
+        let count = 1 + self.random.below(2);
+        (0..count)
+            .map(|_| {
+                let base = self.random.pick(&ground.starts);
+                self.moving(&ground.kind, base, start, step)
+            })
+            .collect()
+    }
+
+    fn pointers_of(&mut self, ground: &Ground, start: Value, moving: &Moving) -> Value {
+        match moving.elements {
+            Elements::Pointers => moving.value,
+            Elements::Numbers => {
+                let kind = &ground.kind;
+                let offset = self.reshape(moving.value, &Kind::new(POSITION, &[kind.count()]), &kind.shape);
+                self.pointers(start, kind.scalar, offset, &kind.shape)
+            }
+        }
     }
 
     /// One or two accesses, at least one of them a store.
@@ -222,6 +276,10 @@ impl Generator {
 
     fn place(&mut self, ground: &Ground, position: Value) -> Place {
         let (kind, path, start) = (&ground.kind, self.random.pick(&ground.paths), self.random.pick(&ground.starts));
+        if !ground.moving.is_empty() && self.random.one_in(2) {
+            let moving = self.random.pick(&ground.moving);
+            return Place::Pointers(self.pointers_of(ground, start, &moving));
+        }
         match path {
             Path::Pointers { step } => {
                 let far = self.scaled_position(position, step);
