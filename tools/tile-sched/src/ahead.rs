@@ -9,8 +9,9 @@
 //! has room for few warps. It takes registers, so a loop carries but a part of those that a thread has.
 
 use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
+use crate::live;
 use crate::materialize::{forget_order, mapped};
-use crate::residency;
+use crate::residency::ENOUGH_WARPS;
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Arena, Body, Loc, Target, Value};
 use numerics::Scalar;
@@ -25,8 +26,6 @@ use vocabulary::tile::{Dense, Elem};
 
 /// Of the registers of a thread, what part a loop carries at most for the next iteration.
 const PART: u32 = 4;
-/// Warps of a multiprocessor that hide what each of them waits for.
-const ENOUGH_WARPS: u32 = 16;
 
 /// A load that can be made an iteration ahead, and what its address needs.
 struct Load {
@@ -66,7 +65,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
 fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> bool {
     let warps = function.attrs.program.warps;
     let blocks = ENOUGH_WARPS.div_ceil(warps.max(1));
-    budget::registers(target, warps, blocks) < residency::needs(function, layouts)
+    budget::registers(target, warps, blocks) < live::needs(function, layouts)
 }
 
 /// The loops that go round the tiles of a grid, and those directly inside them, in program order.

@@ -13,6 +13,7 @@ use crate::latency;
 use crate::machine::Machine;
 use crate::modulo::{self, Rows};
 use crate::partition;
+use crate::residency;
 use crate::tensor;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
@@ -48,6 +49,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         if partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(&module.functions[index]).is_ok() {
             partition::rings::share(&mut module.functions[index]);
         }
+        residency::in_loops(&mut module.functions[index], &module.layouts, target, envelope);
         let prefetch = envelope.options.get("prefetch");
         if prefetch != Some("off") {
             let moved = ahead::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));

@@ -18,6 +18,7 @@ mod hazards;
 mod hurry;
 mod in_flight;
 mod latency;
+mod live;
 mod lookups;
 mod machine;
 mod materialize;
