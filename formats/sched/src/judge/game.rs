@@ -20,6 +20,7 @@
 //! which the agents are played, so one order stands for all.
 
 use super::Fault;
+use super::reached::Reached;
 use super::slots::Slot;
 use super::unroll::{Event, Position, Program, What};
 use crate::FunctionAttrs;
@@ -64,13 +65,6 @@ struct Content {
 
 /// A buffer, of a block of a cluster.
 type Held = (usize, Buffer);
-
-/// An access to global memory: the agent's count at it, and whether on the only way with it all its threads know that it is over.
-#[derive(Clone, Copy, Debug)]
-struct Reached {
-    over: u64,
-    known: bool,
-}
 
 /// What may be otherwise on another way.
 #[derive(Clone)]
@@ -307,6 +301,7 @@ impl<'a> Game<'a> {
             What::Commit(pipe, slot) => self.commit(at, pipe, slot).map_err(broken)?,
             What::Release(pipe, slot) => self.release(at, pipe, slot).map_err(broken)?,
             What::Reaches => self.reaches(at, op).map_err(broken)?,
+            What::NextRound => self.next_round(at, op),
             What::Computes => {}
             What::RunsAhead(buffer) => self.run_ahead(buffer),
             What::IsAlone(buffer) => self.is_alone_in_its_memory(buffer).map_err(broken)?,
@@ -366,7 +361,7 @@ impl<'a> Game<'a> {
         for way in [&mut one, &mut other] {
             let Ground { touches, reached, knows, .. } = way;
             let own = reached.iter_mut().filter(|((by, _), _)| *by == at);
-            own.for_each(|(_, reached)| reached.known |= reached.over <= knows[at]);
+            own.for_each(|(_, reached)| reached.note(knows[at]));
             for touch in touches {
                 let is_known = |count: Option<u64>| count.is_some_and(|count| count <= knows[touch.by]);
                 touch.known_over |= u64::from(is_known(touch.over)) << at;
@@ -388,8 +383,11 @@ impl<'a> Game<'a> {
             }
         }
         for (op, their) in one.reached {
-            let own = other.reached.entry(op).or_insert(their);
-            *own = Reached { over: own.over.max(their.over), known: own.known && their.known };
+            let joined = match other.reached.remove(&op) {
+                Some(own) => own.or(their),
+                None => their,
+            };
+            other.reached.insert(op, joined);
         }
         for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
             for (held, count) in their {
@@ -402,17 +400,31 @@ impl<'a> Game<'a> {
 
     // Global memory.
 
+    /// What a loop has accessed was in an earlier round.
+    fn next_round(&mut self, at: usize, for_op: OpId) {
+        for op in self.program.order.inside.get(&for_op).into_iter().flatten() {
+            if let Some(reached) = self.reached.get_mut(&(at, *op)) {
+                reached.next_round(for_op);
+            }
+        }
+    }
+
     /// What tokens order before an access is over, whichever threads did it.
     fn reaches(&mut self, at: usize, op: OpId) -> Rule {
         let Player { now, knows, .. } = &self.players[at];
-        for earlier in self.program.before.get(&op).into_iter().flatten() {
-            let Some(Reached { over, known }) = self.reached.get(&(at, *earlier)) else { continue };
-            if *over > knows[at] && !known {
+        if let Some(before) = self.program.order.before.get(&op) {
+            for (earlier, wait) in &before.earlier {
+                let reached = self.reached.get(&(at, *earlier));
+                let Some(in_round) = reached.and_then(|reached| reached.is_missed(before, *wait, knows[at])) else { continue };
                 let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
-                return Err(format!("a token orders it behind '{earlier}' of other threads, and there is no barrier between"));
+                let in_round = if in_round { " in an earlier round" } else { "" };
+                return Err(format!(
+                    "a token orders it behind '{earlier}' of other threads{in_round}, and there is no barrier between"
+                ));
             }
         }
-        self.reached.insert((at, op), Reached { over: *now, known: false });
+        let reached = Reached::again(self.reached.remove(&(at, op)), *now, knows[at]);
+        self.reached.insert((at, op), reached);
         Ok(())
     }
 

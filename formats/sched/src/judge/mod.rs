@@ -1,5 +1,6 @@
 //! The judge: whether a file's placements, waits, barriers and fences are what its program needs. Every reader and writer of
-//! `.sched` asks it, so that no tool takes what another refuses; it shares no decision with the stage that makes them.
+//! `.sched` asks it, so that no tool takes what another refuses; it shares no decision with the stage that makes them. What both ask is the
+//! column of effects, what tokens order ([`crate::tokens`]), and how far the rounds of a loop lie apart ([`crate::rounds`]).
 //!
 //! It plays every function: what each agent does is written out ([`unroll`]), and played with what the others do ([`game`]); a function
 //! without agents is one that plays alone. Both sides of a condition are played where it is not about a loop's counter, and a loop whose
@@ -19,6 +20,7 @@
 
 mod game;
 mod order;
+mod reached;
 mod scalars;
 mod slots;
 mod sums;
@@ -32,6 +34,7 @@ use base::{Arena, Block, Envelope, Region, Value};
 use game::{Game, Rules};
 use numerics::Scalar;
 use numerics::arith::Binary;
+use order::Order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tileas::Buffer;
@@ -114,13 +117,12 @@ fn judge(
     ahead: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let before = if synchronised { order::before(function, layouts) } else { BTreeMap::new() };
-    let ordered: BTreeSet<OpId> = before.iter().flat_map(|(op, earlier)| earlier.iter().chain([op])).copied().collect();
-    let relevant = sums::relevant(function, &ordered);
+    let order = if synchronised { Order::of(function, layouts) } else { Order::none() };
+    let relevant = sums::relevant(function, &order.accesses);
     if relevant.is_empty() {
         return Ok(());
     }
-    let program = Program { function, relevant: &relevant, before: &before, ordered: &ordered, ahead };
+    let program = Program { function, relevant: &relevant, order: &order, ahead };
     if !function.attrs.agents.is_empty() || !function.attrs.pipes.is_empty() {
         return together(&program);
     }

@@ -1,37 +1,102 @@
 //! Which accesses to global memory tokens order after which others, where that matters to other threads than the one that did the first.
 
-use crate::Function;
+use crate::rounds::Rounds;
 use crate::tokens::{Orders, accesses, is_store_of_boxes, moved};
-use base::ir::Op as OpId;
+use crate::{Function, Op};
+use base::Region;
+use base::ir::{Op as OpId, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::effects::GlobalAccess;
 use tileas::layout::{Layout, LayoutId};
+use vocabulary::core_ops::Core;
 
-/// For each access the ones before it that other threads may have made to the same bytes.
-pub(super) fn before(function: &Function, layouts: &base::Arena<LayoutId, Layout>) -> BTreeMap<OpId, BTreeSet<OpId>> {
-    let accesses = accesses(function);
-    let orders = Orders::of(function, &accesses);
-    let mut before = BTreeMap::new();
-    for (op, access) in &accesses {
-        let earlier = access.token.and_then(|token| orders.in_any_round.get(&token)).into_iter().flatten();
-        let matters = |earlier: &&OpId| {
-            let first = &accesses[*earlier];
-            let writes = first.does.writes() || access.does.writes();
-            writes
-                && orders.order(function, (**earlier, first), access)
-                && !one_thread_does_both(function, layouts, (**earlier, first), (*op, access))
-        };
-        let earlier: BTreeSet<OpId> = earlier.filter(matters).copied().collect();
-        if !earlier.is_empty() {
-            before.insert(*op, earlier);
-        }
-    }
-    before
+/// What must be over before accesses to global memory.
+pub(super) struct Order {
+    pub(super) before: BTreeMap<OpId, Before>,
+    /// The accesses that are of any interest, and those of each loop.
+    pub(super) accesses: BTreeSet<OpId>,
+    pub(super) inside: BTreeMap<OpId, BTreeSet<OpId>>,
 }
 
-/// Whether each element is accessed by the same thread both times, or all by the one that asks for boxes.
-fn one_thread_does_both(
+/// What must be over before one access.
+#[derive(Default)]
+pub(super) struct Before {
+    pub(super) earlier: BTreeMap<OpId, Wait>,
+    /// The loops around it in whose rounds it is to different elements, which have some in common.
+    pub(super) moves_in: BTreeSet<OpId>,
+}
+
+/// When an access must have been over.
+#[derive(Clone, Copy)]
+pub(super) struct Wait {
+    /// If it was made in the same round of each loop.
+    pub(super) same_round: bool,
+    /// If it was made in an earlier round of a loop, even where each round is to the same elements.
+    pub(super) earlier_round: bool,
+}
+
+impl Order {
+    pub(super) fn none() -> Order {
+        Order { before: BTreeMap::new(), accesses: BTreeSet::new(), inside: BTreeMap::new() }
+    }
+
+    pub(super) fn of(function: &Function, layouts: &base::Arena<LayoutId, Layout>) -> Order {
+        let all = accesses(function);
+        let orders = Orders::of(function, &all);
+        let mut order = Order::none();
+        let mut around = BTreeMap::new();
+        loops_around(function, function.region, &mut Vec::new(), &mut around);
+        let mut rounds: BTreeMap<OpId, Rounds> = BTreeMap::new();
+        for (op, access) in &all {
+            let mut before = Before::default();
+            for &for_op in around.get(op).into_iter().flatten() {
+                let rounds = rounds.entry(for_op).or_insert_with(|| Rounds::of(function, for_op));
+                if !rounds.are_apart(function, access.base, access.index) {
+                    before.moves_in.insert(for_op);
+                }
+            }
+            let behind = access.token.and_then(|token| orders.in_any_round.get(&token));
+            for earlier in behind.into_iter().flatten() {
+                let first = &all[earlier];
+                let by_one = is_store_of_boxes(function, *earlier) && is_store_of_boxes(function, *op);
+                if by_one || !first.does.writes() && !access.does.writes() {
+                    continue;
+                }
+                let earlier_round = !same_threads(function, layouts, (*earlier, first), (*op, access));
+                let same_round = earlier_round && orders.order(function, (*earlier, first), access);
+                if earlier_round || !before.moves_in.is_empty() {
+                    before.earlier.insert(*earlier, Wait { same_round, earlier_round });
+                }
+            }
+            if !before.earlier.is_empty() {
+                order.accesses.extend(before.earlier.keys().chain([op]));
+                order.before.insert(*op, before);
+            }
+        }
+        for op in &order.accesses {
+            around[op].iter().for_each(|for_op| _ = order.inside.entry(*for_op).or_default().insert(*op));
+        }
+        order
+    }
+}
+
+/// The loops around each access.
+fn loops_around(function: &Function, region: Region, around: &mut Vec<OpId>, all: &mut BTreeMap<OpId, Vec<OpId>>) {
+    for &op in &function.body.blocks[function.body.block_of(region)].ops {
+        let kind: &Op = &function.body.ops[op].kind;
+        if kind.effects().global.is_some() {
+            all.insert(op, around.clone());
+        }
+        let is_loop = matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        around.extend(is_loop.then_some(op));
+        kind.regions().into_iter().for_each(|region| loops_around(function, region, around, all));
+        around.truncate(around.len() - usize::from(is_loop));
+    }
+}
+
+/// Whether each element is accessed by the same thread both times.
+fn same_threads(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,
     (first_op, first): (OpId, &GlobalAccess<'_>),
@@ -40,6 +105,5 @@ fn one_thread_does_both(
     let (tile, other) = (moved(function, first_op, first), moved(function, second_op, second));
     let is_alone = |layout: &Layout| !layout.lane.contains(&0) && !layout.warp.contains(&0);
     let alone = tile.and_then(Type::layout).is_some_and(|id| is_alone(&layouts[id]));
-    let same = alone && tile == other && first.base == second.base && first.index == second.index;
-    same || is_store_of_boxes(function, first_op) && is_store_of_boxes(function, second_op)
+    alone && tile == other && first.base == second.base && first.index == second.index
 }

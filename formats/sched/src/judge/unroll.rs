@@ -5,6 +5,7 @@
 //! part, and what it is must be said.
 
 use super::Fault;
+use super::order::Order;
 use super::scalars::Scalars;
 use super::sums::{sums, sums_used};
 use crate::module::{Agent, Pipe};
@@ -39,6 +40,8 @@ pub(super) enum What {
     IsAlone(Buffer),
     /// Reaches global memory, where others have before it.
     Reaches,
+    /// Of a loop that does so another round begins.
+    NextRound,
     /// Only its operands matter.
     Computes,
     /// Two ways begin, of which one is taken: up to the other one, and from there to where they meet.
@@ -69,9 +72,8 @@ pub(super) struct Program<'a> {
     pub(super) function: &'a Function,
     /// The ops of each block that matter.
     pub(super) relevant: &'a BTreeMap<Block, Vec<OpId>>,
-    /// Accesses to global memory, of those that threads have to wait for each other for: what must be over before each.
-    pub(super) before: &'a BTreeMap<OpId, BTreeSet<OpId>>,
-    pub(super) ordered: &'a BTreeSet<OpId>,
+    /// Of accesses to global memory that threads have to wait for each other for.
+    pub(super) order: &'a Order,
     /// For each loop the buffers to which copies will run ahead in it.
     pub(super) ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
@@ -140,7 +142,7 @@ impl Unroll<'_, '_> {
             let used = sums_used(self.sums, &node.kind).into_iter();
             let needs: Vec<_> = used.map(|(value, products)| (value, products.clone())).collect();
             let what = self.event(&node.kind).map_err(|message| Fault::Broken { op, message })?;
-            if self.program.ordered.contains(&op) {
+            if self.program.order.accesses.contains(&op) {
                 self.tell(op, What::Reaches)?;
             }
             if let Some(what) = what.or_else(|| (!needs.is_empty()).then_some(What::Computes)) {
@@ -156,6 +158,13 @@ impl Unroll<'_, '_> {
             }
         }
         Ok(Vec::new())
+    }
+
+    fn next_round(&mut self, for_op: OpId) -> Result<(), Fault> {
+        match self.program.order.inside.contains_key(&for_op) {
+            true => self.tell(for_op, What::NextRound),
+            false => Ok(()),
+        }
     }
 
     fn event(&self, kind: &Op) -> Result<Option<What>, String> {
@@ -263,6 +272,9 @@ impl Unroll<'_, '_> {
                 while rounds < most && at.zip(to).is_none_or(|(at, to)| self.scalars.goes_on(lower, *unsigned, at, to)) {
                     let entry: Vec<Option<u64>> = std::iter::once(at).chain(carried).collect();
                     self.scalars.define(args, &entry);
+                    if rounds > 0 {
+                        self.next_round(op)?;
+                    }
                     carried = self.region(*inner)?;
                     at = at.map(|at| self.scalars.next(lower, at, step));
                     rounds += 1;
@@ -276,7 +288,10 @@ impl Unroll<'_, '_> {
             }
             Core::Loop { body: inner, .. } => {
                 self.conditions += 1;
-                for _ in 0..2 {
+                for round in 0..2 {
+                    if round > 0 {
+                        self.next_round(op)?;
+                    }
                     self.scalars.define(&body.blocks[body.block_of(*inner)].args, &[]);
                     self.region(*inner)?;
                 }
