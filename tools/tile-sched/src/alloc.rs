@@ -415,6 +415,9 @@ fn place_but(
     let filled = buffers.ids().zip(rings).filter_map(|(buffer, ring)| Some((buffer, (*ring)?)));
     let filled = filled.map(|(buffer, Ring { block, from_start, .. })| (buffer, lives::Ring { block, from_start })).collect();
     let mut lives = lives::lives((&function.body, function.region), buffers, Op::effects, &filled);
+    for (buffer, sums) in tensor::read_on(function) {
+        lives[buffer].last = lives[buffer].last.max(lives[sums].last);
+    }
     // An agent of their own may still read them when all others are done, or in the next round.
     let apart = rings.iter().flatten().any(|ring| ring.from_start);
     for buffer in tensor::stored(function).into_iter().filter(|_| apart) {

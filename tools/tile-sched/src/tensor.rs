@@ -218,6 +218,18 @@ pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
     piped(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
 }
 
+/// The buffers of shared memory that products read, each with the sums that they add to, where threads scale those: such products are
+/// waited for when their sums are touched again, and read on until then.
+pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
+    let body = &function.body;
+    let piped = piped(function);
+    let sums = |op: &Op| op.effects().buffers.into_iter().find(|access| piped.get(&access.buffer) == Some(&Kind::Scaled));
+    let products = body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).filter(|kind| is_product(kind));
+    let read = products.filter_map(|kind| Some((operands(kind), sums(kind)?.buffer)));
+    let read = read.flat_map(|(operands, sums)| operands.into_iter().flatten().map(move |buffer| (buffer, sums)));
+    read.filter(|(buffer, _)| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
+}
+
 /// The buffers that boxes fill before all loops with operands of products in tensor memory: where no loop runs, those who compute do
 /// not know when they come.
 pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
