@@ -16,6 +16,7 @@ use base::{Arena, Envelope, File, Target};
 use sched::{Function, Module, Op};
 use tileas::{Layout, LayoutId, budget};
 use vocabulary::core_ops::Core;
+use vocabulary::loops::is_persistent;
 
 /// Registers are given out in so many at once.
 const STEP: u32 = 8;
@@ -86,6 +87,11 @@ fn more(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) 
 fn most(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
     let program = &function.attrs.program;
     let copies = |op: &Op| op.effects().copied_to().is_some();
+    // Of a grid that loops go round no more blocks are launched than its author has counted.
+    let ops = function.body.walk(function.region);
+    if ops.into_iter().any(|op| is_persistent(&function.body, op, Op::core)) {
+        return None;
+    }
     if !any(function, loops) || any(function, |op| multiplies(op) || copies(op)) || needs(function, layouts) <= FEW {
         return None;
     }
