@@ -144,3 +144,32 @@ fn what_cannot_be_told_is_said() {
     assert_eq!(ran.code, Some(2), "{}{}", ran.text(), ran.stderr);
     assert!(ran.stderr.contains("VAL002") && ran.stderr.contains("--launch FILE"), "{}", ran.stderr);
 }
+
+#[test]
+fn all_kernels_of_a_file_are_validated() {
+    need_tools();
+    let entry = |name: &str, number: u32| {
+        let (tensor, view) = ("tensor_view<64xi32, strides=[1]>", "partition_view<tile=(64), tensor_view<64xi32, strides=[1]>>");
+        format!(
+            "entry @{name}(%p: tile<ptr<i32>>) {{
+              %zero = constant <i32: 0> : tile<i32>
+              %x = constant <i32: {number}> : tile<64xi32>
+              %t = make_token : token
+              %a = make_tensor_view %p, shape = [64], strides = [1] : {tensor}
+              %v = make_partition_view %a : {view}
+              %s = store_view_tko weak %x, %v[%zero] token = %t : tile<64xi32>, {view}, tile<i32> -> token
+              return
+            }}\n"
+        )
+    };
+    let text = entry("one", 1) + &entry("two", 2);
+    let lines = |words: &[&str]| {
+        let ran = run("tile-validate", &[&["-", "--gpu-name=sm_80"], words].concat(), text.as_bytes());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.text().lines().map(|line| line.split(' ').next().unwrap_or_default().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&[]), ["one", "two"]);
+    assert_eq!(lines(&["--entry=two"]), ["two"]);
+    let ran = run("tile-validate", &["-", "--gpu-name=sm_80", "--entry=three"], text.as_bytes());
+    assert!(ran.stderr.contains("name one of the kernels with --entry: one, two"), "{}", ran.stderr);
+}

@@ -32,6 +32,7 @@ pub(crate) enum Param {
 
 /// The parameters of a kernel, and the axes of the grid that it asks for its place along.
 pub(crate) struct Kernel {
+    pub(crate) name: String,
     pub(crate) params: Vec<Param>,
     pub(crate) axes: usize,
     /// The coarsest step of the types to which floats are rounded before something is computed from them: what is off by a little before
@@ -59,7 +60,8 @@ impl Kernel {
                 views.push(view);
             }
         }
-        Some(Kernel { params, axes: reader.axes(&ops), step: reader.step(&ops) })
+        let name = module.string(function.name).to_string();
+        Some(Kernel { name, params, axes: reader.axes(&ops), step: reader.step(&ops) })
     }
 }
 

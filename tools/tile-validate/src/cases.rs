@@ -94,7 +94,7 @@ impl Case {
         }
         // What asks nothing of its place does in one block what it does in all.
         let grid = if kernel.axes == 0 { vec![1] } else { vec![self.tiles.min(MOST_BLOCKS); kernel.axes] };
-        let launch = json!({ "grid": grid, "buffers": buffers, "params": params });
+        let launch = json!({ "entry": kernel.name, "grid": grid, "buffers": buffers, "params": params });
         common::write_file(Some(&folder.join("launch.json")), launch.to_string().as_bytes())?;
         Ok(Some(outputs))
     }
@@ -245,7 +245,7 @@ pub(crate) fn given(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path)
             json!({ "name": buffer.name, "file": format!("{}.in", buffer.name), "align": buffer.align, "address": buffer.address });
     }
     described["outputs"] = Value::Null;
-    described["entry"] = Value::Null;
+    described["entry"] = json!(kernel.name);
     common::write_file(Some(&folder.join("launch.json")), described.to_string().as_bytes())?;
     let mut outputs: Vec<Output> = Vec::new();
     for (given, param) in launch.params.iter().zip(&kernel.params) {

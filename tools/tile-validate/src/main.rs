@@ -14,6 +14,7 @@ use common::options::{GpuName, Lowering, OptLevel, Scheduling};
 use common::{About, Session};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tileir::enums::Visibility;
 
 const ABOUT: About = About {
     name: "tile-validate",
@@ -40,7 +41,7 @@ struct Options {
     /// A launch instead of those that are made up
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
-    /// Kernel to validate, where the file has several
+    /// Kernel to validate [default: all of the file]
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
     /// How far floats may be off, as a multiple of what rounding sums in another order explains; where a kernel rounds to a coarser type
@@ -71,14 +72,10 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
     let Some(target) = options.target.gpu_name else { return Err(Diagnostic::usage("OPT002", "no target: give --gpu-name")) };
     let module = &file.payload;
-    let names: Vec<&str> = module.functions.iter().map(|function| module.string(function.name)).collect();
-    let wanted = options.entry.as_deref().or(if let [only] = names[..] { Some(only) } else { None });
-    let Some(function) = wanted.and_then(|name| module.function(name)) else {
-        return Err(Diagnostic::usage("VAL003", format!("name one of the kernels with --entry: {}", names.join(", "))));
-    };
-    let Some(kernel) = Kernel::of(module, function) else {
-        return Err(Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer"));
-    };
+    let kernels = kernels(module, options.entry.as_deref())?;
+    if options.launch.is_some() && kernels.len() > 1 {
+        return Err(unnamed(module));
+    }
     if session.verify_only() {
         return Ok(());
     }
@@ -93,21 +90,52 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         beside_others: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
+    // What is not known of one kernel keeps no other from being validated; what is wrong with one does.
+    let mut unknown = None;
+    for kernel in &kernels {
+        match validate(session, options, &bench, &program, kernel) {
+            Ok(launches) => {
+                let line = format!("{} for {target}: the same at every stage, on {launches} launches\n", kernel.name);
+                common::write_file(None, line.as_bytes())?;
+            }
+            Err(error) if error.code == "VAL001" => return Err(error),
+            Err(error) => _ = unknown.get_or_insert(error),
+        }
+    }
+    unknown.map_or(Ok(()), Err)
+}
+
+/// The kernel that is asked for, or all.
+fn kernels(module: &tileir::Module, wanted: Option<&str>) -> Result<Vec<Kernel>> {
+    let entries = module.functions.iter().filter(|function| function.visibility == Visibility::Public);
+    let asked = entries.filter(|function| wanted.is_none_or(|name| module.string(function.name) == name));
+    let unreadable = || Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer");
+    let kernels: Vec<Kernel> = asked.map(|function| Kernel::of(module, function).ok_or_else(unreadable)).collect::<Result<_>>()?;
+    if kernels.is_empty() { Err(unnamed(module)) } else { Ok(kernels) }
+}
+
+fn unnamed(module: &tileir::Module) -> Box<Diagnostic> {
+    let names: Vec<&str> = module.functions.iter().map(|function| module.string(function.name)).collect();
+    Diagnostic::usage("VAL003", format!("name one of the kernels with --entry: {}", names.join(", ")))
+}
+
+/// Compares the stages on all launches of a kernel; gives on how many it is defined.
+fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[u8], kernel: &Kernel) -> Result<usize> {
     let all: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
     let (mut same, mut why) = (0, String::from("nothing says how large its arrays are"));
     for case in all {
         let folder = tempfile::Builder::new().prefix("tile-validate-").tempdir();
         let folder =
             folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::plain(&error))))?;
-        common::write_file(Some(&folder.path().join("k.tile")), &program)?;
+        common::write_file(Some(&folder.path().join("k.tile")), program)?;
         let outputs = match (case, &options.launch) {
-            (_, Some(launch)) => Some(cases::given(launch, &kernel, options.tolerance, folder.path())?),
-            (Some(case), None) => case.write(&kernel, options.tolerance, folder.path())?,
+            (_, Some(launch)) => Some(cases::given(launch, kernel, options.tolerance, folder.path())?),
+            (Some(case), None) => case.write(kernel, options.tolerance, folder.path())?,
             (None, None) => None,
         };
         let Some(outputs) = outputs else { continue };
         let name = case.map_or("the launch".to_string(), cases::Case::describe);
-        match session.timed("case", |_| judge(&bench, &outputs, folder, options.keep.as_deref(), &name))? {
+        match session.timed("case", |_| judge(bench, &outputs, folder, options.keep.as_deref(), &name))? {
             Verdict::Same => {
                 same += 1;
                 session.say(&format!("{name}: the same at every stage"));
@@ -122,8 +150,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         let message = format!("the program is defined on none of the arguments that were tried: {why}");
         return Err(Diagnostic::usage("VAL002", message).note("--launch FILE gives others"));
     }
-    let kernel = module.string(function.name);
-    common::write_file(None, format!("{kernel} for {target}: the same at every stage, on {same} launches\n").as_bytes())
+    Ok(same)
 }
 
 /// Compares the stages on the launch in a folder; what differs is kept.
