@@ -361,7 +361,7 @@ impl<'a> Game<'a> {
         for way in [&mut one, &mut other] {
             let Ground { touches, reached, knows, .. } = way;
             let own = reached.iter_mut().filter(|((by, _), _)| *by == at);
-            own.for_each(|(_, reached)| reached.note(knows[at]));
+            own.for_each(|(_, reached)| reached.forget(knows[at]));
             for touch in touches {
                 let is_known = |count: Option<u64>| count.is_some_and(|count| count <= knows[touch.by]);
                 touch.known_over |= u64::from(is_known(touch.over)) << at;
@@ -383,11 +383,8 @@ impl<'a> Game<'a> {
             }
         }
         for (op, their) in one.reached {
-            let joined = match other.reached.remove(&op) {
-                Some(own) => own.or(their),
-                None => their,
-            };
-            other.reached.insert(op, joined);
+            let own = other.reached.remove(&op).unwrap_or_default();
+            other.reached.insert(op, own.or(their));
         }
         for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
             for (held, count) in their {
@@ -404,6 +401,7 @@ impl<'a> Game<'a> {
     fn next_round(&mut self, at: usize, for_op: OpId) {
         for op in self.program.order.inside.get(&for_op).into_iter().flatten() {
             if let Some(reached) = self.reached.get_mut(&(at, *op)) {
+                reached.forget(self.players[at].knows[at]);
                 reached.next_round(for_op);
             }
         }
@@ -414,17 +412,18 @@ impl<'a> Game<'a> {
         let Player { now, knows, .. } = &self.players[at];
         if let Some(before) = self.program.order.before.get(&op) {
             for (earlier, wait) in &before.earlier {
-                let reached = self.reached.get(&(at, *earlier));
-                let Some(in_round) = reached.and_then(|reached| reached.is_missed(before, *wait, knows[at])) else { continue };
-                let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
-                let in_round = if in_round { " in an earlier round" } else { "" };
-                return Err(format!(
-                    "a token orders it behind '{earlier}' of other threads{in_round}, and there is no barrier between"
-                ));
+                let Some(reached) = self.reached.get_mut(&(at, *earlier)) else { continue };
+                reached.forget(knows[at]);
+                if let Some(in_earlier_round) = reached.is_missed(before, *wait) {
+                    let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
+                    let round = if in_earlier_round { " in an earlier round" } else { "" };
+                    return Err(format!(
+                        "a token orders it behind '{earlier}' of other threads{round}, and there is no barrier between"
+                    ));
+                }
             }
         }
-        let reached = Reached::again(self.reached.remove(&(at, op)), *now, knows[at]);
-        self.reached.insert((at, op), reached);
+        self.reached.entry((at, op)).or_default().now(*now);
         Ok(())
     }
 

@@ -4,68 +4,68 @@ use super::order::{Before, Wait};
 use base::ir::Op as OpId;
 use std::collections::BTreeSet;
 
-/// The last time that an op was executed, and the last time in an earlier round of a loop of which not all threads knew by then that it
-/// was over.
-#[derive(Clone, Debug)]
+/// The last times that an op was executed of which not all threads know that they are over: in these rounds of the loops around it,
+/// and in an earlier round of one of them.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reached {
-    last: Time,
-    earlier: Option<Time>,
+    this_round: Option<Time>,
+    earlier_round: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
 struct Time {
-    /// The agent's count at it, and whether on the only way with it all its threads know that it is over.
+    /// The agent's count at it.
     over: u64,
-    known: bool,
     /// The loops of which another round has begun since.
     rounds_of: BTreeSet<OpId>,
 }
 
 impl Time {
-    fn is_known(&self, knows: u64) -> bool {
-        self.known || self.over <= knows
-    }
-
     fn join(self, other: Time) -> Time {
         let rounds_of = self.rounds_of.into_iter().chain(other.rounds_of).collect();
-        Time { over: self.over.max(other.over), known: self.known && other.known, rounds_of }
+        Time { over: self.over.max(other.over), rounds_of }
     }
 }
 
+/// The later of two times, or the one that there is.
+fn joined(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    [one, other].into_iter().flatten().reduce(Time::join)
+}
+
 impl Reached {
-    /// The op is executed, when the agent's threads know of each other up to some count.
-    pub(super) fn again(before: Option<Reached>, now: u64, knows: u64) -> Reached {
-        let last = Time { over: now, known: false, rounds_of: BTreeSet::new() };
-        let Some(before) = before else { return Reached { last, earlier: None } };
-        let times = [Some(before.last), before.earlier].into_iter().flatten();
-        let matters = |time: &Time| !time.rounds_of.is_empty() && !time.is_known(knows);
-        Reached { last, earlier: times.filter(matters).reduce(Time::join) }
+    pub(super) fn now(&mut self, over: u64) {
+        self.this_round = Some(Time { over, rounds_of: BTreeSet::new() });
     }
 
+    /// The agent's threads know of each other up to some count.
+    pub(super) fn forget(&mut self, knows: u64) {
+        for time in [&mut self.this_round, &mut self.earlier_round] {
+            *time = time.take().filter(|time| time.over > knows);
+        }
+    }
+
+    /// Another round of a loop around the op begins.
     pub(super) fn next_round(&mut self, for_op: OpId) {
-        let times = [Some(&mut self.last), self.earlier.as_mut()].into_iter().flatten();
-        times.for_each(|time| _ = time.rounds_of.insert(for_op));
-    }
-
-    /// A way ends with which the agent's threads know of each other so much.
-    pub(super) fn note(&mut self, knows: u64) {
-        let times = [Some(&mut self.last), self.earlier.as_mut()].into_iter().flatten();
-        times.for_each(|time| time.known = time.is_known(knows));
+        self.earlier_round = joined(self.this_round.take(), self.earlier_round.take());
+        if let Some(time) = &mut self.earlier_round {
+            time.rounds_of.insert(for_op);
+        }
     }
 
     /// Either of two ways was gone.
     pub(super) fn or(self, other: Reached) -> Reached {
-        let earlier = [self.earlier, other.earlier].into_iter().flatten().reduce(Time::join);
-        Reached { last: self.last.join(other.last), earlier }
+        Reached {
+            this_round: joined(self.this_round, other.this_round),
+            earlier_round: joined(self.earlier_round, other.earlier_round),
+        }
     }
 
     /// Whether an access that must wait for this one is made too early; if so, whether by what an earlier round did.
-    pub(super) fn is_missed(&self, before: &Before, wait: Wait, knows: u64) -> Option<bool> {
-        let times = [Some(&self.last), self.earlier.as_ref()].into_iter().flatten();
-        let missed = times.filter(|time| !time.is_known(knows)).find(|time| match time.rounds_of.is_empty() {
-            true => wait.same_round,
-            false => wait.earlier_round || !time.rounds_of.is_disjoint(&before.moves_in),
-        });
-        missed.map(|time| !time.rounds_of.is_empty())
+    pub(super) fn is_missed(&self, before: &Before, wait: Wait) -> Option<bool> {
+        if self.this_round.is_some() && wait.same_round {
+            return Some(false);
+        }
+        let matters = |time: &Time| wait.earlier_round || !time.rounds_of.is_disjoint(&before.moves_in);
+        self.earlier_round.as_ref().is_some_and(matters).then_some(true)
     }
 }
