@@ -242,6 +242,29 @@ fn a_second_counter_of_a_loop_needs_no_division() {
 }
 
 #[test]
+fn numbers_of_a_tile_that_a_loop_moves_come_from_its_counter() {
+    let lines = optimised(
+        "%l = constant(0) : i32
+         %1 = constant(1) : i32
+         %o = iota : tile<16xi64>
+         %b = broadcast(x: %q) : tile<16xptr<i32>>
+         %x = constant(7) : tile<16xi32>
+         %far = constant(16) : tile<16xi64>
+         %2 = for(lower: %l, upper: %n, step: %1, init: [%o]) : tile<16xi64> {
+           (%i: i32, %k: tile<16xi64>)
+           %3 = offset(ptr: %b, offset: %k) : tile<16xptr<i32>>
+           %4 = store(ptr: %3, value: %x, order: (semantics: weak)) : token
+           %5 = binary(kind: add_i(overflow: none), lhs: %k, rhs: %far) : tile<16xi64>
+           continue(values: [%5])
+         }
+         return",
+    );
+    assert!(lines.iter().any(|line| line.starts_with("for(") && !line.contains("init")), "nothing is carried: {lines:#?}");
+    // In the wider type, so that no round wraps that did not.
+    assert!(lines.iter().any(|line| line.contains("ext_i(signedness: unsigned)") && line.ends_with(": i64")), "{lines:#?}");
+}
+
+#[test]
 fn pointers_that_a_loop_moves_come_from_its_counter() {
     let lines = optimised(
         "%l = constant(0) : i32
