@@ -217,7 +217,7 @@ impl Plan {
                 found.insert(load);
             }
             TooMuch::Product(op) => {
-                self.refused.insert(op, "shared memory has no room for the operands that wgmma reads there");
+                self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
                 self.choose_products(function, target);
                 // For copies of operands that are in registers after that there may be room.
                 self.without_room.clear();

@@ -1,9 +1,10 @@
 //! Whether what was made has room in shared memory: with one slot for each buffer, which is the least that `tile-sched` may give.
 
+use base::ir::Operation;
 use base::{Op as OpId, Target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileas::lives::{self, Life};
-use tileas::{Buffer, Function, Op, budget};
+use tileas::{Buffer, Function, MmaAtom, Op, Place, budget};
 
 /// Bytes for the barriers of the pipes that copies by boxes will have.
 const BARRIERS: u32 = 1024;
@@ -13,7 +14,7 @@ const BARRIERS: u32 = 1024;
 pub(crate) struct MadeFor {
     /// The loads that fill them by copies.
     pub(crate) copies: BTreeMap<Buffer, OpId>,
-    /// The products by warp groups that read them.
+    /// The MMAs of warp groups and of tensor memory that read them.
     pub(crate) products: BTreeMap<Buffer, OpId>,
 }
 
@@ -29,7 +30,10 @@ pub(crate) fn too_much(function: &Function, made_for: &MadeFor, target: Target) 
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
     let rings = lives::least_rings((&function.body, function.region), Op::effects);
-    let lives = lives::lives((&function.body, function.region), buffers, Op::effects, &rings);
+    let mut lives = lives::lives((&function.body, function.region), buffers, Op::effects, &rings);
+    for buffer in stored_mma_operands(function) {
+        lives[buffer] = Life { first: 0, last: usize::MAX };
+    }
     let places = lives::places(buffers, |one, other| lives[one].meets(lives[other]), |_| 1);
     let end = places.iter().map(|(buffer, at)| at.saturating_add(bytes(buffer))).max()?;
     let barriers = if function.attrs.maps.is_empty() { 0 } else { BARRIERS };
@@ -47,4 +51,20 @@ pub(crate) fn too_much(function: &Function, made_for: &MadeFor, target: Target) 
     // Elsewhere one may still be what leaves a gap.
     let largest = |made_for| largest_of(made_for, &mut alive(fullest)).or_else(|| largest_of(made_for, &mut buffers.ids()));
     largest(&made_for.copies).map(TooMuch::Copy).or_else(|| largest(&made_for.products).map(TooMuch::Product))
+}
+
+/// The buffers that threads store to inside a loop and `tcgen05.mma` reads. An MMA may still read its operand when the threads that
+/// stored it have left the loop, so `tile-sched` lets no other buffer share that memory.
+fn stored_mma_operands(function: &Function) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());
+    let (mut stored, mut read) = (BTreeSet::new(), BTreeSet::new());
+    for op in inner.flat_map(|region| body.walk(region)) {
+        match &body.ops[op].kind {
+            Op::SharedStore { buffer, .. } => _ = stored.insert(*buffer),
+            Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. } => read.extend([lhs, rhs].into_iter().filter_map(Place::buffer)),
+            _ => {}
+        }
+    }
+    read.into_iter().filter(|buffer| stored.contains(buffer)).collect()
 }

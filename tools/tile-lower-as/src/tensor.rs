@@ -172,9 +172,8 @@ impl Planner<'_> {
         let info = tensor::accumulators(sum, shape).ok_or("its sums do not lie in lanes of tensor memory")?;
         let c = taken_up(lanes.atoms(sums), &info, self.warp_bits as usize)
             .ok_or("its warps do not reach all lanes of tensor memory")?;
-        // What is loaded is copied by boxes, of which the same is asked.
-        let in_turn = || turns::outermost(self.function, &self.function.body.op_blocks(), op).is_some();
-        if !self.is_loaded(lhs) && !self.is_loaded(rhs) && !in_turn() {
+        // The steps of the MMA's pipelines must agree between all threads, whoever fills its operands.
+        if turns::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
             return Err("not all agents know how often it is made: it is in a condition, or in a loop without bounds");
         }
         let lhs = match self.is_loaded(lhs) {

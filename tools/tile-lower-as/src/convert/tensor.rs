@@ -11,7 +11,7 @@ use base::{Loc, Value};
 use numerics::Scalar;
 use tileas::mma::Operand;
 use tileas::tensor::{LaneMove, Part};
-use tileas::{Buffer, BufferInfo, Layout, MmaAtom, Op, Place, Type};
+use tileas::{Buffer, BufferInfo, Layout, MmaAtom, Op, Place, Space, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::tile::{Dense, Elem, Shape};
 
@@ -32,6 +32,9 @@ impl Rewriter<'_> {
         let chain = self.products.chain_of(op).expect("such products are in a chain").clone();
         let lhs = self.operand_place(lhs, Operand::A, &a, atom.transposes)?;
         let rhs = self.operand_place(rhs, Operand::B, &b, atom.transposes)?;
+        let operands = [&lhs, &rhs].into_iter().filter_map(Place::buffer);
+        let operands = operands.filter(|buffer| self.attrs.buffers[*buffer].space == Space::Shared);
+        self.made_for.products.extend(operands.map(|buffer| (buffer, op)));
         let (mut lhs_scale, mut rhs_scale) = (None, None);
         if let Some(([of_lhs, of_rhs], layouts)) = scales.zip(layouts) {
             lhs_scale = Some(self.scales_in_tensor_memory(of_lhs, Operand::A, &layouts[0])?);
