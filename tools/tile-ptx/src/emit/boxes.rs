@@ -15,8 +15,9 @@ use inkwell::values::IntValue;
 use tileas::{Buffer, MapId, Type, boxes};
 use vocabulary::memory::AtomicMode;
 
-/// From a tile of global memory to shared memory, where a barrier counts the bytes.
-const LOAD: &str = "shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+/// From a tile of global memory to shared memory, where a barrier counts the bytes. The destination is `shared::cta` unless another CTA
+/// takes part: for `shared::cluster` on sm_120, `ptxas` emits a call to a routine of its own, and ignores `setmaxnreg` in the kernel (C7506).
+const LOAD: &str = "global.tile.mbarrier::complete_tx::bytes";
 /// The other way, in a group of the thread that asks.
 const TO_GLOBAL: &str = "global.shared::cta";
 
@@ -51,6 +52,7 @@ impl<'c> Emitter<'c, '_> {
         let full = self.full_barrier(pipe, *buffer);
         let multicast = info.is_multicast(*buffer);
         let group = if self.function.attrs.is_of_pair(info) { ".cta_group::2" } else { "" };
+        let space = if multicast || !group.is_empty() { "shared::cluster" } else { "shared::cta" };
         if multicast {
             self.own_part(&mut tile, self.function.attrs.blocks_of(info));
         }
@@ -68,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
                         true => (".multicast::cluster", format!(", ${}", first + 3 + rank)),
                         false => ("", String::new()),
                     };
-                    format!("cp.async.bulk.tensor.{rank}d.{LOAD}{all}{group} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
+                    format!("cp.async.bulk.tensor.{rank}d.{space}.{LOAD}{all}{group} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
                 };
                 let mask = if multicast { ",h" } else { "" };
                 e.by_one(one, text, &format!("r,l,r{}{mask}", ",r".repeat(rank)), &args);
