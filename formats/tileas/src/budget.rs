@@ -14,9 +14,14 @@ pub fn tensor_columns(target: Target, occupancy: u32) -> u32 {
     (target.tensor_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
 }
 
-/// Registers that a thread may have when so many blocks of so many warps run at a time.
+/// Sub-partitions of an SM. Each has a quarter of the registers and takes every fourth warp, so registers are counted for whole rounds of
+/// four warps (the "warp allocation granularity" of NVIDIA's occupancy calculator).
+const SUB_PARTITIONS: u32 = 4;
+
+/// The registers of a thread that let `occupancy` CTAs of `warps` warps be resident on an SM.
 pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
-    let threads = warps.saturating_mul(32).saturating_mul(occupancy).max(1);
+    let warps = warps.saturating_mul(occupancy).checked_next_multiple_of(SUB_PARTITIONS).unwrap_or(u32::MAX);
+    let threads = warps.saturating_mul(32).max(1);
     (target.registers / threads).min(target.thread_registers)
 }
 
@@ -48,6 +53,8 @@ mod tests {
     fn more_blocks_leave_each_thread_fewer_registers() {
         let target = Target::parse("sm_90").unwrap();
         assert_eq!([1, 2, 4, 8].map(|blocks| registers(target, 4, blocks)), [255, 255, 128, 64]);
+        // Ten warps are three on two of the four sub-partitions: 16384 / 3 / 32 registers.
+        assert_eq!([registers(target, 5, 1), registers(target, 5, 2)], [255, 170]);
         assert_eq!(registers(target, u32::MAX, 2), 0);
         assert_eq!([registers_of_sums(target, 4), registers_of_products(target, 4)], [128, 192]);
     }

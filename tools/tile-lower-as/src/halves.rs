@@ -20,6 +20,7 @@ use crate::products::{self, registers};
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
 use hardware::Feature;
+use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
 use tileas::budget;
 use vocabulary::core_ops::Core;
@@ -36,7 +37,7 @@ pub(crate) fn are_wanted(function: &Function, target: Target, when: Option<&str>
         Some("on") => true,
         Some("off") => false,
         _ if target.has(Feature::TensorMemory) => halves_have_columns(function, target),
-        _ => target.has(Feature::WarpGroupProducts) && halves_have_room(function, target),
+        _ => target.has(Feature::WarpGroupProducts) && (halves_have_room(function, target) || exceeds_registers(function, target)),
     }
 }
 
@@ -61,6 +62,21 @@ fn halves_have_room(function: &Function, target: Target) -> bool {
     let passing = products::alive_together(function, |op| acc(op).filter(|acc| begins_again(function, *acc)).map_or(0, sum));
     let room = budget::registers_of_products(target, WARPS) * 32 * WARPS;
     all > room && all - passing / 2 <= room
+}
+
+/// Whether the accumulators of the MMAs of one block of ops take all registers of an SM or more, as one of 256x256 does. They spill in
+/// either form, but `ptxas` spills the accumulator of one half at a time.
+fn exceeds_registers(function: &Function, target: Target) -> bool {
+    let body = &function.body;
+    let blocks = body.op_blocks();
+    let mut together: BTreeMap<_, u32> = BTreeMap::new();
+    for op in body.walk(function.region) {
+        if let Op::Mma { acc, .. } = body.ops[op].kind {
+            let all = together.entry(blocks[op.0 as usize]).or_default();
+            *all = all.saturating_add(registers(function, acc, 32));
+        }
+    }
+    together.into_values().any(|all| all >= target.registers)
 }
 
 /// Whether tensor memory holds the sums of chained products, but not also the operands that threads compute from some for others; and

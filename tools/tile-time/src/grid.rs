@@ -9,6 +9,8 @@ const STEADY: f64 = 40_000.0;
 const ROUNDS: f64 = 12.0;
 /// Records that one run of the engine takes at most.
 const RECORDS: f64 = 6e6;
+/// Sub-partitions of an SM: each has a quarter of the registers, and takes every fourth warp.
+const SUB_PARTITIONS: f64 = 4.0;
 /// Bytes of shared memory that the system keeps of each block.
 const SYSTEM: f64 = 1024.0;
 
@@ -47,7 +49,7 @@ pub(crate) fn residency(
         (chip.blocks, "the number of blocks"),
         ((chip.warps / warps).floor(), "the number of warps"),
         ((chip.shared * 1024.0 / (shared.max(SYSTEM))).floor(), "shared memory"),
-        ((chip.registers / 32.0 / registers / warps).floor(), "registers"),
+        (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
         // A block that finds no columns free waits until one that has them ends.
         (f64::from(all_columns.checked_div(columns).unwrap_or(u32::MAX)), "tensor memory"),
     ];
