@@ -549,7 +549,7 @@ fn in_text<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<
 
 fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|error| {
-        Diagnostic::invalid("ENV006", format!("{name} is not UTF-8 text")).at(Place::Offset(error.valid_up_to() as u64))
+        Diagnostic::invalid("ENV006", format!("{name} is not UTF-8 text")).in_input(name, Some(error.valid_up_to() as u64))
     })
 }
 

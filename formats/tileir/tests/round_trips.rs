@@ -135,14 +135,14 @@ fn preview_content_needs_its_feature() {
     let (module, debug) = parse(name, text);
     let bytes = tileir::bytecode::write(&module, &debug, since).expect("the version has preview content");
     let error = tileir::bytecode::read(&bytes, Features::default()).expect_err("no feature is enabled");
-    assert!(error.lines[0].ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
+    assert!(error.lines[0].message.ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
     let error = tileir::bytecode::write(&module, &debug, Version::V13_4).expect_err("13.4 has no preview content");
     assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was asked for"), "{}", error.message);
     // Without the bit in the header that announces it.
     let mut bytes = bytes;
     bytes[10] = 0;
     let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not announce it");
-    assert!(error.lines[0].contains("the header does not advertise preview content"), "{error:?}");
+    assert!(error.lines[0].message.contains("the header does not advertise preview content"), "{error:?}");
 }
 
 #[test]
