@@ -91,7 +91,7 @@ fn the_framed_container_holds_programs_of_13_1() {
         let printed = text::print(&file.payload, Some(&file.envelope.debug));
         assert_eq!(printed, text::print(&module, Some(&debug)), "{name}");
         for length in 0..bytes.len() {
-            assert!(tileir::framed::read(&bytes[..length]).is_err(), "{name} cut to {length} bytes");
+            assert!(tileir::framed::read(&bytes[..length], name).is_err(), "{name} cut to {length} bytes");
         }
     }
     let (module, debug) = parse(PROGRAMS[4].0, PROGRAMS[4].1);
