@@ -82,6 +82,16 @@ fn what_bytecode_says_survives_text_and_stage_files() {
     }
 }
 
+/// As tileirdisasm 13.5.37 prints it, without and with -g.
+#[test]
+fn an_empty_module_has_a_line_and_its_location() {
+    let (module, debug) = parse("empty", "\n");
+    assert_eq!(text::print(&module, None), "\n");
+    assert_eq!(text::print(&module, Some(&debug)), "\n#loc = loc(unknown)\n");
+    let (again, _) = parse("printed", "\n#loc = loc(unknown)\n");
+    assert_eq!(text::print(&again, None), "\n");
+}
+
 #[test]
 fn the_framed_container_holds_programs_of_13_1() {
     for (name, text, _) in &PROGRAMS[..4] {

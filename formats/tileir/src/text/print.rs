@@ -38,9 +38,9 @@ fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminato
     let once = debug.map(DebugInfo::each_once);
     let mut aliases = once.as_ref().map(|(debug, same)| Aliases::new(debug, same));
     if let Some(aliases) = &mut aliases {
-        // The reference's module op, which is not printed, has no location.
-        aliases.visit(Loc::UNKNOWN);
         visit_locations(module, aliases, terminators);
+        // The reference's module op, which is not printed, has no location; it comes last.
+        aliases.visit(Loc::UNKNOWN);
         aliases.assign();
     }
     let mut out = String::new();
