@@ -120,3 +120,23 @@ fn what_the_pages_show_reads_back() {
         assert_eq!(again, file);
     }
 }
+
+/// The means that the page on measurements names are those of its table.
+#[test]
+fn the_means_of_measurements_are_those_of_the_table() {
+    let page = text(&root().join("docs/measured.md"));
+    let row = |line: &str| -> Option<f64> {
+        let columns: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
+        let [_, ours, other, _, _] = columns[..] else { return None };
+        Some(ours.parse::<f64>().ok()? / other.parse::<f64>().ok()?)
+    };
+    let mut ratios: Vec<f64> = page.lines().filter_map(row).collect();
+    ratios.sort_by(f64::total_cmp);
+    assert_eq!(ratios.len(), 46);
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let median = f64::midpoint(ratios[22], ratios[23]);
+    let said = format!("Our time is **{mean:.3}** of NVIDIA's in the geometric mean and **{median:.3}** in the median.");
+    assert!(page.contains(&said), "the page lacks: {said}");
+    let readme = text(&root().join("README.md"));
+    assert!(readme.contains(&format!("{mean:.2} of the time of NVIDIA's in\nthe geometric mean and {median:.2} in the median")));
+}

@@ -141,7 +141,9 @@ fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(file))
 }
 
-fn hold<P: Payload>(stages: usize, phase: &str) {
+/// `least` says how many percent of the mutants are still programs, and how many do the same in PTX, at least: a little less than in
+/// November 2026.
+fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
     let files = files(stages, phase);
     let kind = STAGES[stages - 1].1;
     // A stage goes on from its own file of an earlier phase.
@@ -179,31 +181,31 @@ fn hold<P: Payload>(stages: usize, phase: &str) {
     println!(
         "of {count} mutants {taken} were still programs, {alike} did the same in PTX, {faulty} were faulty, {undecided} undecided"
     );
-    assert!(taken as u64 > count / 100, "only {taken} of {count} mutants were still programs");
-    assert!(alike as u64 > count / 100, "only {alike} of {count} mutants were executed and did the same in PTX");
+    assert!(taken as u64 >= count * least[0] / 100, "only {taken} of {count} mutants were still programs");
+    assert!(alike as u64 >= count * least[1] / 100, "only {alike} of {count} mutants were executed and did the same in PTX");
 }
 
 #[test]
 fn edited_aa_files_are_refused_or_lowered() {
-    hold::<tileaa::Module>(1, "");
+    hold::<tileaa::Module>(1, "", [1, 1]);
 }
 
 #[test]
 fn edited_as_files_are_refused_or_scheduled() {
-    hold::<tileas::Module>(2, "");
+    hold::<tileas::Module>(2, "", [1, 1]);
 }
 
 #[test]
 fn edited_sched_files_are_refused_or_emitted() {
-    hold::<sched::Module>(3, "");
+    hold::<sched::Module>(3, "", [1, 1]);
 }
 
 #[test]
 fn edited_schedules_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "analysis");
+    hold::<sched::Module>(3, "analysis", [1, 1]);
 }
 
 #[test]
 fn edited_placements_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "alloc");
+    hold::<sched::Module>(3, "alloc", [1, 1]);
 }

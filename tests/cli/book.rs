@@ -50,8 +50,34 @@ fn indented(page: &str) -> Option<&str> {
     outside.into_iter().flat_map(|part| part.split("\n\n").skip(1)).find(|paragraph| paragraph.starts_with("    "))
 }
 
-/// Runs the blocks of a page, in one folder. Blocks of `sh` and `python` are run, files of builds are built, descriptions of launches
-/// are read; `text` is what something prints.
+/// A command of a `console` block, what it prints on both outputs together, and its exit code.
+#[derive(Debug, PartialEq)]
+struct Printed<'a> {
+    command: &'a str,
+    output: String,
+    code: i32,
+}
+
+/// The commands of a `console` block: each stands after `$ `, and what it prints below. A command that fails ends with a line such as
+/// `[exit code 3]`.
+fn console(code: &str) -> Vec<Printed<'_>> {
+    let mut all: Vec<Printed> = Vec::new();
+    for line in code.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            all.push(Printed { command, output: String::new(), code: 0 });
+            continue;
+        }
+        let last = all.last_mut().expect("a console block starts with a command");
+        match line.strip_prefix("[exit code ").and_then(|rest| rest.strip_suffix(']')) {
+            Some(code) => last.code = code.parse().expect("a number"),
+            None => last.output += &format!("{line}\n"),
+        }
+    }
+    all
+}
+
+/// Runs the blocks of a page, in one folder. Blocks of `sh` and `python` are run, those of `console` must print what they show and end
+/// as they say, files of builds are built, descriptions of launches are read as they are; `text` is what something prints.
 fn run_page(name: &str, page: &str) {
     let folder = temporary();
     let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
@@ -83,6 +109,12 @@ fn run_page(name: &str, page: &str) {
                 run(format!("python block{number}.py"), &what);
             }
             "sh" => run(code.lines().map(command).collect(), &what),
+            "console" => {
+                for Printed { command, output, code } in console(code) {
+                    let ran = shell(folder.path(), &format!("{surroundings}set +e\nexec 2>&1\n{command}"));
+                    assert_eq!((ran.text(), ran.code), (output, Some(code)), "{name}: {command}");
+                }
+            }
             "make" => {
                 put("Makefile");
                 run("mkdir -p build; make build/k.cubin".into(), &what);
@@ -94,8 +126,7 @@ fn run_page(name: &str, page: &str) {
             // The first line says which file it is.
             "starlark" => put(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
             "json" => {
-                let text: String = code.lines().map(|line| line.split(" //").next().unwrap_or(line)).collect();
-                let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
+                let value: serde_json::Value = serde_json::from_str(code).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
                 if value.get("params").is_some() {
                     serde_json::from_value::<common::launch::Launch>(value).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
                 }
@@ -117,12 +148,11 @@ fn run_page(name: &str, page: &str) {
     }
 }
 
-/// A line of a shell's block: one that starts with `!` must fail, and what has a test of its own is only there.
+/// A line of a shell's block; what has a test of its own is only there. A command that fails belongs in a `console` block, with its
+/// message.
 fn command(line: &str) -> String {
     const ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
-    if let Some(line) = line.strip_prefix("! ") {
-        return format!("if {line}\nthen exit 99; fi\n");
-    }
+    assert!(!line.starts_with("! "), "{line}: a console block shows what it prints and its exit code");
     match ELSEWHERE.iter().find(|script| line.starts_with(*script)) {
         Some(script) => format!("test -x {script}\n"),
         None => format!("{line}\n"),
@@ -146,6 +176,22 @@ fn what_the_pages_tell_to_do_works() {
         run_page(&name, &page);
     }
     assert!(run > 30, "only {run} blocks were run");
+}
+
+#[test]
+fn a_console_block_is_compared_in_full() {
+    let code = "$ echo one; exit 3\none\n[exit code 3]\n$ echo two\ntwo";
+    let printed = |command, output: &str, code| Printed { command, output: output.into(), code };
+    assert_eq!(console(code), [printed("echo one; exit 3", "one\n", 3), printed("echo two", "two\n", 0)]);
+    run_page("a page", &format!("\n```console\n{code}\n```\n"));
+    for wrong in [code.replace("two\ntwo", "two\nto"), code.replace("[exit code 3]", "[exit code 1]"), code.replace("one\n[", "[")]
+    {
+        let page = format!("\n```console\n{wrong}\n```\n");
+        assert!(std::panic::catch_unwind(|| run_page("a page", &page)).is_err(), "{wrong}");
+    }
+    for wrong in ["\n```json\n{\"grid\": [1]} // one\n```\n", "\n```sh\n! false\n```\n"] {
+        assert!(std::panic::catch_unwind(|| run_page("a page", wrong)).is_err(), "{wrong}");
+    }
 }
 
 #[test]

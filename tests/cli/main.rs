@@ -14,6 +14,7 @@ mod gpu;
 mod launches;
 mod probes;
 mod producer;
+mod scripts;
 mod sweeps;
 mod tensor_maps;
 mod validate;

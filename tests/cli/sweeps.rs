@@ -74,6 +74,33 @@ fn one_bad_input_does_not_stop_the_others() {
     assert_eq!(outputs(&folder.path().join("out")).len(), 2);
 }
 
+/// A program reads every line of standard error, also that of a stage that prints no JSON.
+#[test]
+fn every_line_of_json_is_an_object_that_names_its_input() {
+    let folder = fake(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
+    kernels(folder.path(), &["one", "two"]);
+    fs::write(folder.path().join("bad.bc"), "no bytecode").unwrap();
+    let inputs = ["one.bc", "bad.bc", "none.bc", "two.bc"];
+    let options = ["--gpu-name=sm_80", "--out-dir=out", "--error-format=json", "--verbose", "--time", "--cache=kept"];
+    let ran = drive(folder.path(), &[&inputs[..], &options[..]].concat());
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    let object = |line: &str| match serde_json::from_str(line) {
+        Ok(serde_json::Value::Object(object)) => object,
+        other => panic!("{other:?}: {line}"),
+    };
+    let lines: Vec<_> = ran.stderr.lines().map(object).collect();
+    let of = |input: &'static str| -> Vec<_> {
+        lines.iter().filter(|line| line.get("input").is_some_and(|name| name == input)).collect()
+    };
+    let ends = |input: &'static str| of(input).into_iter().find_map(|line| line.get("exit_code")?.as_i64());
+    assert_eq!(inputs.map(ends), [Some(0), Some(3), Some(1), Some(0)], "{}", ran.stderr);
+    for (input, code) in [("bad.bc", "DRI003"), ("none.bc", "DRI001")] {
+        assert!(of(input).iter().any(|line| line.get("code").is_some_and(|found| found == code)), "{input}: {}", ran.stderr);
+    }
+    assert!(of("one.bc").iter().any(|line| line.get("line").is_some_and(|line| line == "by the way")), "{}", ran.stderr);
+    assert_eq!(lines.iter().filter(|line| !line.contains_key("input")).count(), 1, "the sum at the end: {}", ran.stderr);
+}
+
 #[test]
 fn a_cached_output_is_the_same_and_runs_no_stage() {
     let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));

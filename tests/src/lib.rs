@@ -93,8 +93,21 @@ pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
     run_in(root(), name, arguments, input)
 }
 
-/// Runs a line of bash with the tools on PATH.
+/// Tools that start others.
+const STARTERS: [&str; 7] = ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
+
+/// The tools that a line of bash may come to: those that it names, and with one that starts others all of them.
+fn tools_of(line: &str, known: &[String]) -> Vec<String> {
+    if STARTERS.iter().any(|name| line.contains(name)) {
+        return known.to_vec();
+    }
+    let words: BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+    known.iter().filter(|name| words.contains(name.as_str())).cloned().collect()
+}
+
+/// Runs a line of bash with the tools on PATH, none of which may be missing or older than its sources.
 pub fn shell(folder: &Path, line: &str) -> Ran {
+    tools_of(line, &tool_names()).iter().for_each(|name| drop(tool(name)));
     ran(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
 }
 
@@ -181,4 +194,37 @@ pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> +
     let mut complaints = complaints.into_inner().expect("no worker panics");
     complaints.sort();
     assert!(complaints.is_empty(), "{} of {} failed:\n{}", complaints.len(), items.len(), complaints.join("\n"));
+}
+
+#[cfg(test)]
+mod staleness {
+    use super::*;
+
+    #[test]
+    fn a_line_is_checked_for_the_tools_that_it_comes_to() {
+        let known = ["tile-as", "tile-read", "tile-run", "tileiras"].map(String::from);
+        assert_eq!(tools_of("cat k.tile-read.txt; tile-read % | tile-run", &known), ["tile-read", "tile-run"]);
+        assert_eq!(tools_of("x=$(tile-read k)", &known), ["tile-read"]);
+        assert_eq!(tools_of("TMPDIR=. tileiras k.bc", &known), known);
+        assert!(tools_of("grep tile k", &known).is_empty());
+    }
+
+    #[test]
+    fn an_executable_older_than_a_source_is_stale() {
+        let folder = temporary();
+        let (executable, source) = (folder.path().join("tool"), folder.path().join("main.rs"));
+        assert!(stale(&executable).is_some_and(|complaint| complaint.ends_with("is missing")));
+        std::fs::write(&executable, "").unwrap();
+        std::fs::write(folder.path().join("tool.d"), format!("{}: {}", executable.display(), source.display())).unwrap();
+        std::fs::write(&source, "").unwrap();
+        let set = |path: &Path, seconds| {
+            let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        };
+        set(&executable, 2000);
+        set(&source, 1000);
+        assert_eq!(stale(&executable), None);
+        set(&source, 3000);
+        assert!(stale(&executable).is_some_and(|complaint| complaint.contains("is older than")));
+    }
 }

@@ -48,7 +48,12 @@ pub enum Place {
         excerpt: String,
     },
     Entity(String),
-    Offset(u64),
+    /// A file that is not text, and the byte where that is known.
+    Input {
+        file: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset: Option<u64>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +65,9 @@ pub struct Diagnostic {
     pub message: String,
     pub place: Option<Place>,
     pub notes: Vec<String>,
+    /// The lines of [`Style::Reference`], where the reference words the failure differently.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference: Vec<String>,
 }
 
 /// What a reader, verifier or pass returns when it refuses.
@@ -84,6 +92,7 @@ impl Diagnostic {
             message: message.into(),
             place: None,
             notes: Vec::new(),
+            reference: Vec::new(),
         })
     }
     pub fn invalid(code: &str, message: impl Into<String>) -> Box<Self> {
@@ -101,6 +110,10 @@ impl Diagnostic {
     pub fn at(mut self: Box<Self>, place: Place) -> Box<Self> {
         self.place = Some(place);
         self
+    }
+    /// Points at a file that is not text, and at a byte of it where that is known.
+    pub fn in_input(self: Box<Self>, file: impl Into<String>, offset: Option<u64>) -> Box<Self> {
+        self.at(Place::Input { file: file.into(), offset })
     }
     /// Points at the source position of `loc`, when it has one and no place was set before.
     pub fn at_loc(self: Box<Self>, debug: &crate::DebugInfo, loc: crate::Loc) -> Box<Self> {
@@ -156,8 +169,11 @@ impl Diagnostic {
             Some(Place::Entity(name)) => {
                 let _ = writeln!(out, "  --> {name}");
             }
-            Some(Place::Offset(offset)) => {
-                let _ = writeln!(out, "  --> byte {offset}");
+            Some(Place::Input { file, offset: Some(offset) }) => {
+                let _ = writeln!(out, "  --> {file}, byte {offset}");
+            }
+            Some(Place::Input { file, offset: None }) => {
+                let _ = writeln!(out, "  --> {file}");
             }
             None => {}
         }
@@ -169,6 +185,9 @@ impl Diagnostic {
 
     fn reference(&self) -> String {
         let word = self.severity_word();
+        if !self.reference.is_empty() {
+            return self.reference.iter().map(|line| format!("{word}: {line}\n")).collect();
+        }
         let mut out = match &self.place {
             Some(Place::Source { in_full, .. }) if !in_full.is_empty() => format!("{in_full}: {word}: {}\n", self.message),
             Some(Place::Source { file, line, column, .. }) => {

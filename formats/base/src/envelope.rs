@@ -8,6 +8,7 @@
 use crate::diag::{Diagnostic, Place, Result};
 use crate::{DebugInfo, Loc, Target, codec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// The first bytes of a binary stage file. 0x93 keeps it from looking like text.
@@ -320,7 +321,7 @@ impl Envelope {
         let wanted = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
             let message = format!("{name} is {} v{} from {}; this tool reads {wanted}", self.format, self.version, self.producer);
-            return Err(Diagnostic::invalid("ENV001", message));
+            return Err(other_format::<P>(&self.format, message));
         }
         if !self.fits_lines() {
             let message = "phase, producer, input or an option has characters that no line of the text form can hold";
@@ -371,7 +372,7 @@ impl<P: Payload> File<P> {
                 let text = utf8(bytes, name)?;
                 if format != P::FORMAT {
                     let message = format!("{name} is {format}; this tool reads {} v{}", P::FORMAT, P::VERSION);
-                    return Err(Diagnostic::invalid("ENV001", message));
+                    return Err(other_format::<P>(&format, message));
                 }
                 let (envelope, payload): (Envelope, P) = codec::from_ron(text).map_err(|error| ron_error(text, name, &error))?;
                 envelope.expect::<P>(name)?;
@@ -390,7 +391,12 @@ impl<P: Payload> File<P> {
             }
             other => {
                 let message = format!("{name} is {}; this tool reads {} v{}", other.describe(), P::FORMAT, P::VERSION);
-                Err(Diagnostic::invalid("ENV001", message))
+                let format = match other {
+                    Sniffed::Bytecode => "bytecode",
+                    Sniffed::Ptx => "ptx",
+                    _ => "",
+                };
+                Err(other_format::<P>(format, message))
             }
         }
     }
@@ -510,6 +516,29 @@ impl Sniffed {
     }
 }
 
+/// The formats in the order of the pipeline, each with the tool that writes it.
+const PIPELINE: [(&str, &str); 6] = [
+    ("bytecode", ""),
+    ("tileir", "tile-read"),
+    ("tileaa", "tile-lower-aa"),
+    ("tileas", "tile-lower-as"),
+    ("sched", "tile-sched"),
+    ("ptx", "tile-ptx"),
+];
+
+/// The refusal of a file of another format or version, with the tool that goes on from there.
+fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
+    let error = Diagnostic::invalid("ENV001", message);
+    let place = |name: &str| PIPELINE.iter().position(|(format, _)| *format == name);
+    let (Some(found), Some(wanted)) = (place(found), place(P::FORMAT)) else { return error };
+    let tools = |range: std::ops::RangeInclusive<usize>| PIPELINE[range].iter().map(|(_, tool)| *tool).collect::<Vec<_>>();
+    match found.cmp(&wanted) {
+        Ordering::Less => error.note(format!("run {} first", tools(found + 1..=wanted).join(", then "))),
+        Ordering::Equal => error.note(format!("write it again with this version of {}", PIPELINE[wanted].1)),
+        Ordering::Greater => error.note(format!("{} reads it", PIPELINE.get(found + 1).map_or("tile-link", |(_, tool)| tool))),
+    }
+}
+
 /// What follows the first lines of the envelope.
 fn source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
     let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE)).map(str::len).sum();
@@ -549,7 +578,7 @@ fn in_text<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<
 
 fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|error| {
-        Diagnostic::invalid("ENV006", format!("{name} is not UTF-8 text")).at(Place::Offset(error.valid_up_to() as u64))
+        Diagnostic::invalid("ENV006", format!("{name} is not UTF-8 text")).in_input(name, Some(error.valid_up_to() as u64))
     })
 }
 

@@ -19,13 +19,15 @@ impl Target {
     pub fn all() -> impl ExactSizeIterator<Item = Target> {
         table::TARGETS.iter().map(Target)
     }
-    /// The target that `--gpu-name` calls so; only this spelling names it.
+    /// The target of this name, with or without one of its architecture suffixes: `sm_90` and `sm_90a` are one target.
     pub fn parse(name: &str) -> Option<Target> {
-        Target::all().find(|target| target.name == name)
+        let suffix = |target: &Target| name.strip_prefix(target.name).map(|suffix| (*target, suffix));
+        let known = |(target, suffix): &(Target, &str)| suffix.is_empty() || target.suffixes.contains(suffix);
+        Target::all().filter_map(|target| suffix(&target)).find(known).map(|(target, _)| target)
     }
-    /// The target of a PTX `.target`, whose name may have the letter of specific features.
-    pub fn of_chip(chip: &str) -> Option<Target> {
-        Target::parse(chip.trim_end_matches(['a', 'f']))
+    /// The names of all targets, for messages.
+    pub fn names() -> String {
+        Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ")
     }
     /// This target and those before it of its generation, nearest first.
     pub fn and_before(self) -> impl Iterator<Item = Target> {
@@ -110,13 +112,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_found_by_its_name_only() {
+    fn a_target_is_found_by_its_names_only() {
         for target in Target::all() {
             assert_eq!(Target::parse(target.name), Some(target));
-            assert_eq!(Target::of_chip(target.ptx_target), Some(target));
+            assert_eq!(Target::parse(target.ptx_target), Some(target));
         }
-        for name in ["", "80", "sm_8", "sm_080", "sm_80a", "SM_80", "sm_75"] {
+        for name in ["", "80", "sm_8", "sm_080", "SM_80", "sm_75", "sm_90 ", "sm_90af", "sm_90aa", "sm_1000a"] {
             assert!(Target::parse(name).is_none(), "{name}");
+        }
+    }
+
+    /// The names that `ptxas --help` of CUDA 13.5 lists.
+    #[test]
+    fn suffixes_are_those_of_ptxas() {
+        for target in Target::all() {
+            let known: &[&str] = match target.name {
+                "sm_80" | "sm_86" | "sm_87" | "sm_88" | "sm_89" => &[],
+                "sm_90" => &["a"],
+                _ => &["a", "f"],
+            };
+            for suffix in ["a", "f", "b", "A", "af"] {
+                let found = Target::parse(&format!("{}{suffix}", target.name));
+                assert_eq!(found, known.contains(&suffix).then_some(target), "{target}{suffix}");
+            }
         }
     }
 

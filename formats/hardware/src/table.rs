@@ -61,6 +61,8 @@ pub struct Capabilities {
     /// As `--gpu-name` spells it, and as people write it.
     pub name: &'static str,
     pub title: &'static str,
+    /// The suffixes that its name may have: `a` for architecture-specific features, `f` for those of its family.
+    pub suffixes: &'static [&'static str],
     /// Targets whose kernels are launched alike; those of a generation stand together.
     pub generation: Generation,
     /// In PTX: the name after `.target`, with the letter of architecture-specific features where there are any, and `.version`.
@@ -88,6 +90,7 @@ const KIB: u32 = 1024;
 const AMPERE: Capabilities = Capabilities {
     name: "sm_80",
     title: "SM 80",
+    suffixes: &[],
     generation: Generation::Ampere,
     ptx_target: "sm_80",
     ptx_version: "9.2",
@@ -105,6 +108,7 @@ const SMALL_AMPERE: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMP
 
 const HOPPER: Capabilities = Capabilities {
     generation: Generation::Hopper,
+    suffixes: &["a"],
     features: &[
         Clusters,
         BoxCopies,
@@ -123,6 +127,7 @@ const HOPPER: Capabilities = Capabilities {
 
 const BLACKWELL: Capabilities = Capabilities {
     generation: Generation::Blackwell,
+    suffixes: &["a", "f"],
     features: &[
         Clusters,
         LaunchControl,
@@ -170,6 +175,7 @@ const BLACKWELL_FLOATS: &[Feature] = &[
 
 const SMALL_BLACKWELL: Capabilities = Capabilities {
     generation: Generation::SmallBlackwell,
+    suffixes: &["a", "f"],
     features: &[
         Clusters,
         LaunchControl,

@@ -9,7 +9,7 @@ pub fn open<'a>(bytes: &'a [u8], name: &str) -> Result<(Module, &'a str)> {
     let other = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
     let text = match sniff(bytes) {
         Sniffed::Ptx | Sniffed::Text => {
-            std::str::from_utf8(bytes).map_err(|error| other("not text".into()).at(Place::Offset(error.valid_up_to() as u64)))?
+            std::str::from_utf8(bytes).map_err(|error| other("not text".into()).in_input(name, Some(error.valid_up_to() as u64)))?
         }
         Sniffed::Other if bytes.is_empty() => return Err(other("empty".into())),
         kind => return Err(other(kind.describe())),

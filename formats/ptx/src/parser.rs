@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
         if !self.accept_dot("align")? {
             return Ok(None);
         }
-        let align = self.small(1 << 20, "an alignment")?;
+        let align = self.small(1 << 30, "an alignment")?;
         if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment is a power of two") }
     }
 

@@ -16,15 +16,15 @@ pub fn refused(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str>
         | Program::CopyView { view, in_bounds, .. },
     ) = &op.kind
     else {
-        return Err("it accesses no tile of a view");
+        return Err("it does not access a tile of a view");
     };
-    let Type::View(ty) = function.body.ty(*view) else { return Err("it accesses no tile of a view") };
+    let Type::View(ty) = function.body.ty(*view) else { return Err("it does not access a tile of a view") };
     let mut checked = (0..ty.tile.len()).filter(|dim| !in_bounds.get(*dim).copied().unwrap_or(false)).peekable();
     if checked.peek().is_none() {
-        return Err("nothing of it is checked");
+        return Err("no dimension has a bounds check");
     }
     match checked.any(|dim| ty.kind == (ViewKind::Gather { sparse_dim: dim as u32 })) {
-        true => Err("each of its rows is checked by itself"),
+        true => Err("a gather checks each row by itself"),
         false => Ok(()),
     }
 }

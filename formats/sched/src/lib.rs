@@ -24,9 +24,8 @@ pub mod system;
 pub mod tokens;
 mod verify;
 
-pub use judge::accept_unjudged;
 pub use module::{
     Agent, AgentInfo, Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipe, PipeInfo, Placement, Slot,
-    TensorMemory, loop_body,
+    TensorMemory, Unjudged, loop_body,
 };
 pub use ops::Op;

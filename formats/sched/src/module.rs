@@ -4,7 +4,7 @@ use crate::Op;
 use base::diag::Result;
 use base::ir::Operation;
 use base::text::{Reader, print_function, read_function, to_text};
-use base::{Arena, Envelope, Locations, Payload, Source};
+use base::{Arena, Envelope, File, Locations, Payload, Source};
 use serde::{Deserialize, Serialize};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, Type};
@@ -377,12 +377,39 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     loops.nth(index as usize)
 }
 
+/// A module that may have hazards: readers check everything but the order of accesses. For tools that show what such a file does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Unjudged(pub Module);
+
+impl Unjudged {
+    pub fn file(file: File<Unjudged>) -> File<Module> {
+        File { envelope: file.envelope, payload: file.payload.0 }
+    }
+}
+
+impl Payload for Unjudged {
+    const FORMAT: &'static str = Module::FORMAT;
+    const VERSION: u32 = Module::VERSION;
+
+    fn verify(&self, envelope: &Envelope) -> Result<()> {
+        crate::verify::structure(&self.0, envelope).map(drop)
+    }
+    fn print(&self, envelope: &Envelope, locations: Locations) -> String {
+        self.0.print(envelope, locations)
+    }
+    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
+        Module::parse(source, envelope).map(Unjudged)
+    }
+}
+
 impl Payload for Module {
     const FORMAT: &'static str = "sched";
     const VERSION: u32 = 6;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        crate::verify::module(self, envelope)
+        let phase = crate::verify::structure(self, envelope)?;
+        crate::judge::module(self, phase, envelope)
     }
 
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {

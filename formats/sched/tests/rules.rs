@@ -27,6 +27,23 @@ fn an_edited_schedule_is_refused() {
     refused(sample, &cases);
 }
 
+/// ptxas of CUDA 13.5 ends by a signal at 2^31, and LLVM forgets an alignment of 2^32 or more.
+#[test]
+fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
+    let sample = include_str!("sample.sched");
+    let with = |align: u64| {
+        let global = format!("global (name: \"g\", elem: i32, count: 8, value: splat(0), align: {align}, loc: @0)\nfunc ");
+        File::<Module>::read(sample.replacen("\nfunc ", &format!("\n{global}"), 1).as_bytes(), "case")
+    };
+    for align in [4, 16, 1 << 28, 1 << 30] {
+        with(align).unwrap_or_else(|error| panic!("{align}: {}", error.message));
+    }
+    for align in [0, 3, 24, 1 << 31, 1 << 32, 1 << 40, 1 << 63] {
+        let error = with(align).expect_err("it is refused");
+        assert!(error.message.contains(&format!("has alignment {align}, which is no power of two up to")), "{}", error.message);
+    }
+}
+
 /// The same for a function with tensor memory.
 #[test]
 fn edited_tensor_memory_is_refused() {

@@ -4,7 +4,7 @@ use crate::bytecode::{self, Features};
 use crate::framed;
 use crate::module::Module;
 use crate::text;
-use base::diag::{Diagnostic, Place, Result};
+use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use base::{Envelope, File, Payload};
 
@@ -21,7 +21,7 @@ pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
         _ if bytes.starts_with(&framed::MAGIC) => {
-            let read = framed::read(bytes)?;
+            let read = framed::read(bytes, name)?;
             Ok(wrap(read, bytes, producer))
         }
         Sniffed::Text if bytes[0] != bytecode::MAGIC[0] => open_text(bytes, name, producer),
@@ -31,10 +31,9 @@ pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -
 
 fn open_bytecode(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     let read = bytecode::read(bytes, features).map_err(|error| {
-        let diagnostic = error.into_diagnostic();
+        let diagnostic = error.into_diagnostic(name);
         match looks_like(bytes) {
-            // What the file looks like is no line of the reference's, so it goes where the reference's style does not look.
-            Some(what) => diagnostic.at(Place::Entity(format!("{name} is {what}"))),
+            Some(what) => diagnostic.note(format!("{name} is {what}")),
             None => diagnostic,
         }
     })?;

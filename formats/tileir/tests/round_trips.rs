@@ -82,6 +82,16 @@ fn what_bytecode_says_survives_text_and_stage_files() {
     }
 }
 
+/// As tileirdisasm 13.5.37 prints it, without and with -g.
+#[test]
+fn an_empty_module_has_a_line_and_its_location() {
+    let (module, debug) = parse("empty", "\n");
+    assert_eq!(text::print(&module, None), "\n");
+    assert_eq!(text::print(&module, Some(&debug)), "\n#loc = loc(unknown)\n");
+    let (again, _) = parse("printed", "\n#loc = loc(unknown)\n");
+    assert_eq!(text::print(&again, None), "\n");
+}
+
 #[test]
 fn the_framed_container_holds_programs_of_13_1() {
     for (name, text, _) in &PROGRAMS[..4] {
@@ -91,7 +101,7 @@ fn the_framed_container_holds_programs_of_13_1() {
         let printed = text::print(&file.payload, Some(&file.envelope.debug));
         assert_eq!(printed, text::print(&module, Some(&debug)), "{name}");
         for length in 0..bytes.len() {
-            assert!(tileir::framed::read(&bytes[..length]).is_err(), "{name} cut to {length} bytes");
+            assert!(tileir::framed::read(&bytes[..length], name).is_err(), "{name} cut to {length} bytes");
         }
     }
     let (module, debug) = parse(PROGRAMS[4].0, PROGRAMS[4].1);
@@ -135,14 +145,14 @@ fn preview_content_needs_its_feature() {
     let (module, debug) = parse(name, text);
     let bytes = tileir::bytecode::write(&module, &debug, since).expect("the version has preview content");
     let error = tileir::bytecode::read(&bytes, Features::default()).expect_err("no feature is enabled");
-    assert!(error.lines[0].ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
+    assert!(error.lines[0].message.ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
     let error = tileir::bytecode::write(&module, &debug, Version::V13_4).expect_err("13.4 has no preview content");
     assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was asked for"), "{}", error.message);
     // Without the bit in the header that announces it.
     let mut bytes = bytes;
     bytes[10] = 0;
     let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not announce it");
-    assert!(error.lines[0].contains("the header does not advertise preview content"), "{error:?}");
+    assert!(error.lines[0].message.contains("the header does not advertise preview content"), "{error:?}");
 }
 
 #[test]

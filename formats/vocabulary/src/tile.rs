@@ -67,6 +67,9 @@ pub enum ViewKind {
     Gather { sparse_dim: u32 },
 }
 
+/// The largest alignment of memory, in bytes: ptxas of CUDA 13.5 dies of the next power of two.
+pub const MAX_ALIGNMENT: u64 = 1 << 30;
+
 /// Memory that exists as long as the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Global {

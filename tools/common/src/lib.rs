@@ -45,7 +45,7 @@ pub mod toolkit;
 pub use difference::{Colour, difference};
 pub use files::{Input, plain, read_at_most, read_file, write_file};
 pub use limits::Limits;
-pub use passes::{Pass, Show};
+pub use passes::{Pass, Show, pass_names};
 pub use planted::planted;
 pub use report::{ErrorFormat, Reporter, say};
 pub use session::{Format, Session};

@@ -24,7 +24,7 @@ pub struct CheckBounds {
 /// `--gpu-name`: first needed by tile-lower-as.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GpuName {
-    /// Target, such as sm_90
+    /// Target, such as sm_90; sm_90a is the same
     #[arg(long, alias = "arch", value_name = "SM", value_parser = parse_target)]
     pub gpu_name: Option<Target>,
 }
@@ -147,9 +147,13 @@ fn parse_stages(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|stages| (1..=8).contains(stages)).ok_or_else(|| "a loop has 1 to 8 stages".into())
 }
 
+/// What is said where no target was named.
+pub fn no_target() -> Box<Diagnostic> {
+    Diagnostic::usage("OPT002", format!("no target: give --gpu-name=TARGET; the targets are {}", Target::names()))
+}
+
 fn parse_target(name: &str) -> Result<Target, String> {
-    let known = || Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ");
-    Target::parse(name).ok_or_else(|| format!("the targets are {}", known()))
+    Target::parse(name).ok_or_else(|| format!("the targets are {}", Target::names()))
 }
 
 impl OptLevel {
@@ -186,7 +190,7 @@ impl GpuName {
     /// The target, for the first stage that needs it.
     pub fn record_needed(&self, envelope: &mut Envelope) -> Result<Target> {
         self.record(envelope)?;
-        envelope.target.ok_or_else(|| Diagnostic::usage("OPT002", "no target: give --gpu-name"))
+        envelope.target.ok_or_else(|| no_target())
     }
 }
 

@@ -11,6 +11,28 @@ pub struct Pass<S> {
     pub run: fn(&mut S) -> Result<()>,
 }
 
+/// The names of some passes, for [`crate::About`]: those that run before the table, those of the table, and those after it.
+pub const fn pass_names<S, const N: usize>(
+    before: &[&'static str],
+    table: &[Pass<S>],
+    after: &[&'static str],
+) -> [&'static str; N] {
+    assert!(N == before.len() + table.len() + after.len());
+    let mut names = [""; N];
+    let mut at = 0;
+    while at < N {
+        names[at] = if at < before.len() {
+            before[at]
+        } else if at < before.len() + table.len() {
+            table[at - before.len()].name
+        } else {
+            after[at - before.len() - table.len()]
+        };
+        at += 1;
+    }
+    names
+}
+
 /// What `--print-after` prints, and what is checked between passes in debug builds.
 pub trait Show {
     fn show(&self) -> String;

@@ -70,7 +70,7 @@ const NEWEST_START: usize = 0x380;
 
 /// Where the parameters are in the callback's memory: as in the constant bank, whose first 64-byte boundary depends on the target.
 fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
-    let known = target.first().and_then(|chip| Target::of_chip(chip));
+    let known = target.first().and_then(|chip| Target::parse(chip));
     let start = known.map_or(NEWEST_START, |target| target.parameters_at as usize);
     let mut end = 0;
     let mut place = |bytes: usize, align: usize| {

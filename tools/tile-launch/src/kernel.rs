@@ -59,7 +59,7 @@ impl Kernel {
             None => return Err(wrong("it is no tile kernel, and does not say how many threads a block has".into())),
         };
         let symbol = CString::new(found.name.as_bytes()).map_err(|_| wrong("its name has a zero in it".into()))?;
-        let target = Target::parse(cubin.target.trim_end_matches(|c: char| c.is_ascii_alphabetic()));
+        let target = Target::parse(&cubin.target);
         Ok(Kernel { name: found.name.clone(), symbol, types, block, registers: found.registers, target })
     }
 }

@@ -1,7 +1,7 @@
 //! What linking needs to know of a PTX file: its envelope, its target, its entries. PTX without an envelope is foreign but welcome.
 
 use crate::maps::Maps;
-use base::diag::{Diagnostic, Place, Result};
+use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
 use ptx::tensor_map::Recipe;
 
@@ -19,7 +19,7 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn read(bytes: &[u8], name: &str) -> Result<Source> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
-            Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).at(Place::Offset(error.valid_up_to() as u64))
+            Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).in_input(name, Some(error.valid_up_to() as u64))
         })?;
         let head = ptx::head(text);
         let envelope = match head.starts_with("//!tile ") {
@@ -35,8 +35,8 @@ impl Source {
             .find_map(|line| line.strip_prefix(".target"))
             .and_then(|rest| rest.split([',', ' ', '\t']).find(|w| !w.is_empty()));
         let chip = chip.ok_or_else(|| Diagnostic::invalid("LNK003", format!("{name} has no .target line, so it is not PTX")))?;
-        let envelope = Envelope { target: envelope.target.or_else(|| Target::of_chip(chip)), ..envelope };
-        if let Some(target) = envelope.target.filter(|target| Target::of_chip(chip) != Some(*target)) {
+        let envelope = Envelope { target: envelope.target.or_else(|| Target::parse(chip)), ..envelope };
+        if let Some(target) = envelope.target.filter(|target| Target::parse(chip) != Some(*target)) {
             return Err(Diagnostic::invalid(
                 "LNK004",
                 format!("{name} is for {chip} in its .target line, but for {target} in its envelope"),

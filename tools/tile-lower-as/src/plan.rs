@@ -298,9 +298,9 @@ impl Plan {
         let of = operand.map_or(String::new(), |(elem, _)| format!(" of {}", elem.print()));
         let why = match product {
             Product::Sync { why: Some(why), .. } if asked.exists_on(envelope.target()?) => (*why).to_string(),
-            _ => format!("{} has none", envelope.target()?),
+            _ => format!("{} does not have {}", envelope.target()?, asked.name()),
         };
-        let message = format!("--products={}: this {}{of} is not made so: {why}", asked.name(), node.kind.mnemonic());
+        let message = format!("--products={}: {}{of} cannot use it: {why}", asked.name(), node.kind.mnemonic());
         Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, node.loc))
     }
 

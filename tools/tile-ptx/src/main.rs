@@ -33,10 +33,8 @@ struct Options {
 
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
-        if options.unjudged {
-            sched::accept_unjudged();
-        }
-        let mut input = session.read::<sched::Module>()?;
+        let mut input =
+            if options.unjudged { session.read().map(sched::Unjudged::file)? } else { session.read::<sched::Module>()? };
         options.opt.record(&mut input.envelope)?;
         options.gpu.record(&mut input.envelope)?;
         options.debug.record(&mut input.envelope)?;

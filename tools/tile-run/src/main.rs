@@ -53,10 +53,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn execute(session: &mut Session, options: &Options) -> Result<()> {
-    if options.unjudged {
-        sched::accept_unjudged();
-    }
-    let input = Input::read(session)?;
+    let input = if options.unjudged { Input::read_unjudged(session)? } else { Input::read(session)? };
     if let Some(name) = options.trace.as_ref().and_then(Trace::wanted_op) {
         known_op(name)?;
     }

@@ -84,7 +84,7 @@ fn wrong_arguments_are_told() {
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         assert!(stderr(&output).contains(words), "{}", stderr(&output));
     };
-    fails(&["zeros:f32[10]"], 2, "the arguments make 1 parameters, the kernel has 3");
+    fails(&["zeros:f32[10]"], 2, "the arguments fill 1 parameter, the kernel has 3");
     fails(&["zeros:f32[10]", "1", "2"], 4, "1");
     fails(&["zeros:g32[10]", "zeros:f32[10]", "zeros:f32[10]"], 2, "not like zeros:f32[4, 8]");
     fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--grid", "0"], 2, "a grid is X[,Y[,Z]]");

@@ -13,7 +13,7 @@ const ABOUT: About = About {
         ("tile-sched k.sched -o done.sched", "go on from an edited schedule"),
         ("tile-sched --schedule-trace=k.json k.as -o k.sched", "when each op runs, for a trace viewer"),
     ],
-    passes: &["analysis", "alloc", "materialize"],
+    passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
     forms: true,
 };
 

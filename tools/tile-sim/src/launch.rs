@@ -21,7 +21,7 @@ pub(crate) fn run(
     let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
     let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
     let program = decode(module, opened.entry(), sizes).map_err(as_diagnostic)?;
-    let target = module.target.first().and_then(|name| Target::parse(name.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
+    let target = module.target.first().and_then(|name| Target::parse(name));
     let call = opened.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
     if session.verify_only() {
         return Ok(());

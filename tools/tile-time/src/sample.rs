@@ -71,7 +71,7 @@ impl Sample {
         let launch = Launch::read(path)?;
         let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
         let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
-        let target = module.target.first().and_then(|name| Target::parse(name.trim_end_matches(|c: char| c.is_ascii_alphabetic())));
+        let target = module.target.first().and_then(|name| Target::parse(name));
         let call = launch.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
         let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
         let has_maps = program.hidden_params().next().is_some();

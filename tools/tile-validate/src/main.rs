@@ -70,7 +70,7 @@ enum Verdict {
 fn run(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
-    let Some(target) = options.target.gpu_name else { return Err(Diagnostic::usage("OPT002", "no target: give --gpu-name")) };
+    let Some(target) = options.target.gpu_name else { return Err(common::options::no_target()) };
     let module = &file.payload;
     let kernels = kernels(module, options.entry.as_deref())?;
     if options.launch.is_some() && kernels.len() > 1 {

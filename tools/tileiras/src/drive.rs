@@ -6,7 +6,7 @@ use crate::options::DECISIONS;
 use crate::pipeline::{Pipeline, Step};
 use crate::remarks::Wanted;
 use crate::run::{End, Failure, JSON, Outcome, Said, run};
-use crate::stop::{Stop, exit, rendered, style};
+use crate::stop::{Stop, exit, plain_line, rendered, style};
 use base::diag::{Diagnostic, Severity, Style};
 use base::envelope::{Sniffed, sniff};
 use common::child::{self, MemoryFile};
@@ -46,7 +46,8 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     let found = entry.as_ref().and_then(|(cache, key)| cache.get(key));
     let about_the_cache = match &entry {
         Some((_, key)) if parsed.flag("verbose") => {
-            format!("tileiras: cache: {} {}\n", if found.is_some() { "hit" } else { "miss" }, key.name())
+            let line = format!("tileiras: cache: {} {}", if found.is_some() { "hit" } else { "miss" }, key.name());
+            plain_line(&line, style(parsed))
         }
         _ => String::new(),
     };
@@ -82,7 +83,7 @@ fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     let said = String::from_utf8_lossy(&ended.stderr);
     let mut told: Vec<Diagnostic> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     match ended.status.code() {
-        Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).lines().map(|line| plain_line(line, style(parsed))).collect()),
         // Not defined on what was tried, not supported, or not finished.
         Some(2..=4) => told.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
         Some(_) if !told.is_empty() => {}
@@ -123,14 +124,14 @@ fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
 fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), Stop> {
     if needs_target && parsed.get("gpu-name").is_none() {
         if style(parsed) != Style::Reference {
-            return Err(Stop::new(exit::CONFIGURATION, "no target: give --gpu-name, with one of those that --help lists"));
+            return Err(Stop::new(exit::CONFIGURATION, &common::options::no_target().message));
         }
         let (major, minor) = source.version;
         let message = format!(
             "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that supports \
              this architecture (bytecode in file is version {major}.{minor})."
         );
-        return Err(Stop::new(exit::CONFIGURATION, message));
+        return Err(Stop::new(exit::CONFIGURATION, message).note(&common::options::no_target().message));
     }
     let level = parsed.get("opt-level").and_then(parse_integer).unwrap_or(3);
     if !(0..=3).contains(&level) {
@@ -165,7 +166,8 @@ impl<'a> Source<'a> {
             _ => {
                 let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
                 let hint = other_kind(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
-                return Err(Stop::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")));
+                let message = format!("input does not correspond to Tile IR bytecode{hint}");
+                return Err(Stop::new(exit::INPUT, message).in_input(path));
             }
         };
         bytes.extend(common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64).map_err(|error| unreadable(error.message))?);
@@ -264,7 +266,7 @@ fn render(parsed: &Parsed, outcome: &Outcome) -> String {
 fn rendered_said(said: &Said, style: Style) -> String {
     match said {
         Said::Diagnostic(diagnostic) => rendered(diagnostic, style),
-        Said::Line(line) => format!("{line}\n"),
+        Said::Line(line) => plain_line(line, style),
         Said::Times { tool, times } if style == Style::Json => format!("{}\n", serde_json::json!({ "tool": tool, "times": times })),
         Said::Times { tool, times } => {
             let rows: String = times.iter().map(|(step, time)| format!("{tool:14} {step:24} {time:9.3} ms\n")).collect();

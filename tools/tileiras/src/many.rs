@@ -3,6 +3,7 @@
 use crate::drive;
 use crate::pipeline::Pipeline;
 use crate::stop::{Stop, exit, style};
+use base::diag::Style;
 use common::cl::{Parsed, dashed, parse_integer};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -85,7 +86,9 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
     );
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failures: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
-    let progress = Progress { total: jobs.len(), terminal: std::io::stderr().is_terminal() };
+    let style = style(parsed);
+    let terminal = style != Style::Json && std::io::stderr().is_terminal();
+    let progress = Progress { total: jobs.len(), style, terminal };
     std::thread::scope(|scope| {
         for _ in 0..workers.min(jobs.len()) {
             scope.spawn(|| {
@@ -94,7 +97,7 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
                     let Some(job) = jobs.get(index) else { break };
                     let (text, code) = match drive::compile(&job.parsed, &job.input, &job.output) {
                         Ok(text) => (text, exit::OK),
-                        Err(stop) => (stop.said(style(&job.parsed)), stop.code),
+                        Err(stop) => (stop.said(style), stop.code),
                     };
                     if code != exit::OK {
                         failures.lock().expect("no worker panics").insert(index, code);
@@ -116,20 +119,43 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
 
 struct Progress {
     total: usize,
+    style: Style,
     terminal: bool,
 }
 
 impl Progress {
-    /// One line that is written over on a terminal, a line for each otherwise; what a job said stays.
+    /// One line that is written over on a terminal, a line for each otherwise; messages of a job stay.
     fn show(&self, done: usize, job: &Job, text: &str, code: u8) {
+        let shown = match self.style {
+            Style::Json => self.json(done, job, text, code),
+            Style::Human | Style::Reference => self.text(done, job, text, code),
+        };
+        crate::print(&mut std::io::stderr(), &shown);
+    }
+
+    /// A line for each object that the job printed, with its input, and one for its end.
+    fn json(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
+        let named = |line: &str| match serde_json::from_str(line) {
+            Ok(serde_json::Value::Object(mut object)) => {
+                object.insert("input".into(), job.input.as_str().into());
+                serde_json::Value::Object(object)
+            }
+            _ => serde_json::json!({ "line": line, "input": job.input }),
+        };
+        let messages: String = text.lines().map(|line| format!("{}\n", named(line))).collect();
+        let end =
+            serde_json::json!({ "done": done, "of": self.total, "input": job.input, "output": job.output, "exit_code": code });
+        format!("{messages}{end}\n")
+    }
+
+    fn text(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
         let failed = if code == exit::OK { "" } else { " failed" };
         let line = format!("[{done}/{}] {}{failed}", self.total, job.output);
         let said: String = text.lines().map(|line| format!("{}: {line}\n", job.input)).collect();
-        let shown = match (self.terminal, said.is_empty()) {
+        match (self.terminal, said.is_empty()) {
             (true, true) => format!("\r\x1b[K{line}"),
             (true, false) => format!("\r\x1b[K{said}{line}"),
             (false, _) => format!("{said}{line}\n"),
-        };
-        crate::print(&mut std::io::stderr(), &shown);
+        }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
          whitespace, are unsupported.",
     ),
     option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
-    option("gpu-name", Tool, Choice(&hardware::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
+    option("gpu-name", Tool, Value::Target(&hardware::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
     option(
         "host-arch",
         Tool,

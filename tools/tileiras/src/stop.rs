@@ -1,6 +1,6 @@
 //! How a run that fails ends: with the reference's exit code, and with a message in the form that `--error-format` asks for.
 
-use base::diag::{Diagnostic, Style};
+use base::diag::{Diagnostic, Place, Style};
 use common::cl::Parsed;
 use std::fmt::Display;
 
@@ -20,6 +20,8 @@ pub(crate) struct Stop {
     /// What was said before, in the form asked for.
     text: String,
     error: Option<Box<Diagnostic>>,
+    /// What the reference does not say of it.
+    note: Option<String>,
 }
 
 impl Stop {
@@ -35,12 +37,22 @@ impl Stop {
             exit::COMPILE => "DRI005",
             _ => "DRI002",
         };
-        Stop { code, text, error: Some(Diagnostic::usage(name, message.to_string())) }
+        Stop { code, text, error: Some(Diagnostic::usage(name, message.to_string())), note: None }
+    }
+
+    /// Adds a line that the reference does not print.
+    pub(crate) fn note(self, note: &str) -> Stop {
+        Stop { note: Some(note.into()), ..self }
+    }
+
+    /// The input that the error is about.
+    pub(crate) fn in_input(self, path: &str) -> Stop {
+        Stop { error: self.error.map(|error| error.in_input(path, None)), ..self }
     }
 
     /// With nothing to add.
     pub(crate) fn silent(text: String, code: u8) -> Stop {
-        Stop { code, text, error: None }
+        Stop { code, text, error: None, note: None }
     }
 
     /// The mistakes of a command line. The reference's form has them as the reference writes them.
@@ -61,7 +73,9 @@ impl Stop {
 
     /// All that is to be said, in a form.
     pub(crate) fn said(&self, style: Style) -> String {
-        self.text.clone() + &self.error.as_ref().map_or(String::new(), |error| rendered(error, style))
+        let error = self.error.as_ref().map_or(String::new(), |error| rendered(error, style));
+        let note = self.note.as_ref().map_or(String::new(), |note| format!("note: {note}\n"));
+        self.text.clone() + &error + &note
     }
 }
 
@@ -75,5 +89,23 @@ pub(crate) fn style(parsed: &Parsed) -> Style {
 }
 
 pub(crate) fn rendered(diagnostic: &Diagnostic, style: Style) -> String {
-    diagnostic.render(style, |diagnostic| serde_json::to_string(diagnostic).expect("a diagnostic is plain data"))
+    let text = match style {
+        // Clients get one form of the message.
+        Style::Json => Diagnostic { reference: Vec::new(), ..diagnostic.clone() }.render(style, json),
+        _ => diagnostic.render(style, json),
+    };
+    match &diagnostic.place {
+        // The reference does not name the input.
+        Some(Place::Input { file, .. }) if style == Style::Reference => format!("{text}note: in {file}\n"),
+        _ => text,
+    }
+}
+
+fn json(diagnostic: &Diagnostic) -> String {
+    serde_json::to_string(diagnostic).expect("a diagnostic is plain data")
+}
+
+/// A line of plain text; in JSON, where every line is an object, as `{"line": ...}`.
+pub(crate) fn plain_line(line: &str, style: Style) -> String {
+    if style == Style::Json { format!("{}\n", serde_json::json!({ "line": line })) } else { format!("{line}\n") }
 }

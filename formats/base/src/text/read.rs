@@ -3,7 +3,7 @@
 use super::write::Error;
 use crate::diag::{Diagnostic, Place};
 use crate::envelope::Source;
-use crate::nearest::nearest;
+use crate::nearest::{did_you_mean, nearest};
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
@@ -501,7 +501,13 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
             self.state = FieldState::Written;
             let word = self.reader.word();
             let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
-                return self.reader.fail(format!("'{word}' is not one of the fields {}", self.fields.join(", ")));
+                let meant = did_you_mean(word, self.fields.iter().copied());
+                let known = match self.fields {
+                    [] => "none is known here".into(),
+                    [one] => format!("the only field is {one}"),
+                    [rest @ .., last] => format!("the fields are {} and {last}", rest.join(", ")),
+                };
+                return self.reader.fail(format!("there is no field '{word}'{meant}; {known}"));
             };
             if self.seen.contains(&field) {
                 return self.reader.fail(format!("'{field}' is given twice"));

@@ -38,7 +38,8 @@ const FEWEST_COLUMNS: u32 = 32;
 /// Stages of a schedule: each takes a slot of a ring, and of shared memory.
 const MOST_STAGES: u32 = 64;
 
-pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
+/// Everything but the order of accesses, which [`crate::judge::module`] checks.
+pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
@@ -58,8 +59,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         let runs = agents::who_runs(function);
         pieces(function, layouts, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
         ways(function, phase, layouts, target).map_err(|(loc, message)| {
-            let refused = Diagnostic::unsupported("SC011", message).at(Place::Entity(format!("func {}", function.name)));
-            refused.at_loc(&envelope.debug, loc)
+            let refused = Diagnostic::unsupported("SC011", message).at_loc(&envelope.debug, loc);
+            let func = format!("func {}", function.name);
+            if refused.place.is_some() { refused.note(format!("in {func}")) } else { refused.at(Place::Entity(func)) }
         })?;
         if phase == Phase::Materialize {
             let around = crate::system::stands_around(function).and_then(|()| crate::stores::are_in_order(function));
@@ -73,7 +75,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         })
     })?;
     module.schedules.iter().try_for_each(|schedule| table(module, phase, schedule))?;
-    crate::judge::module(module, phase, envelope)
+    Ok(phase)
 }
 
 /// A schedule as a table. Once it is carried out, its loop is no more.
@@ -137,7 +139,8 @@ fn ways(
                 | Program::StoreView { two_ways: true, .. }
                 | Program::ReduceView { two_ways: true, .. }
                 | Program::CopyView { two_ways: true, .. },
-            ) => crate::edges::refused(function, op).map_err(|why| format!("it has no two ways: {why}")),
+            ) => crate::edges::refused(function, op)
+                .map_err(|why| format!("two_ways: it cannot have a version without bounds checks: {why}")),
             _ => continue,
         };
         let in_phase = require(phase == Phase::Materialize, || format!("how it is written is not said in phase {}", phase.name()));

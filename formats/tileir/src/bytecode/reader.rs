@@ -2,7 +2,7 @@
 
 use super::cursor::{Context, Cursor};
 use super::debug::Debug;
-use super::error::{ReadError, Result};
+use super::error::{Line, ReadError, Result};
 use super::function::Decoded;
 use super::tables::{Constants, Strings, check_fits};
 use super::types::Types;
@@ -65,7 +65,7 @@ pub(super) struct Tables<'a> {
 pub fn read(bytes: &[u8], features: Features) -> Result<Read> {
     let read = decode(bytes, features)?;
     let refuse = |failure: Failure, conclusion: &str| ReadError {
-        lines: vec![failure.message, conclusion.into()],
+        lines: vec![Line::plain(failure.message), Line::plain(conclusion)],
         position: read.debug.position(failure.loc).map(|(file, line, column)| (file.to_string(), line, column)),
         concluded: true,
     };
@@ -166,7 +166,7 @@ fn separate(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec
         (true, true) if device => vec!["'cuda_tile.preview$func' op must be extern when serialized to bytecode", INEXPRESSIBLE],
         _ => return Ok((functions, externs)),
     };
-    Err(ReadError { lines: lines.into_iter().map(str::to_string).collect(), ..ReadError::silent() })
+    Err(ReadError { lines: lines.into_iter().map(Line::plain).collect(), ..ReadError::silent() })
 }
 
 /// The version, and whether preview content is announced.

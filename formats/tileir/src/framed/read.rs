@@ -18,8 +18,17 @@ use numerics::Scalar;
 use std::collections::HashMap;
 use vocabulary::memory::Padding;
 
-/// Reads a file and verifies the program.
-pub fn read(bytes: &[u8]) -> Result<Read> {
+/// Reads a file and verifies the program. `name` is the file's name for messages.
+pub fn read(bytes: &[u8], name: &str) -> Result<Read> {
+    read_bytes(bytes).map_err(|mut error| {
+        if let Some(Place::Input { file, .. }) = &mut error.place {
+            *file = name.into();
+        }
+        error
+    })
+}
+
+fn read_bytes(bytes: &[u8]) -> Result<Read> {
     let sections = sections(bytes)?;
     let payload = |id: u8| Cursor { bytes, at: sections[id as usize].0, end: sections[id as usize].1 };
     let mut reader = Reader {
@@ -140,7 +149,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn error(&self, message: impl Into<String>) -> Box<Diagnostic> {
-        Diagnostic::invalid("TI008", message).at(Place::Offset(self.at as u64))
+        Diagnostic::invalid("TI008", message).in_input("", Some(self.at as u64))
     }
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         if length > self.end - self.at {

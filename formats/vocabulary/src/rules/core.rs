@@ -4,7 +4,7 @@ use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, s
 use super::types::is_permutation;
 use super::{MiddleType, Rule, Seen, Uses, require};
 use crate::core_ops::{Core, Fact};
-use crate::tile::{Dense, Elem, Space, element_count};
+use crate::tile::{Dense, Elem, MAX_ALIGNMENT, Space, element_count};
 use base::Value;
 use base::ir::Operation;
 use numerics::Scalar;
@@ -283,8 +283,10 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::Alloca { align, .. } => match self.result_tile()? {
                 (Elem::Ptr { pointee, space: Space::Local }, []) => {
-                    let aligned = align.is_power_of_two() && *align >= u64::from(pointee.bytes());
-                    require(aligned, || "the alignment is a power of two of at least the element's size".into())
+                    let aligned = align.is_power_of_two() && (u64::from(pointee.bytes())..=MAX_ALIGNMENT).contains(align);
+                    require(aligned, || {
+                        format!("the alignment is a power of two of at least the element's size, and at most {MAX_ALIGNMENT}")
+                    })
                 }
                 _ => Err("its result is a local pointer".into()),
             },

@@ -4,7 +4,7 @@
 use super::{MiddleOp, Rule, require};
 use crate::core_ops::{Core, RANKS};
 use crate::loops::takes_blocks;
-use crate::tile::{Dense, Global};
+use crate::tile::{Dense, Global, MAX_ALIGNMENT};
 use base::{Block, Body, Value};
 use std::collections::BTreeSet;
 
@@ -22,8 +22,9 @@ fn data(global: &Global) -> Rule {
         Dense::Splat(_) => true,
         Dense::Elements(elements) => elements.len() as u64 == global.count,
     };
-    require(count_fits && global.align.is_power_of_two(), || {
-        format!("global '{}' has data or an alignment that does not fit its type", global.name)
+    require(count_fits, || format!("global '{}' has data that does not fit its type", global.name))?;
+    require(global.align.is_power_of_two() && global.align <= MAX_ALIGNMENT, || {
+        format!("global '{}' has alignment {}, which is no power of two up to {MAX_ALIGNMENT}", global.name, global.align)
     })
 }
 

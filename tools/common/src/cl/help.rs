@@ -51,7 +51,7 @@ impl Help {
         let mut out = String::new();
         for spec in specs {
             let _ = writeln!(out, "{:width$}- {}", name(spec) + " ", spec.help);
-            if let Value::Choice(choices) = spec.value {
+            if let Value::Choice(choices) | Value::Target(choices) = spec.value {
                 for (choice, help) in choices {
                     let _ = writeln!(out, "{:width$}-   {help}", format!("    ={choice}"));
                 }

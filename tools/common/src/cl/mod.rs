@@ -128,7 +128,7 @@ impl Parser<'_> {
     /// Records an option with the value joined to it, or the next word when it needs one.
     fn provide(&mut self, spec: &'static Spec, value: Option<&str>) {
         let target = spec.target(self.options);
-        let value = match (target.value, value) {
+        let mut value = match (target.value, value) {
             (Value::None, Some(value)) => return self.error(spec.name, &format!("does not allow a value! '{value}' specified.")),
             (_, Some(value)) => value.to_string(),
             (_, None) if !spec.needs_value(self.options) => String::new(),
@@ -149,6 +149,13 @@ impl Parser<'_> {
                 let known = choices.iter().any(|(choice, _)| *choice == value);
                 known.then_some(()).ok_or_else(|| format!("Cannot find option named '{value}'!"))
             }
+            Value::Target(_) => match base::Target::parse(&value) {
+                Some(target) => {
+                    value = target.name.into();
+                    Ok(())
+                }
+                None => Err(format!("Cannot find option named '{value}'!")),
+            },
             Value::Features(known) => match value.split(',').find(|name| !known.contains(name)) {
                 Some(name) => Err(format!("unknown preview feature '{name}'; supported features: {}", known.join(", "))),
                 None => Ok(()),

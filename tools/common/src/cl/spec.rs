@@ -11,6 +11,8 @@ pub enum Value {
     /// May be given alone; takes a value only joined by `=`.
     OptionalText,
     Choice(&'static [(&'static str, &'static str)]),
+    /// A name of a GPU target; listed are those without a suffix. The value is the listed name.
+    Target(&'static [(&'static str, &'static str)]),
     /// One or more of these names, with commas between.
     Features(&'static [&'static str]),
 }
@@ -49,7 +51,10 @@ impl Spec {
         self.alias_of.and_then(|name| options.iter().find(|spec| spec.name == name)).unwrap_or(self)
     }
     pub(crate) fn needs_value(&'static self, options: &'static [Spec]) -> bool {
-        matches!(self.target(options).value, Value::Integer | Value::Text | Value::Choice(_) | Value::Features(_))
+        matches!(
+            self.target(options).value,
+            Value::Integer | Value::Text | Value::Choice(_) | Value::Target(_) | Value::Features(_)
+        )
     }
     /// Takes its value only joined to it, as `-O2`.
     pub(crate) fn joins_value(&self) -> bool {

@@ -132,6 +132,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("LAA003", "The identity of a reduction is a number of its element type."),
     ("LAA004", "Some value's type has no form in .aa."),
     ("LAA005", "The op has no form in .aa yet."),
+    ("LAA006", "The alignment of a global is larger than ptxas can handle."),
     ("LAU001", "The cubin has no kernel that could be launched."),
     ("LAU002", "The cubin has several kernels, or none of this name."),
     ("LAU003", "What the cubin says of its kernel is not what a launch can give: its parameters, its threads or its shared memory."),

@@ -27,7 +27,7 @@ pub use outputs::listed;
 pub use params::{Param, ParamType};
 
 use base::Target;
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, Place, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -122,6 +122,19 @@ pub struct Call {
     pub launch: Launch,
 }
 
+/// A description that does not parse, with the line.
+fn malformed(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnostic> {
+    let (line, column) = (error.line(), error.column());
+    let message = error.to_string();
+    let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
+    let excerpt = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let comment = excerpt.get(column.saturating_sub(1)..).is_some_and(|rest| rest.starts_with(['/', '#']));
+    let message = if comment { "JSON has no comments" } else { message };
+    let place = Place::Text { file: name.into(), line: line as u32, column: column as u32, excerpt: excerpt.into() };
+    let error = Diagnostic::invalid("LCH001", format!("the launch description does not parse: {message}")).at(place);
+    error.note("docs/launches.md lists the fields")
+}
+
 /// Bytes of a description.
 const DESCRIPTION_LIMIT: u64 = 64 << 20;
 
@@ -141,8 +154,7 @@ impl Launch {
 
     /// A description whose files are in a folder; the name is for messages.
     pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Launch> {
-        let mut launch: Launch =
-            serde_json::from_str(text).map_err(|error| Diagnostic::invalid("LCH001", format!("{name}: {error}")))?;
+        let mut launch: Launch = serde_json::from_str(text).map_err(|error| malformed(text, name, &error))?;
         launch.check_names()?;
         launch.load(folder)?;
         launch.place()?;

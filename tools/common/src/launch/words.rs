@@ -26,7 +26,11 @@ pub(super) fn launch(words: &[String], types: &[ParamType], grid: Extents, abi: 
     words.iter().enumerate().try_for_each(|(index, word)| builder.add(index, word))?;
     if builder.params.len() != types.len() {
         let (given, wanted) = (builder.params.len(), types.len());
-        return Err(usage(format!("the arguments make {given} parameters, the kernel has {wanted}: {}", listed(types))));
+        let counted = |count: usize| format!("{count} parameter{}", if count == 1 { "" } else { "s" });
+        let error = usage(format!("the arguments fill {}, the kernel has {wanted}: {}", counted(given), listed(types)));
+        let arrays = words.iter().any(|word| word.contains('['));
+        let hint = "--abi=cutile passes the extents and strides of an array after its pointer, as kernels of cuTile Python expect";
+        return Err(if given < wanted && abi == Abi::Pointer && arrays { error.note(hint) } else { error });
     }
     let mut launch = Launch { grid: ByTarget::All(grid), buffers: builder.buffers, params: builder.params, ..Launch::default() };
     launch.check_names()?;

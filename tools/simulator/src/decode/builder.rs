@@ -26,6 +26,8 @@ const CLUSTER_LIMIT: u32 = 16;
 const CALL_DEPTH: usize = 32;
 const CODE_LIMIT: usize = 4 << 20;
 const GLOBAL_LIMIT: u64 = 256 << 20;
+/// Their addresses, which alignments spread out.
+const GLOBALS_SPAN: u64 = 1 << 40;
 
 /// Sizes that a launch gives and the text does not.
 #[derive(Clone, Copy, Default)]
@@ -280,7 +282,8 @@ impl<'m> Builder<'m> {
             ptx::Space::Global | ptx::Space::Const => {
                 let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
                 let address = (end + 64).next_multiple_of(align.max(16));
-                if address + bytes - GLOBALS_BASE > GLOBAL_LIMIT {
+                let stored: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
+                if stored + bytes > GLOBAL_LIMIT || address + bytes - GLOBALS_BASE > GLOBALS_SPAN {
                     return Err(too_large());
                 }
                 self.globals.push(GlobalVariable { name: variable.name.clone(), address, data: vec![0; bytes as usize] });

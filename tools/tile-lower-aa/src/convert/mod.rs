@@ -21,10 +21,10 @@ use tileir::types::{Dictionary, Element, PointerSpace};
 use tileir::{Attribute, Module, Op, Type, TypeId};
 use vocabulary::core_ops::Core;
 use vocabulary::rules::{MOST_NESTED, Nesting};
-use vocabulary::tile::{Dense, Space};
+use vocabulary::tile::{Dense, MAX_ALIGNMENT, Space};
 
 pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
-    let globals = module.globals.iter().map(|global| self::global(module, global)).collect();
+    let globals = module.globals.iter().map(|global| self::global(module, global, debug)).collect::<Result<_>>()?;
     module.functions.iter().try_for_each(|function| no_calls(module, function, debug))?;
     let functions = module.functions.iter().map(|function| Converter::function(module, function, debug)).collect::<Result<_>>()?;
     Ok(tileaa::Module { globals, functions })
@@ -41,21 +41,27 @@ fn no_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> 
     Err(Diagnostic::unsupported("LAA005", what).at_loc(debug, loc))
 }
 
-fn global(module: &Module, global: &tileir::Global) -> Global {
+fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result<Global> {
     let (element, shape) = module.tile(global.ty);
     let natural = u64::from(element.bits().div_ceil(8));
-    Global {
+    // Zero asks for no more than the element needs.
+    // Any number is accepted in Tile IR; memory is aligned to a power of two that is at least as large.
+    let align = global.alignment.max(natural).checked_next_power_of_two().filter(|align| *align <= MAX_ALIGNMENT);
+    let too_large = || {
+        let message =
+            format!("alignment {} of global @{} is larger than {MAX_ALIGNMENT}", global.alignment, module.string(global.name));
+        Diagnostic::unsupported("LAA006", message).at_loc(debug, global.loc)
+    };
+    Ok(Global {
         name: module.string(global.name).into(),
         elem: element.scalar().expect("globals do not hold pointers"),
         count: shape.iter().product::<i64>() as u64,
         value: dense(module, global.value, global.ty),
-        // Zero asks for no more than the element needs.
-        // Any number is accepted in Tile IR; memory is aligned to a power of two that is at least as large.
-        align: global.alignment.checked_next_power_of_two().unwrap_or(natural).max(natural),
+        align: align.ok_or_else(too_large)?,
         constant: global.constant,
         private: global.visibility == Visibility::Private,
         loc: global.loc,
-    }
+    })
 }
 
 /// The data of a constant, as a splat whenever its elements are equal.

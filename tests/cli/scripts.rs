@@ -1,0 +1,93 @@
+//! Every script explains itself and refuses arguments that it does not know, before it does anything.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::{Ran, files_below, finish, root, shell, temporary};
+
+/// Programs that a script may start before it knows its arguments. What does the work, such as cargo and apt-get, is not among them.
+const PROGRAMS: [&str; 6] = ["awk", "basename", "bash", "dirname", "env", "python3"];
+
+/// A copy of the scripts in a tree of their own, so that a script that does run changes nothing here.
+struct Copy(tempfile::TempDir);
+
+impl Copy {
+    fn new() -> Copy {
+        let folder = temporary();
+        for name in ["scripts", "programs", "elsewhere"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        for path in files_below(&root().join("scripts")) {
+            let name = path.strip_prefix(root().join("scripts")).unwrap().to_path_buf();
+            if !name.starts_with("__pycache__") {
+                fs::copy(&path, folder.path().join("scripts").join(name)).unwrap();
+            }
+        }
+        for name in PROGRAMS {
+            let which =
+                if name == "python3" { "python3 -c 'import sys; print(sys.executable)'" } else { &format!("command -v {name}") };
+            let found = shell(folder.path(), which).text();
+            // Some find their own files by the name that they were started by, so a link would not do; and python3 may be a script.
+            let (script, program) = (folder.path().join("program"), folder.path().join("programs").join(name));
+            fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", found.trim())).unwrap();
+            crate::driver::install(&script, &program);
+        }
+        Copy(folder)
+    }
+
+    fn run(&self, script: &str, words: &[&str]) -> Ran {
+        let mut command = Command::new(self.0.path().join("scripts").join(script));
+        command.args(words).current_dir(self.0.path().join("elsewhere")).env("PATH", self.0.path().join("programs"));
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        finish(command, b"")
+    }
+
+    fn content(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        files_below(self.0.path()).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    }
+}
+
+fn scripts() -> Vec<String> {
+    let executable = |path: &Path| path.is_file() && path.metadata().unwrap().permissions().mode() & 0o111 != 0;
+    let entries = fs::read_dir(root().join("scripts")).unwrap().flatten().filter(|entry| executable(&entry.path()));
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_script_has_help_and_refuses_unknown_arguments() {
+    let (copy, scripts) = (Copy::new(), scripts());
+    assert!(scripts.len() > 20, "{scripts:?}");
+    let before = copy.content();
+    for script in &scripts {
+        let ran = copy.run(script, &["--help"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{script} --help");
+        assert!(ran.text().contains(script.as_str()), "{script} --help: {}", ran.text());
+        for words in [&["--no-such-option"][..], &["--no-such-option=1", "word"], &["word", "--no-such-option"]] {
+            let ran = copy.run(script, words);
+            assert_eq!(ran.code, Some(2), "{script} {words:?}: {}{}", ran.text(), ran.stderr);
+            assert!(ran.stderr.contains("error: "), "{script} {words:?}: {}", ran.stderr);
+        }
+        assert!(copy.content() == before, "{script} changed files");
+    }
+}
+
+/// Recorded data stays when the program is none, or is not NVIDIA's.
+#[test]
+fn record_probes_takes_only_the_reference() {
+    let copy = Copy::new();
+    let table = copy.0.path().join("tests/cli/probes.jsonl");
+    fs::create_dir_all(table.parent().unwrap()).unwrap();
+    fs::copy(root().join("tests/cli/probes.jsonl"), &table).unwrap();
+    fs::copy(root().join("tests/cli/probe.tileirbc"), table.with_file_name("probe.tileirbc")).unwrap();
+    let before = copy.content();
+    let own = tests::tool("tileiras");
+    for program in ["/nowhere/tileiras", "/bin/true", own.to_str().unwrap()] {
+        let ran = copy.run("record-probes", &[program]);
+        assert_eq!(ran.code, Some(2), "{program}: {}", ran.stderr);
+        assert!(copy.content() == before, "{program}");
+    }
+}
