@@ -14,7 +14,7 @@ use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
 use numerics::Scalar;
-use numerics::arith::{Convert, Rounding, Signedness};
+use numerics::arith::{Convert, Rounding, Signedness, ToBool};
 use vocabulary::tile::Elem;
 
 /// The float type of LLVM that has every number of a type, in which it is read; none of integers, and of a format that is not
@@ -74,6 +74,7 @@ impl<'c> Emitter<'c, '_> {
                 })?;
                 self.write_floats(Scalar::F32, to, rounding, &wide)
             }
+            Convert::FToI { .. } if to == Scalar::I1 => each(&|x| Ok(self.float_to_bool(x, from).into())),
             Convert::FToI { signedness, saturating } => {
                 let (middle, values) = self.read_floats(from, pair);
                 values.iter().map(|x| Ok(self.float_to_int(*x, middle, to, signedness, saturating).into())).collect()
@@ -272,6 +273,20 @@ impl<'c> Emitter<'c, '_> {
         }
         let back = self.float_to_int(cut.into(), Scalar::F32, from, signedness, false);
         self.sticky(cut, self.ir.icmp(IntPredicate::NE, back, x))
+    }
+
+    fn float_to_bool(&self, x: Val<'c>, from: Scalar) -> IntValue<'c> {
+        let ir = self.ir;
+        match ToBool::of(from) {
+            ToBool::Number => {
+                let x = x.into_float_value();
+                ir.fcmp(inkwell::FloatPredicate::UNE, x, x.get_type().const_zero())
+            }
+            ToBool::Bits => {
+                let bits = ir.bitcast(x, ir.int(from.bits())).into_int_value();
+                ir.icmp(IntPredicate::NE, bits, bits.get_type().const_zero())
+            }
+        }
     }
 
     /// What is out of range is clamped and NaN gives 0. Types of at most eight bits are cut from sixteen, or clamped themselves.
