@@ -17,14 +17,12 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness, ToBool};
 use vocabulary::tile::Elem;
 
-/// The float type of LLVM that has every number of a type, in which it is read; none of integers, and of a format that is not
-/// read yet.
+/// The float type of LLVM that has every number of a type, in which it is read; none of integers.
 fn read_as(from: Scalar) -> Option<Scalar> {
     match from {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => Some(from),
-        Scalar::TF32 | Scalar::F8E8M0FNU => Some(Scalar::F32),
+        Scalar::TF32 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => Some(Scalar::F32),
         Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN => Some(Scalar::F16),
-        Scalar::F8E5M3FNU => None,
         Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => None,
     }
 }
@@ -91,6 +89,7 @@ impl<'c> Emitter<'c, '_> {
         let form = read_as(from).expect("the type is readable");
         let values = match (from, form) {
             (Scalar::F8E8M0FNU, _) => pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect(),
+            (Scalar::F8E5M3FNU, _) => pair.iter().map(|x| self.read_unsigned(from, x.into_int_value()).into()).collect(),
             (small, Scalar::F16) if small != Scalar::F16 => self.read_small(small, pair),
             _ => pair.to_vec(),
         };
