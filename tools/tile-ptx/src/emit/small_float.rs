@@ -100,7 +100,8 @@ impl<'c> Emitter<'c, '_> {
         let x = ir.resize(x, ir.i32(), false);
         let moved = ir.shl(x, ir.const32(23 - format.mantissa_bits));
         let scale = ir.f32().const_float(2f64.powi(127 - format.bias));
-        let number = ir.builder.build_float_mul(ir.bitcast(moved, ir.f32()).into_float_value(), scale, "").expect("floats multiply");
+        let number =
+            ir.builder.build_float_mul(ir.bitcast(moved, ir.f32()).into_float_value(), scale, "").expect("floats multiply");
         let nan = ir.icmp(IntPredicate::EQ, x, ir.const32(float::nan(from) as u32));
         ir.select(nan, ir.bitcast(ir.const32(0x7fff_ffff), ir.f32()), number.into()).into_float_value()
     }
