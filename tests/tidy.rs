@@ -31,7 +31,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("vocabulary", &["base", "numerics"]),
     ("tileir", &["base", "numerics", "vocabulary"]),
     ("tileaa", &["base", "numerics", "vocabulary"]),
-    ("tileas", &["base", "numerics", "vocabulary", "hardware", "tensormap"]),
+    ("tileas", &["base", "numerics", "vocabulary", "hardware", "tensormap", "machine"]),
     ("sched", &["base", "numerics", "vocabulary", "hardware", "tileas"]),
     ("tensormap", &["base"]),
     ("ptx", &["base", "tensormap"]),

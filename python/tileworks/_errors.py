@@ -51,8 +51,9 @@ class TileworksError(Exception):
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
         self.printed = printed
-        # On a GPU, and in PTX, an assertion prints itself before it stops the kernel.
+        # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.
         asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
+        asserted = [] if any(one.code == "RUN040" for one in diagnostics) else asserted
         diagnostics = [Diagnostic("error", "RUN040", words, file, int(line)) for file, line, words in asserted] + diagnostics
         self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
         super().__init__("\n".join(str(one) for one in self.diagnostics) or otherwise)

@@ -100,7 +100,8 @@ def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, 
     A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter by
     itself. `stage` is what is run: `tile` (what the program means), `aa`, `as`, `sched` or `ptx`. With `check`, faults that do not
     show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold;
-    PTX is always checked.
+    PTX is always checked for its accesses to shared memory, but neither for races between tile blocks nor for accesses that no
+    token orders: check an earlier stage for those.
     Raises `CompileError`, `RunError` or `CheckError`, with the line of the source."""
     if stage not in ("tile", "aa", "as", "sched", "ptx"):
         raise ValueError(f"a kernel can be run as tile, aa, as, sched or ptx, not {stage!r}")

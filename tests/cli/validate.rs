@@ -85,10 +85,10 @@ const PLANTED: [(&str, &str); 4] = [
 fn the_stage_with_a_planted_fault_is_named() {
     for (stage, script) in PLANTED {
         let folder = place(stage, script);
-        let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=kept"]);
+        let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=new/kept"]);
         assert_eq!(ran.code, Some(1), "{stage}: {}{}", ran.text(), ran.stderr);
         assert!(ran.stderr.contains(&format!("error[VAL001]: what {stage} makes of the program")), "{stage}: {}", ran.stderr);
-        assert!(folder.path().join("kept/launch.json").exists() && folder.path().join("kept/k.tile").exists());
+        assert!(folder.path().join("new/kept/launch.json").exists() && folder.path().join("new/kept/k.tile").exists());
     }
 }
 

@@ -8,11 +8,13 @@
 use base::diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
 
+mod mma_rate;
 mod numbers;
 mod rates;
 
+pub use mma_rate::MmaRate;
 pub use numbers::Machine;
-pub use rates::{Rates, rates};
+pub use rates::{ColumnRate, Rates, rates};
 
 /// A number with where it comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,19 +53,40 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, ..)| *name).filter(|name| !name.starts_with("sm_"))
 }
 
-/// The chip that stands for a target of PTX.
+/// The chips that stand for a target.
+pub struct Chips {
+    /// The most common chip, for predictions.
+    pub typical: &'static str,
+    /// The chip that the stages plan for: if devices of a target differ, the one of data centres or workstations.
+    pub planned: &'static str,
+}
+
+/// A row for each target of PTX that a chip of `machines/` stands for.
+const CHIPS: &[(&str, Chips)] = &[
+    ("sm_80", Chips { typical: "a100", planned: "a100" }),
+    ("sm_86", Chips { typical: "rtx3090", planned: "rtx3090" }),
+    ("sm_87", Chips { typical: "a100", planned: "a100" }),
+    ("sm_88", Chips { typical: "rtx3090", planned: "rtx3090" }),
+    ("sm_89", Chips { typical: "rtx4090", planned: "rtx4090" }),
+    ("sm_90", Chips { typical: "h100-sxm", planned: "h100-sxm" }),
+    ("sm_100", Chips { typical: "b200", planned: "b200" }),
+    ("sm_101", Chips { typical: "b200", planned: "b200" }),
+    ("sm_103", Chips { typical: "b300", planned: "b300" }),
+    ("sm_107", Chips { typical: "b300", planned: "b300" }),
+    ("sm_110", Chips { typical: "b200", planned: "b200" }),
+    ("sm_120", Chips { typical: "rtx5090", planned: "rtxpro6000" }),
+    ("sm_121", Chips { typical: "rtx5090", planned: "rtxpro6000" }),
+];
+
+/// The chips of a target of PTX, whose name may end in the letter of specific features.
+pub fn chips(target: &str) -> Option<&'static Chips> {
+    let name = target.trim_end_matches(['a', 'f']);
+    CHIPS.iter().find(|(known, _)| *known == name).map(|(_, chips)| chips)
+}
+
+/// The chip whose times are predicted for a target of PTX.
 pub fn of_target(target: &str) -> Option<&'static str> {
-    let digits: String = target.trim_start_matches("sm_").chars().take_while(char::is_ascii_digit).collect();
-    Some(match digits.parse::<u32>().ok()? {
-        86 | 88 => "rtx3090",
-        89 => "rtx4090",
-        80..=87 => "a100",
-        90 => "h100-sxm",
-        103 | 107 => "b300",
-        100..=119 => "b200",
-        120..=129 => "rtx5090",
-        _ => return None,
-    })
+    chips(target).map(|chips| chips.typical)
 }
 
 impl Machine {

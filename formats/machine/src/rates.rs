@@ -3,7 +3,7 @@
 //! A stage compares ways to do the same by a closed form, so a product is a rate and a copy a latency that grows with its bytes. What
 //! is one number of `machines/` is that number; nothing is said twice.
 
-use crate::{Machine, of_target};
+use crate::{Machine, MmaRate, chips};
 use base::Target;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
@@ -11,11 +11,11 @@ use std::sync::{LazyLock, OnceLock};
 /// What a multiprocessor does in a clock, and after how many clocks results are there.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// Multiply-adds of `mma.sync`, by the bits of an operand's element.
-    pub products: Vec<(u32, u32)>,
-    /// Those of warp groups, and those of `tcgen05` for tiles of 128 rows.
-    pub group_products: Vec<(u32, u32)>,
-    pub tensor_products: Vec<(u32, u32)>,
+    /// Clocks of `mma.sync` for 16 rows, 8 columns and 32 bytes of K, but of f64 for 8 rows, 8 columns and 4 elements of K.
+    mma: [(MmaRate, f64); MmaRate::ALL.len()],
+    /// `wgmma`, and `tcgen05.mma` for tiles of 128 rows, on targets that have the instruction.
+    pub wgmma: Option<ColumnRate>,
+    pub tcgen05: Option<ColumnRate>,
     /// Additions, products and multiply-adds of floats.
     pub multiply_add: u32,
     /// Everything else that is plain: integers, logic, comparisons, minima, conversions.
@@ -34,10 +34,33 @@ pub struct Rates {
     copy_latency_per_kib: u32,
 }
 
+/// A rate that is measured for so many rows, one column and 32 bytes of K.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnRate {
+    rows: f64,
+    clocks: f64,
+}
+
+impl ColumnRate {
+    /// Multiply-adds in a clock of an SM, for operands of so many bits.
+    pub fn of(self, bits: u32) -> u32 {
+        whole(self.rows * 256.0 / f64::from(bits) / self.clocks)
+    }
+}
+
+fn whole(number: f64) -> u32 {
+    number.round() as u32
+}
+
 impl Rates {
-    /// One of the rates of products, if the unit has elements of so many bits.
-    pub fn of(products: &[(u32, u32)], bits: u32) -> Option<u32> {
-        products.iter().find(|(width, _)| *width == bits).map(|(_, rate)| *rate)
+    /// Multiply-adds of `mma.sync` in a clock of an SM, for operands of so many bits.
+    pub fn mma(&self, class: MmaRate, bits: u32) -> u32 {
+        let (_, clocks) = self.mma.iter().find(|(known, _)| *known == class).expect("`MmaRate::ALL` has all classes");
+        // Each of the four SM sub-partitions issues one instruction in this time.
+        match class {
+            MmaRate::F64 => whole(4.0 * 8.0 * 8.0 * 4.0 / clocks),
+            _ => ColumnRate { rows: 4.0 * 16.0 * 8.0, clocks: *clocks }.of(bits),
+        }
     }
     /// Clocks until a tile of so many bytes is there from global memory, while all multiprocessors read.
     pub fn copy_latency(&self, bytes: u32) -> u32 {
@@ -45,19 +68,21 @@ impl Rates {
     }
 
     fn new(machine: &Machine) -> Rates {
-        let whole = |number: f64| number.round() as u32;
         let mma = &machine.mma;
-        // An instruction for each of four parts, or one for all: rows by 8 columns, or for a column, by 32 bytes of K.
-        let rate = |rows: f64, bits: u32, clocks: f64| (bits, whole(rows * 256.0 / f64::from(bits) / clocks));
-        let warps = |bits: u32, clocks: f64| rate(4.0 * 16.0 * 8.0, bits, clocks);
-        let doubles = (64, whole(4.0 * 8.0 * 8.0 * 4.0 / mma.f64));
-        let apart = |rows: f64, column: f64, widths: &[u32]| {
-            widths.iter().filter(|_| column > 0.0).map(|&bits| rate(rows, bits, column)).collect::<Vec<_>>()
+        let clocks = |class: MmaRate| match class {
+            MmaRate::F16 => mma.f16,
+            MmaRate::F16Accumulator => mma.f16_small,
+            MmaRate::Tf32 => mma.tf32,
+            MmaRate::F64 => mma.f64,
+            MmaRate::I8 => mma.i8,
+            MmaRate::F8 => mma.f8,
+            MmaRate::BlockScaled => mma.scaled,
         };
+        let column = |rows: f64, clocks: f64| (clocks > 0.0).then_some(ColumnRate { rows, clocks });
         Rates {
-            products: vec![warps(8, mma.i8), warps(16, mma.f16), warps(32, mma.tf32), doubles],
-            group_products: apart(64.0, machine.wgmma.column, &[8, 16, 32]),
-            tensor_products: apart(128.0, machine.tcgen05.column, &[4, 8, 16, 32]),
+            mma: MmaRate::ALL.map(|class| (class, clocks(class))),
+            wgmma: column(64.0, machine.wgmma.column),
+            tcgen05: column(128.0, machine.tcgen05.column),
             multiply_add: whole(machine.rate.f32),
             integer: whole(machine.rate.logic),
             special: whole(machine.rate.special),
@@ -73,21 +98,17 @@ impl Rates {
     }
 }
 
-/// The chip whose numbers are those of a target. Where devices of a target differ it is the one of data centres or workstations.
-fn chip(target: Target) -> &'static str {
-    match of_target(target.name).expect("every target has a chip, which a test holds") {
-        "rtx5090" => "rtxpro6000",
-        other => other,
-    }
-}
-
 /// Of each target, once somebody asks: reading the machines of all takes longer than scheduling a small kernel.
 static RATES: LazyLock<BTreeMap<&'static str, OnceLock<Rates>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
+fn planned_chip(target: Target) -> &'static str {
+    chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
+}
+
 /// The rates of a target.
 pub fn rates(target: Target) -> &'static Rates {
-    RATES[target.name].get_or_init(|| Rates::new(&Machine::named(chip(target)).expect("the project's files are whole")))
+    RATES[target.name].get_or_init(|| Rates::new(&Machine::named(planned_chip(target)).expect("the project's files are whole")))
 }
 
 #[cfg(test)]
@@ -102,20 +123,28 @@ mod tests {
     #[test]
     fn every_target_has_rates() {
         for target in Target::all() {
-            let Rates { products, group_products, tensor_products, .. } = rates(target);
-            assert!(products.iter().chain(group_products).chain(tensor_products).all(|(_, rate)| *rate > 0), "{target}");
-            assert_eq!(target.has(Feature::WarpGroupProducts), !group_products.is_empty(), "{target}");
-            assert_eq!(target.has(Feature::TensorMemory), !tensor_products.is_empty(), "{target}");
+            let rates = rates(target);
+            for class in MmaRate::ALL {
+                assert!(rates.mma(class, 8) > 0, "{target} {class:?}");
+            }
+            assert_eq!(target.has(Feature::WarpGroupProducts), rates.wgmma.is_some(), "{target}");
+            assert_eq!(target.has(Feature::TensorMemory), rates.tcgen05.is_some(), "{target}");
         }
     }
 
     /// Multiply-adds in a clock, as data sheets have them.
     #[test]
     fn rates_are_those_of_data_sheets() {
-        assert_eq!(of("sm_80").products, [(8, 2048), (16, 1024), (32, 512), (64, 64)]);
-        assert_eq!(of("sm_90").group_products, [(8, 4096), (16, 2048), (32, 1024)]);
-        assert_eq!(of("sm_100").tensor_products, [(4, 16384), (8, 8192), (16, 4096), (32, 2048)]);
-        assert_eq!(Rates::of(&of("sm_120").products, 16), Some(512));
+        let by_warps = |target, class, bits| of(target).mma(class, bits);
+        let column = |rate: Option<ColumnRate>, bits: &[u32]| bits.iter().map(|bits| rate.unwrap().of(*bits)).collect::<Vec<_>>();
+        let of_sm_80 = [(MmaRate::I8, 8), (MmaRate::F16, 16), (MmaRate::Tf32, 32), (MmaRate::F64, 64)];
+        assert_eq!(of_sm_80.map(|(class, bits)| by_warps("sm_80", class, bits)), [2048, 1024, 512, 64]);
+        assert_eq!(column(of("sm_90").wgmma, &[8, 16, 32]), [4096, 2048, 1024]);
+        assert_eq!(column(of("sm_100").tcgen05, &[4, 8, 16, 32]), [16384, 8192, 4096, 2048]);
+        assert_eq!(by_warps("sm_120", MmaRate::F16, 16), 512);
+        // RTX PRO 6000: 2000 TFLOPS of dense FP4 by 188 SMs at 2.6 GHz.
+        assert_eq!(by_warps("sm_120", MmaRate::BlockScaled, 4), 2048);
+        assert_eq!(by_warps("sm_120", MmaRate::BlockScaled, 8), 1024);
         assert_eq!((of("sm_80").multiply_add, of("sm_89").multiply_add, of("sm_103").exponential), (64, 128, 32));
         assert_eq!(of("sm_90").copy_latency(16384), 900 + 16 * 36);
     }

@@ -10,6 +10,7 @@ mod int;
 mod math;
 mod word;
 
+pub use convert::ToBool;
 pub use word::{Lanes, Word};
 
 use crate::Scalar;

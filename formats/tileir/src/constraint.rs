@@ -68,5 +68,6 @@ constraints! {
     MMAF_SCALED_OPERAND "mmaf_scaled operand tile type of f8E4M3FN or f8E5M2 or f4E2M1FN values"
         |ty| tile_of(ty, &[F8E4M3FN, F8E5M2, F4E2M1FN]);
     MMAF_SCALED_RESULT "mmaf_scaled result tile type of f32 values" |ty| tile_of(ty, &[F32]);
-    MMAF_SCALED_SCALE "mmaf_scaled scale tile type of f8E4M3FN or f8E8M0FNU values" |ty| tile_of(ty, &[F8E8M0FNU, F8E4M3FN]);
+    MMAF_SCALED_SCALE "mmaf_scaled scale tile type of f8E4M3FN or f8E8M0FNU or fnv8E5M3FNU values"
+        |ty| tile_of(ty, &[F8E8M0FNU, F8E4M3FN, F8E5M3FNU]);
 }

@@ -122,9 +122,10 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         // One grid runs at a time, and an address is the same memory under every pointer: there is nothing to wait for.
         Core::AliasFence { token } => Ok(smallvec![Value::Token(env.token(Some(*token)))]),
         Core::GridWait { token } | Core::GridLaunch { token } => Ok(smallvec![Value::Token(env.token(*token))]),
-        Core::Assert { cond, message } => effects::assert(env.tile(*cond), message, context.debug, context.loc, env),
+        Core::Assert { cond, message } => effects::assert(&env.tile(*cond).clone(), message, context.debug, context.loc, env),
         Core::CheckIndex { index, extent, message } => {
-            effects::check_index(env.tile(*index), env.tile(*extent), message, context.debug, context.loc, env)
+            let (index, extent) = (env.tile(*index).clone(), env.tile(*extent).clone());
+            effects::check_index(&index, &extent, message, context.debug, context.loc, env)
         }
         Core::Print { format, args, token } => effects::print(format, &env.tiles(args), *token, env),
         Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {

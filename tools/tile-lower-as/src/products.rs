@@ -8,7 +8,6 @@ use crate::strands;
 use base::ir::Op as OpId;
 use base::{Target, Value};
 use hardware::Feature;
-use machine::Rates;
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
@@ -16,7 +15,7 @@ use tileas::group::{self, GroupAtom, group_atom};
 use tileas::layout::Strides;
 use tileas::mma::{Cover, Operand, SyncAtom, scaled_atom, sync_atom};
 use tileas::tensor::{TensorAtom, tensor_atom};
-use tileas::{Layout, budget};
+use tileas::{Layout, MmaAtom, budget};
 use vocabulary::tile::Shape;
 
 #[derive(Clone)]
@@ -298,7 +297,7 @@ impl Planner<'_> {
         [lhs, rhs]: [Value; 2],
         [elem, sum]: [Scalar; 2],
         [batch, m, n, k]: [u32; 4],
-        sync: Option<&SyncAtom>,
+        sync: Option<&'static SyncAtom>,
     ) -> Result<Product, Option<&'static str>> {
         let (target, warp_bits) = (self.target, self.warp_bits);
         if !group::multiplies(target, elem, sum) {
@@ -335,7 +334,10 @@ impl Planner<'_> {
             |place: &Place, lines: u32| if matches!(place, Place::Transposed(_)) { lines * k * elem.bytes() } else { 0 };
         let transposed = transposed(&lhs, m) + transposed(&rhs, n);
         let may_decline = !self.is_asked(Family::WarpGroups);
-        if transposed > 0 && may_decline && sync.is_some_and(|sync| !self.transposing_pays(elem, sync, [m, n, k], transposed)) {
+        if transposed > 0
+            && may_decline
+            && sync.is_some_and(|sync| !self.transposing_pays(elem, (atom, sync), [m, n, k], transposed))
+        {
             return Err(Some("wgmma takes such elements along K, and transposing those in memory takes longer than it saves"));
         }
         Ok(Product::Group { atom, c: sums, lhs, rhs })
@@ -343,12 +345,18 @@ impl Planner<'_> {
 
     /// Whether warp groups are faster although so many bytes are read and stored again before they can multiply: the cycles of a
     /// multiprocessor's tensor cores and shared memory, one after the other.
-    fn transposing_pays(&self, elem: Scalar, sync: &SyncAtom, [m, n, k]: [u32; 3], bytes: u32) -> bool {
+    fn transposing_pays(
+        &self,
+        elem: Scalar,
+        (group, sync): (&'static GroupAtom, &'static SyncAtom),
+        [m, n, k]: [u32; 3],
+        bytes: u32,
+    ) -> bool {
         /// Until all warps have stored theirs and see that of the others.
         const BARRIER: u64 = 120;
         let rates = machine::rates(self.target);
         let by_warps = self.by_warps(elem, sync, [m, n, k], [true; 2]);
-        let rate = Rates::of(&rates.group_products, elem.bits()).unwrap_or(rates.multiply_add);
+        let rate = MmaAtom::Group(group).rate(self.target);
         let work = u64::from(m) * u64::from(n) * u64::from(k);
         let by_groups = work / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
         by_groups < by_warps
@@ -356,10 +364,9 @@ impl Planner<'_> {
 
     /// The cycles of a multiprocessor in which warps make a product: those of its tensor cores, and those of shared memory for the
     /// fragments of the operands that are read there.
-    pub(crate) fn by_warps(&self, elem: Scalar, atom: &SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
+    pub(crate) fn by_warps(&self, elem: Scalar, atom: &'static SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
         let rates = machine::rates(self.target);
-        let bits = if atom.widened { 16 } else { elem.bits() };
-        let rate = Rates::of(&rates.products, bits).unwrap_or(rates.multiply_add);
+        let rate = MmaAtom::Sync(atom).rate(self.target);
         // Each warp reads the fragments of its own rows and columns.
         let cover = atom.cover(1, m, n, self.warp_bits, false);
         let lines: u32 =

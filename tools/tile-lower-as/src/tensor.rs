@@ -12,7 +12,6 @@ use crate::turns;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use hardware::Feature;
-use machine::Rates;
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op};
@@ -98,7 +97,7 @@ impl Planner<'_> {
             let tile = |value: Value| body.ty(value).tile().expect("products are of tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
-            let rate = Rates::of(&rates.tensor_products, elem.bits()).unwrap_or(rates.multiply_add);
+            let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
             // Half of the lanes have nothing of 64 rows.
             let idle = if m < tensor::MOST_ROWS { 2 } else { 1 };
             let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;

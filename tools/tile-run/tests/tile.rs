@@ -107,6 +107,39 @@ fn assumptions_are_looked_at() {
     expect("assume", Some(("CHK005", 3)), "%n: tile<i32>", body, &["80"]);
 }
 
+/// cuTile Python assumes a divisor of each stride, also of an axis of extent 1, whose stride addresses nothing.
+#[test]
+fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
+    let body = |other_use: &str| {
+        format!(
+            "
+  %x = assume div_by<16>, %s : tile<i32> loc(#at2)
+  %y = assume bounded<0, ?>, %x : tile<i32> loc(#at1)
+  {other_use}
+  %v = make_tensor_view %a, shape = [%n, 4], strides = [%y, 1] : tile<i32> -> tensor_view<?x4xf32, strides=[?,1]> loc(#at3)"
+        )
+    };
+    let params = "%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>";
+    let used = body("%z = addi %x, %x : tile<i32> loc(#at1)");
+    expect("assume", None, params, &body(""), &["zeros:f32[64]", "1", "4"]);
+    expect("assume", None, params, &body(""), &["zeros:f32[64]", "2", "16"]);
+    expect("assume", Some(("CHK005", 2)), params, &body(""), &["zeros:f32[64]", "2", "4"]);
+    expect("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
+}
+
+/// As on a device: the message goes to standard output, and the error of the tool to standard error.
+#[test]
+fn a_failed_assertion_prints_its_message() {
+    let body = "
+  %zero = constant <i32: 0> : tile<i32> loc(#at1)
+  %t = cmpi equal %n, %zero, signed : tile<i32> -> tile<i1> loc(#at1)
+  assert %t, \"n is not zero\" : tile<i1> loc(#at2)";
+    let output = tile_run("%n: tile<i32>", body, &["7"]);
+    let message = "k.py:2: tile block: [0, 0, 0], position: []: n is not zero";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{message}\n"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("error[RUN040]: {message}")));
+}
+
 #[test]
 fn a_division_by_zero_is_found() {
     let body = "

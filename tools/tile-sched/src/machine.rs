@@ -42,7 +42,10 @@ impl Resource {
 }
 
 /// The multiprocessor of a target.
-pub(crate) struct Machine(&'static Rates);
+pub(crate) struct Machine {
+    target: Target,
+    rates: &'static Rates,
+}
 
 /// What an op costs.
 #[derive(Clone, Debug, Default)]
@@ -56,12 +59,12 @@ pub(crate) struct Cost {
 
 impl Machine {
     pub(crate) fn of(target: Target) -> Machine {
-        Machine(machine::rates(target))
+        Machine { target, rates: machine::rates(target) }
     }
 
     /// Cycles until so many bytes are there from global memory.
     pub(crate) fn copy_latency(&self, bytes: u32) -> u32 {
-        self.0.copy_latency(bytes)
+        self.rates.copy_latency(bytes)
     }
 
     /// The cost of an op with all that its regions hold, each executed once.
@@ -94,7 +97,7 @@ impl Machine {
             }
             _ => 0,
         };
-        let rates = self.0;
+        let rates = self.rates;
         match op {
             Op::Core(Program::CopyView { buffer, .. } | Program::CopyBoxes { buffer, .. } | Program::Copy { buffer, .. }) => {
                 let bytes = function.attrs.program.buffers[*buffer].bytes();
@@ -113,24 +116,17 @@ impl Machine {
                 cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), rates.shared)], rates.shared_latency, false)
             }
             Op::Core(Program::Mma { lhs, acc, atom, .. }) => {
-                let (bits, k) = left_operand(function, lhs);
+                let k = depth(function, lhs);
                 let sums = match acc {
                     Place::Registers(value) => elements(*value),
                     Place::Memory { buffer, .. } => element_count(&function.attrs.program.buffers[*buffer].shape) as u32,
                 };
                 let work = sums.saturating_mul(k);
-                let tensor = |products: &[(u32, u32)], bits| {
-                    let rate = Rates::of(products, bits).unwrap_or(rates.multiply_add);
-                    cost(&[(Resource::Tensor, work, rate)], rates.product_latency, false)
+                let (unit, latency) = match atom {
+                    MmaAtom::Sync(_) | MmaAtom::Group(_) | MmaAtom::Tensor(_) => (Resource::Tensor, rates.product_latency),
+                    MmaAtom::MultiplyAdd(_) => (Resource::MultiplyAdd, rates.arithmetic_latency),
                 };
-                match atom {
-                    MmaAtom::Sync(atom) => tensor(&rates.products, if atom.widened { 16 } else { bits }),
-                    MmaAtom::Group(_) => tensor(&rates.group_products, bits),
-                    MmaAtom::Tensor(_) => tensor(&rates.tensor_products, bits),
-                    MmaAtom::MultiplyAdd(_) => {
-                        cost(&[(Resource::MultiplyAdd, work, rates.multiply_add)], rates.arithmetic_latency, false)
-                    }
-                }
+                cost(&[(unit, work, atom.rate(self.target))], latency, false)
             }
             Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
                 let moved = op.operands().into_iter().chain(results.iter().copied());
@@ -190,19 +186,16 @@ fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
     Cost { uses, first: if streams { latency } else { all }, all }
 }
 
-/// The bits of an element of a product's left operand, and how many there are along K.
-fn left_operand(function: &Function, lhs: &Place) -> (u32, u32) {
-    let (elem, along) = match lhs {
-        Place::Registers(value) => {
-            let ty = function.body.ty(*value);
-            (ty.elem(), ty.shape().last())
-        }
+/// The extent along K of the left operand of an MMA.
+fn depth(function: &Function, lhs: &Place) -> u32 {
+    let along = match lhs {
+        Place::Registers(value) => function.body.ty(*value).shape().last(),
         Place::Memory { buffer, transposed, .. } => {
             let info = &function.attrs.program.buffers[*buffer];
-            (Some(info.elem), info.shape.iter().rev().nth(usize::from(*transposed)))
+            info.shape.iter().rev().nth(usize::from(*transposed))
         }
     };
-    (elem.map_or(16, |elem| elem.bits()), along.copied().unwrap_or(1))
+    along.copied().unwrap_or(1)
 }
 
 /// The unit that executes an element-wise op, and its rate.
@@ -212,10 +205,34 @@ fn unit(core: &Core, rates: &Rates) -> (Resource, u32) {
             (Resource::Integer, rates.integer)
         }
         Core::Unary { kind: Unary::Exp { .. } | Unary::Exp2 { .. }, .. } => (Resource::Special, rates.exponential),
-        Core::Unary { .. } => (Resource::Special, rates.special),
+        Core::Unary {
+            kind:
+                Unary::Ceil
+                | Unary::Floor
+                | Unary::Sqrt { .. }
+                | Unary::Rsqrt { .. }
+                | Unary::Log
+                | Unary::Log2
+                | Unary::Sin
+                | Unary::Cos
+                | Unary::Tan
+                | Unary::Sinh
+                | Unary::Cosh
+                | Unary::Tanh { .. },
+            ..
+        } => (Resource::Special, rates.special),
         Core::Fma { .. } | Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. }, .. } => {
             (Resource::MultiplyAdd, rates.multiply_add)
         }
-        _ => (Resource::Integer, rates.integer),
+        Core::Binary { .. }
+        | Core::Compare { .. }
+        | Core::Convert { .. }
+        | Core::Select { .. }
+        | Core::IntToPtr { .. }
+        | Core::PtrToInt { .. }
+        | Core::PtrCast { .. }
+        | Core::Offset { .. }
+        | Core::Assume { .. } => (Resource::Integer, rates.integer),
+        other => unreachable!("'{}' is not element-wise", other.mnemonic()),
     }
 }

@@ -46,7 +46,8 @@ struct Arguments {
     /// Writes what was executed, and the traffic to memory, as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// What is done about accesses to shared memory that no barrier orders; by default a warning for PTX of other origin
+    /// What is done about accesses to shared memory that no barrier orders; by default a warning for PTX of other origin. Races on
+    /// global memory, between CTAs or within one, are not detected: `tile-run --check` finds those of earlier stages
     #[arg(long, value_enum)]
     races: Option<RacesArgument>,
     /// Another order of warps; each seed always gives the same

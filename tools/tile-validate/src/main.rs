@@ -180,13 +180,22 @@ fn judge(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Opt
     let path = folder.keep();
     let kept = match keep {
         None => path,
-        Some(wanted) => {
-            let moved = std::fs::rename(&path, wanted);
-            moved.map_err(|error| {
-                Diagnostic::io("FUZ001", format!("cannot make {}: {}", wanted.display(), common::plain(&error)))
-            })?;
-            wanted.to_path_buf()
-        }
+        // The result of the comparison is reported even if its files cannot be moved.
+        Some(wanted) => match move_to(&path, wanted) {
+            Ok(()) => wanted.to_path_buf(),
+            Err(failed) => {
+                error = error.note(format!("cannot make {}: {}", wanted.display(), common::plain(&failed)));
+                path
+            }
+        },
     };
     Err(error.note(format!("the program, the launch and all stages' files are in {}", kept.display())))
+}
+
+/// Renames a folder, after making the folders that the new path is in.
+fn move_to(path: &Path, wanted: &Path) -> std::io::Result<()> {
+    if let Some(parent) = wanted.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::rename(path, wanted)
 }

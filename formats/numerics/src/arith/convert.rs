@@ -2,6 +2,7 @@
 //!
 //! A float that does not fit an integer is clamped and NaN is 0, as the hardware does; integers of at most eight bits are
 //! converted to sixteen first and then cut, unless the conversion saturates. Floats of at most eight bits saturate.
+//! `i1` is the exception: it is true if the number differs from zero, see [`ToBool`].
 
 use super::float::{Format, by_format, overflow};
 use super::word::{Map1, Word};
@@ -16,6 +17,7 @@ impl Convert {
             Convert::ExtI { signedness: Signedness::Unsigned } | Convert::TruncI { .. } => integers(to, |x| x, from, map),
             Convert::Bitcast => integers(to, |x| x, from, map),
             Convert::FToF { rounding } => float_to_float(from, to, rounding, map),
+            Convert::FToI { .. } if to == Scalar::I1 => by_format!(from, format => float_to_bool(format, map)),
             Convert::FToI { signedness, saturating } => {
                 by_format!(from, format => float_to_int(format, to, signedness, saturating, map))
             }
@@ -74,6 +76,27 @@ fn widened_to<A: Format, B: Format, M: Map1>(source: A, target: B, map: M) -> M:
 
 fn rounded_to<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u64, map: M) -> M::Output {
     map.map(|x: A::Word| R::from_bits(encode(source.wide(x))))
+}
+
+/// How a float becomes an `i1`. NVIDIA's compiler compares types with PTX arithmetic by `setp.neu`, so NaN is true and -0.0 is
+/// false, and all other types by their bits, so -0.0 is true and so is every encoding but zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ToBool {
+    Number,
+    Bits,
+}
+
+impl ToBool {
+    pub fn of(from: Scalar) -> ToBool {
+        if matches!(from, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64) { ToBool::Number } else { ToBool::Bits }
+    }
+}
+
+fn float_to_bool<F: Format, M: Map1>(from: F, map: M) -> M::Output {
+    match ToBool::of(from.ty()) {
+        ToBool::Number => map.map(|x: F::Word| u8::from(from.wide(x) != 0.0)),
+        ToBool::Bits => map.map(|x: F::Word| u8::from(x.bits() != 0)),
+    }
 }
 
 fn float_to_int<F: Format, M: Map1>(from: F, to: Scalar, signedness: Signedness, saturating: bool, map: M) -> M::Output {

@@ -7,6 +7,9 @@ pub mod mma;
 mod table;
 pub mod tensor;
 
+use base::Target;
+use hardware::Feature;
+use numerics::Scalar;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
@@ -37,6 +40,49 @@ impl MmaAtom {
     pub fn multiply_add(extent: u32, most: u32) -> MmaAtom {
         let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= most;
         MmaAtom::MultiplyAdd(table::THREAD_ATOMS.iter().rfind(fits).unwrap_or(&table::THREAD_ATOMS[0]))
+    }
+
+    /// All atoms of the tables.
+    pub fn all() -> impl Iterator<Item = MmaAtom> {
+        let tensor = table::TENSOR_ATOMS.iter().map(MmaAtom::Tensor);
+        let group = table::GROUP_ATOMS.iter().map(MmaAtom::Group);
+        let sync = table::SYNC_ATOMS.iter().map(MmaAtom::Sync);
+        tensor.chain(group).chain(sync).chain(table::THREAD_ATOMS.iter().map(MmaAtom::MultiplyAdd))
+    }
+
+    pub fn is_on(self, target: Target) -> bool {
+        match self {
+            MmaAtom::Sync(atom) => atom.is_on(target),
+            MmaAtom::Group(_) => target.has(Feature::WarpGroupProducts),
+            MmaAtom::Tensor(atom) => target.has(atom.needs),
+            MmaAtom::MultiplyAdd(_) => true,
+        }
+    }
+
+    /// Multiply-adds in a clock of an SM, where an element is what the operands' buffers hold: a byte of two 4-bit floats is one.
+    /// The target has the atom ([`Self::is_on`]).
+    pub fn rate(self, target: Target) -> u32 {
+        const COLUMN: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
+        let rates = machine::rates(target);
+        match self {
+            MmaAtom::Sync(atom) => rates.mma(atom.rate, atom.bits),
+            MmaAtom::Group(atom) => rates.wgmma.expect(COLUMN).of(atom.operands[0].bits()),
+            MmaAtom::Tensor(atom) => rates.tcgen05.expect(COLUMN).of(atom.operands[0].bits()),
+            MmaAtom::MultiplyAdd(_) => rates.multiply_add,
+        }
+    }
+
+    /// The rate of the fastest unit of a target that multiplies elements of this type.
+    pub fn best_rate(target: Target, operand: Scalar) -> u32 {
+        let multiplies = |atom: &MmaAtom| match atom {
+            MmaAtom::Sync(atom) => atom.operands.contains(&operand),
+            MmaAtom::Group(atom) => atom.operands.contains(&operand),
+            MmaAtom::Tensor(atom) => atom.operands.contains(&operand),
+            MmaAtom::MultiplyAdd(_) => true,
+        };
+        let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && multiplies(atom)).map(|atom| atom.rate(target));
+        let packed = machine::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.of(4));
+        rates.chain(packed).max().expect("each target has multiply-adds of threads")
     }
 
     pub fn named(name: &str) -> Option<MmaAtom> {
@@ -75,6 +121,28 @@ impl<'de> Deserialize<'de> for MmaAtom {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Multiply-adds of a warp, group or tensor unit are faster than those of threads, but for f64, which some chips hardly have.
+    #[test]
+    fn every_atom_has_a_rate() {
+        for target in Target::all() {
+            for atom in MmaAtom::all().filter(|atom| atom.is_on(target)) {
+                let rate = atom.rate(target);
+                let threads = machine::rates(target).multiply_add;
+                let is_double = matches!(atom, MmaAtom::Sync(atom) if atom.acc == Scalar::F64);
+                let is_unit = !is_double && !matches!(atom, MmaAtom::MultiplyAdd(_));
+                assert!(rate > 0 && (!is_unit || rate > threads), "{target} {atom:?}: {rate}, threads {threads}");
+            }
+        }
+    }
+
+    /// FP4 with block scales is twice as fast as FP8 (RTX Blackwell architecture paper).
+    #[test]
+    fn block_scaled_fp4_is_twice_as_fast_as_fp8() {
+        let rate = |name: &str| MmaAtom::named(name).unwrap().rate(Target::parse("sm_120").unwrap());
+        assert_eq!(rate("mma.m16n8k64.mxf4"), 2 * rate("mma.m16n8k32.mxf8"));
+        assert_eq!(rate("mma.m16n8k64.nvf4"), 2 * rate("mma.m16n8k32.mxf8"));
+    }
 
     #[test]
     fn every_atom_has_a_name_of_its_own() {

@@ -5,6 +5,7 @@
 //! here is one element; the instruction packs as many as fit into 32 bits.
 
 use hardware::Feature;
+use machine::MmaRate;
 use numerics::Scalar;
 
 /// A bit of a fragment's row or column number.
@@ -36,6 +37,9 @@ pub struct SyncAtom {
     pub acc: Scalar,
     /// Whether each lane makes f16 of its operands, for two products of half the depth.
     pub widened: bool,
+    /// The rate of the instruction, of `bits` bits for each element.
+    pub rate: MmaRate,
+    pub bits: u32,
     /// What the target must have.
     pub needs: Option<Feature>,
     pub a: &'static Fragment,
@@ -84,6 +88,8 @@ const F16: SyncAtom = SyncAtom {
     scales: 0,
     acc: Scalar::F32,
     widened: false,
+    rate: MmaRate::F16,
+    bits: 16,
     needs: None,
     a: &A16,
     b: &B16,
@@ -99,6 +105,8 @@ const F16_SUMS: SyncAtom = SyncAtom {
     scales: 0,
     acc: Scalar::F16,
     widened: false,
+    rate: MmaRate::F16Accumulator,
+    bits: 16,
     needs: None,
     a: &A16,
     b: &B16,
@@ -114,6 +122,8 @@ const TF32: SyncAtom = SyncAtom {
     scales: 0,
     acc: Scalar::F32,
     widened: false,
+    rate: MmaRate::Tf32,
+    bits: 32,
     needs: None,
     a: &A32,
     b: &B32,
@@ -129,6 +139,8 @@ const BYTES: SyncAtom = SyncAtom {
     scales: 0,
     acc: Scalar::I32,
     widened: false,
+    rate: MmaRate::I8,
+    bits: 8,
     needs: None,
     a: &A8,
     b: &B8,
@@ -144,6 +156,8 @@ const FP8: SyncAtom = SyncAtom {
     scales: 0,
     acc: Scalar::F32,
     widened: false,
+    rate: MmaRate::F8,
+    bits: 8,
     needs: Some(Feature::MmaFp8),
     a: &A8,
     b: &B8,
@@ -159,6 +173,8 @@ const FP8_WIDENED: SyncAtom = SyncAtom {
     scales: 0,
     acc: Scalar::F32,
     widened: true,
+    rate: MmaRate::F16,
+    bits: 16,
     needs: Some(Feature::ConvertFp8),
     a: &A8,
     b: &B8,
@@ -185,6 +201,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         scales: 0,
         acc: Scalar::F64,
         widened: false,
+        rate: MmaRate::F64,
+        bits: 64,
         needs: None,
         a: &A64,
         b: &B64,
@@ -203,6 +221,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         scales: 1,
         acc: Scalar::F32,
         widened: false,
+        rate: MmaRate::BlockScaled,
+        bits: 8,
         needs: Some(Feature::MmaBlockScaled),
         a: &A8,
         b: &B8,
@@ -218,6 +238,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         scales: 2,
         acc: Scalar::F32,
         widened: false,
+        rate: MmaRate::BlockScaled,
+        bits: 4,
         needs: Some(Feature::MmaBlockScaled),
         a: &A4,
         b: &B4,
@@ -233,6 +255,8 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         scales: 4,
         acc: Scalar::F32,
         widened: false,
+        rate: MmaRate::BlockScaled,
+        bits: 4,
         needs: Some(Feature::MmaBlockScaled),
         a: &A4,
         b: &B4,

@@ -85,7 +85,7 @@ impl BufferInfo {
         match cell {
             Cell::Column(bit) if (bit as usize) < columns => self.offsets[parts + bit as usize],
             Cell::Lane(bit) => self.offsets[parts + columns + bit as usize],
-            _ => 0,
+            Cell::Column(_) | Cell::Apart => 0,
         }
     }
 }
@@ -211,28 +211,45 @@ pub fn named(name: &str) -> Option<&'static TensorAtom> {
 impl TensorAtom {
     /// The instruction descriptor for so many rows and columns.
     pub fn descriptor(&self, operands: [(Scalar, bool); 2], across: [bool; 2], [m, n]: [u32; 2]) -> u32 {
-        let sums = match self.acc {
-            Scalar::F32 => 1,
-            Scalar::I32 => 2,
-            _ => 0,
-        };
-        let code = |(elem, signed): (Scalar, bool)| match elem {
-            Scalar::BF16 | Scalar::F8E5M2 => 1,
-            Scalar::TF32 => 2,
-            // Of 4-bit floats there is one kind.
-            Scalar::I8 if self.scales.is_some() => 1,
-            Scalar::I8 => u32::from(signed),
-            _ => 0,
-        };
-        let [a, b] = operands.map(code);
+        const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
+        let sums = self.accumulator_code().expect(HAS_CODE);
+        let [a, b] = operands.map(|(elem, signed)| self.operand_code(elem, signed).expect(HAS_CODE));
         let [a_across, b_across] = across.map(u32::from);
         let shared = a << 7 | b << 10 | a_across << 15 | b_across << 16 | n / 8 << 17 | m / 16 << 24;
         if self.scales.is_some() { shared } else { shared | sums << 4 }
     }
 
-    /// What the instruction descriptor says besides of scales of a type: where in their words those of A and of B are.
+    /// The descriptor's code of the accumulator type; none of a type that `tcgen05.mma` lacks.
+    fn accumulator_code(&self) -> Option<u32> {
+        match self.acc {
+            Scalar::F16 => Some(0),
+            Scalar::F32 => Some(1),
+            Scalar::I32 => Some(2),
+            _ => None,
+        }
+    }
+
+    /// The descriptor's code of an operand type within the instruction's kind; none of a type that the kind lacks.
+    fn operand_code(&self, elem: Scalar, signed: bool) -> Option<u32> {
+        match (self.kind.split('.').next()?, elem) {
+            ("f16", Scalar::F16) | ("f8f6f4" | "mxf8f6f4", Scalar::F8E4M3FN) => Some(0),
+            ("f16", Scalar::BF16) | ("f8f6f4" | "mxf8f6f4", Scalar::F8E5M2) => Some(1),
+            ("tf32", Scalar::TF32) => Some(2),
+            ("i8", Scalar::I8) => Some(u32::from(signed)),
+            // Pairs of 4-bit floats, of which there is one kind.
+            ("mxf4nvf4", Scalar::I8) => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The bits of the instruction descriptor for block scales: their type, and the position of A's and B's scales in their words.
     pub fn scales_descriptor(elem: Scalar, [of_a, of_b]: [u32; 2]) -> u32 {
-        of_b << 4 | u32::from(elem == Scalar::F8E8M0FNU) << 23 | of_a << 29
+        let code = match elem {
+            Scalar::F8E4M3FN => 0,
+            Scalar::F8E8M0FNU => 1,
+            other => unreachable!("the verifier refuses scales of {other} in tensor memory"),
+        };
+        of_b << 4 | code << 23 | of_a << 29
     }
 }
 
@@ -381,6 +398,14 @@ mod tests {
 
     const F32: Elem = Elem::Scalar(Scalar::F32);
     const F16: Elem = Elem::Scalar(Scalar::F16);
+
+    #[test]
+    fn every_tensor_atom_has_descriptor_codes() {
+        for atom in TENSOR_ATOMS {
+            assert!(atom.accumulator_code().is_some(), "{}", atom.name);
+            assert!(atom.operands.iter().all(|elem| atom.operand_code(*elem, true).is_some()), "{}", atom.name);
+        }
+    }
 
     #[test]
     fn rows_have_the_lanes_of_the_isa() {

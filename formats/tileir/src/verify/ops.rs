@@ -515,7 +515,7 @@ fn scales(view: &OpView<'_, '_>, values: [Value; 4]) -> Check {
     same_dim("", (named[1], column), (named[3], column))?;
     same_dim("", (named[2], column), (named[3], row))?;
     let (Some(element), Some(scale)) = (lhs.0.scalar(), lhs_scale.0.scalar()) else { return Ok(()) };
-    if scale == Scalar::F8E4M3FN && element != Scalar::F4E2M1FN {
+    if matches!(scale, Scalar::F8E4M3FN | Scalar::F8E5M3FNU) && element != Scalar::F4E2M1FN {
         return Err(format!(
             "unsupported combination of element types. Scale type '{scale}' expects lhs and rhs element types to be 'f4E2M1FN', \
              but got '{element}'"
@@ -531,9 +531,9 @@ fn scales(view: &OpView<'_, '_>, values: [Value; 4]) -> Check {
     }
     let block = depth / scale_depth;
     let (allowed, what): (&[i64], _) = match (element, scale) {
-        (Scalar::F4E2M1FN, Scalar::F8E4M3FN) => (&[16], "f4E2M1FN element type with f8E4M3FN scales requires"),
-        (Scalar::F4E2M1FN, _) => (&[16, 32], "f4E2M1FN element type with f8E8M0FNU scales requires"),
-        _ => (&[32], "f8 element type requires"),
+        (Scalar::F4E2M1FN, Scalar::F8E4M3FN) => (&[16], format!("f4E2M1FN element type with {scale} scales requires")),
+        (Scalar::F4E2M1FN, _) => (&[16, 32], format!("f4E2M1FN element type with {scale} scales requires")),
+        _ => (&[32], "f8 element type requires".into()),
     };
     if allowed.contains(&block) {
         return Ok(());

@@ -158,7 +158,9 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
             && self.tile(acc)?.0 == Elem::Scalar(F32)
             && scale.0 == other_scale.0
             && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN | I8);
-        require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN), || format!("there is no scaled product of {a} and {b}"))?;
+        require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN | F8E5M3FNU), || {
+            format!("there is no scaled product of {a} and {b}")
+        })?;
         let [m, n] = [left.len() - 2, left.len() - 1];
         let same_rank = scale.1.len() == left.len() && other_scale.1.len() == left.len();
         let fits = same_rank
@@ -173,7 +175,8 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
             (F4E2M1FN, _) => &[16, 32],
             (I8, F8E4M3FN) => &[8],
             (I8, _) => &[8, 16],
-            _ => &[32],
+            (_, F8E8M0FNU) => &[32],
+            _ => &[],
         };
         require(blocks.contains(&block), || "the scales do not fit the operands".into())
     }

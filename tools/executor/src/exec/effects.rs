@@ -16,15 +16,17 @@ pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut En
     Ok(smallvec![Value::Token(env.token(token))])
 }
 
-/// The message, with the block and the first element that is false; then the kernel stops. A fault of a tile is one fault, however
-/// many of its elements have it.
-pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &Env<'_>) -> Result<Results> {
+/// Prints the message, with the block and the first element that is false, as the device does; then the kernel stops. A fault of a
+/// tile is one fault, however many of its elements have it.
+pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     if condition.lanes().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
     }
     let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
     let (first, others) = print::failed_assert(condition, message, env.state.place.index);
-    let error = Diagnostic::invalid("RUN040", format!("{position}: {first}"));
+    let text = format!("{position}: {first}");
+    env.state.printed.push_str(&format!("{text}\n"));
+    let error = Diagnostic::invalid("RUN040", text);
     Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
 }
 
@@ -35,7 +37,7 @@ pub(crate) fn check_index(
     message: &str,
     debug: &DebugInfo,
     loc: Loc,
-    env: &Env<'_>,
+    env: &mut Env<'_>,
 ) -> Result<Results> {
     let extent = extent.lanes().get(0) as i64;
     let lanes = index.lanes();
@@ -44,8 +46,9 @@ pub(crate) fn check_index(
     let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
     let block = env.state.place.index;
     let message = format!("{position}: tile block: {block:?}: {message}: index {first}, extent {extent}");
-    let error = Diagnostic::invalid("RUN040", message);
     let others = outside.count();
+    env.state.printed.push_str(&format!("{message}\n"));
+    let error = Diagnostic::invalid("RUN040", message);
     Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
 }
 

@@ -141,7 +141,7 @@ impl SharedMemory {
         if self.marks.is_empty() {
             return Ok(());
         }
-        self.marks[start..start + length].iter_mut().try_for_each(|mark| clock.visit(mark, warp, writes))
+        clock.visit_all(&mut self.marks[start..start + length], warp, writes)
     }
 
     pub(super) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize, clock: &Clock) -> Result<(), Fault> {

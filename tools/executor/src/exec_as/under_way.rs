@@ -134,13 +134,15 @@ impl UnderWay {
 
     /// That no copy to these bytes is under way.
     pub(super) fn arrived(&self, start: usize, length: usize) -> Result<(), Fault> {
-        let on_the_way = self.arriving.iter().skip(start).take(length).find(|op| **op > 0);
+        let end = self.arriving.len().min(start.saturating_add(length));
+        let on_the_way = self.arriving.get(start..end).into_iter().flatten().find(|op| **op > 0);
         on_the_way.map_or(Ok(()), |op| Err(Fault::UnderWay { op: OpId(op - 1) }))
     }
 
     /// That no product in flight reads these bytes.
     pub(super) fn free(&self, start: usize, length: usize) -> Result<(), Fault> {
-        let reader = self.read.iter().skip(start).take(length).find(|(_, count)| *count > 0);
+        let end = self.read.len().min(start.saturating_add(length));
+        let reader = self.read.get(start..end).into_iter().flatten().find(|(_, count)| *count > 0);
         reader.map_or(Ok(()), |(op, _)| Err(Fault::InFlight { op: OpId(*op) }))
     }
 }

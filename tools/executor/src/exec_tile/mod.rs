@@ -2,6 +2,7 @@
 
 mod compute;
 mod memory;
+mod strides;
 mod views;
 
 use crate::exec::combine::{self, Body as FoldBody, Combined};
@@ -13,7 +14,7 @@ use base::ir::Operation;
 use base::{Body, DebugInfo, Op as OpId, Value as Id};
 use numerics::Scalar;
 use smallvec::smallvec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileir::enums::Direction;
 use tileir::ops::Effects;
 use tileir::{Element, Function, Module, Op, Type, TypeId};
@@ -27,11 +28,20 @@ pub(crate) struct TileProgram<'a> {
     constants: Vec<Option<Tile>>,
     /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
+    /// The assumptions that only strides of tensor views depend on.
+    of_strides: BTreeSet<OpId>,
 }
 
 impl<'a> TileProgram<'a> {
     pub(crate) fn new(module: &'a Module, function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
-        let mut program = TileProgram { module, function, debug, constants: Vec::new(), globals };
+        let mut program = TileProgram {
+            module,
+            function,
+            debug,
+            constants: Vec::new(),
+            globals,
+            of_strides: strides::assumptions(&function.body),
+        };
         program.constants = function.body.ops.iter().map(|(op, node)| program.constant(op, &node.kind)).collect();
         program
     }
@@ -169,9 +179,10 @@ impl Program for TileProgram<'_> {
                     None => Err(Diagnostic::invalid("RUN030", format!("no global is called '{name}'"))),
                 }
             }
+            Op::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Op::Assume { predicate, value } => effects::assume(*value, || memory::fact(predicate), loc, env),
             Op::Assert { message, condition } => {
-                effects::assert(env.tile(*condition), self.module.string(*message), self.debug, loc, env)
+                effects::assert(&env.tile(*condition).clone(), self.module.string(*message), self.debug, loc, env)
             }
             Op::PrintTko { format, args, token } => effects::print(self.module.string(*format), &env.tiles(args), *token, env),
             Op::MakeTensorView { .. }

@@ -12,10 +12,12 @@ use tileir::{Op, Type};
 use vocabulary::tile::ViewKind;
 
 impl TileProgram<'_> {
-    pub(super) fn view_op(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Results> {
+    pub(super) fn view_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         Ok(match kind {
             Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
-                smallvec![Value::Tensor(Arc::new(self.tensor(op, *base, dynamic_shape, dynamic_strides, env)))]
+                let tensor = self.tensor(op, *base, dynamic_shape, dynamic_strides, env);
+                self.check_strides(op, dynamic_strides, &tensor.sizes, env);
+                smallvec![Value::Tensor(Arc::new(tensor))]
             }
             Op::MakePartitionView { tensor_view }
             | Op::MakeStridedView { tensor_view }

@@ -19,10 +19,10 @@ use base::{Block, Envelope, Target, Value};
 use common::options;
 use forms::{Flow, Form, Forms};
 use hardware::Feature;
-use machine::Rates;
 pub(crate) use rewrite::{Makers, run as rewrite};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
+use tileas::MmaAtom;
 use vocabulary::core_ops::{Core, Effect, RANKS};
 use vocabulary::rules::MiddleOp;
 use vocabulary::tile::element_count;
@@ -286,16 +286,13 @@ impl Weights {
         by_boxes && products.flat_map(|node| node.results.iter()).all(|sums| is_wide(*sums))
     }
 
-    /// Multiply-adds in a clock, of the first product.
+    /// Multiply-adds in a clock of an SM, for the operands of the first MMA.
     fn rate(&self, function: &Function) -> Option<u128> {
-        let bits = function.body.ops.values().find_map(|node| match node.kind {
-            Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => Some(function.body.ty(lhs).tile()?.0.bits()),
+        let elem = function.body.ops.values().find_map(|node| match node.kind {
+            Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => Some(function.body.ty(lhs).tile()?.0.carrier()),
             _ => None,
         })?;
-        let rates = machine::rates(self.target);
-        let units = [&rates.tensor_products, &rates.group_products, &rates.products];
-        let rate = units.into_iter().find_map(|unit| Rates::of(unit, bits)).unwrap_or(rates.multiply_add);
-        Some(u128::from(rate))
+        Some(u128::from(MmaAtom::best_rate(self.target, elem)))
     }
 
     /// Bytes of the largest sums of a product, and those that a block has room for: all of tensor memory, or half of the registers.

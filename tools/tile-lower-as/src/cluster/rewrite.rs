@@ -314,7 +314,8 @@ impl Rewriter<'_> {
         let kind = match &node.kind {
             Op::Core(Core::Yield { .. }) => Core::Yield { values },
             Op::Core(Core::Continue { .. }) => Core::Continue { values },
-            _ => Core::Break { values },
+            Op::Core(Core::Break { .. }) => Core::Break { values },
+            other => unreachable!("'{}' gives no values to the op around it", other.mnemonic()),
         };
         self.to.body.append(to, Op::Core(kind), [], node.loc);
     }

@@ -81,7 +81,8 @@ impl Rewriter<'_> {
             Core::Yield { .. } => Core::Yield { values },
             Core::Continue { .. } => Core::Continue { values },
             Core::Break { .. } => Core::Break { values },
-            _ => Core::Return {},
+            Core::Return {} => Core::Return {},
+            other => unreachable!("'{}' leaves no region", other.mnemonic()),
         };
         self.emit(new, [], self.from.body.ops[op].loc);
         Ok(())

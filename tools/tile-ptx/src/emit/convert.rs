@@ -14,17 +14,15 @@ use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
 use numerics::Scalar;
-use numerics::arith::{Convert, Rounding, Signedness};
+use numerics::arith::{Convert, Rounding, Signedness, ToBool};
 use vocabulary::tile::Elem;
 
-/// The float type of LLVM that has every number of a type, in which it is read; none of integers, and of a format that is not
-/// read yet.
+/// The float type of LLVM that has every number of a type, in which it is read; none of integers.
 fn read_as(from: Scalar) -> Option<Scalar> {
     match from {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => Some(from),
-        Scalar::TF32 | Scalar::F8E8M0FNU => Some(Scalar::F32),
+        Scalar::TF32 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => Some(Scalar::F32),
         Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN => Some(Scalar::F16),
-        Scalar::F8E5M3FNU => None,
         Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => None,
     }
 }
@@ -74,6 +72,7 @@ impl<'c> Emitter<'c, '_> {
                 })?;
                 self.write_floats(Scalar::F32, to, rounding, &wide)
             }
+            Convert::FToI { .. } if to == Scalar::I1 => each(&|x| Ok(self.float_to_bool(x, from).into())),
             Convert::FToI { signedness, saturating } => {
                 let (middle, values) = self.read_floats(from, pair);
                 values.iter().map(|x| Ok(self.float_to_int(*x, middle, to, signedness, saturating).into())).collect()
@@ -90,6 +89,7 @@ impl<'c> Emitter<'c, '_> {
         let form = read_as(from).expect("the type is readable");
         let values = match (from, form) {
             (Scalar::F8E8M0FNU, _) => pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect(),
+            (Scalar::F8E5M3FNU, _) => pair.iter().map(|x| self.read_unsigned(from, x.into_int_value()).into()).collect(),
             (small, Scalar::F16) if small != Scalar::F16 => self.read_small(small, pair),
             _ => pair.to_vec(),
         };
@@ -272,6 +272,20 @@ impl<'c> Emitter<'c, '_> {
         }
         let back = self.float_to_int(cut.into(), Scalar::F32, from, signedness, false);
         self.sticky(cut, self.ir.icmp(IntPredicate::NE, back, x))
+    }
+
+    fn float_to_bool(&self, x: Val<'c>, from: Scalar) -> IntValue<'c> {
+        let ir = self.ir;
+        match ToBool::of(from) {
+            ToBool::Number => {
+                let x = x.into_float_value();
+                ir.fcmp(inkwell::FloatPredicate::UNE, x, x.get_type().const_zero())
+            }
+            ToBool::Bits => {
+                let bits = ir.bitcast(x, ir.int(from.bits())).into_int_value();
+                ir.icmp(IntPredicate::NE, bits, bits.get_type().const_zero())
+            }
+        }
     }
 
     /// What is out of range is clamped and NaN gives 0. Types of at most eight bits are cut from sixteen, or clamped themselves.

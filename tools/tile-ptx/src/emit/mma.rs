@@ -14,9 +14,14 @@ use tileas::mma::{Operand, SyncAtom};
 use tileas::{Buffer, Layout, MmaAtom, Place};
 use vocabulary::tile::Elem;
 
-/// What the names of products call a type.
+/// The PTX type of an operand or accumulator of an atom.
 pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
-    match scalar {
+    type_name(scalar, signed).expect("the test `every_atom_has_ptx_types` checks all atoms")
+}
+
+/// The PTX type of an MMA operand or accumulator; none of types that no instruction multiplies.
+fn type_name(scalar: Scalar, signed: bool) -> Option<&'static str> {
+    Some(match scalar {
         Scalar::F16 => "f16",
         Scalar::BF16 => "bf16",
         Scalar::F32 => "f32",
@@ -28,10 +33,8 @@ pub(super) fn multiplied_name(scalar: Scalar, signed: bool) -> &'static str {
         Scalar::I8 if signed => "s8",
         Scalar::I8 => "u8",
         Scalar::I32 => "s32",
-        Scalar::I1 | Scalar::I4 | Scalar::I16 | Scalar::I64 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => {
-            unreachable!("no atom multiplies {scalar}")
-        }
-    }
+        Scalar::I1 | Scalar::I4 | Scalar::I16 | Scalar::I64 | Scalar::F8E8M0FNU | Scalar::F8E5M3FNU => return None,
+    })
 }
 
 /// What a thread reads of an operand that it multiplies by itself: in vectors of those elements that lie side by side.
@@ -156,7 +159,11 @@ impl<'c> Emitter<'c, '_> {
             2 => "mxf4",
             _ => "mxf4nvf4",
         };
-        let scale = if self.elem(scale).carrier() == Scalar::F8E8M0FNU { "ue8m0" } else { "ue4m3" };
+        let scale = match self.elem(scale).carrier() {
+            Scalar::F8E8M0FNU => "ue8m0",
+            Scalar::F8E4M3FN => "ue4m3",
+            other => unreachable!("`scaled_atom` has no atom with scales of {other}"),
+        };
         let ([a, b], SyncAtom { m, n, k, scales, .. }) = (operands.map(name), atom);
         format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X.f32.{a}.{b}.f32.{scale}")
     }
@@ -499,5 +506,25 @@ impl<'c> Emitter<'c, '_> {
             return ir.builder.build_float_trunc(total, ty, "").expect("floats narrow").into();
         }
         total.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_atom_has_ptx_types() {
+        for atom in MmaAtom::all() {
+            let (operands, acc) = match atom {
+                MmaAtom::Sync(atom) => (atom.operands, atom.acc),
+                MmaAtom::Group(atom) => (atom.operands, atom.acc),
+                // The instruction's descriptor has the types of `tcgen05.mma`, and threads multiply without an atom's types.
+                MmaAtom::Tensor(_) | MmaAtom::MultiplyAdd(_) => continue,
+            };
+            for scalar in operands.iter().chain([&acc]) {
+                assert!(type_name(*scalar, true).is_some(), "{atom:?} {scalar}");
+            }
+        }
     }
 }

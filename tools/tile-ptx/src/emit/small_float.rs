@@ -92,6 +92,20 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(ir.or(bits, sign), half).into_float_value()
     }
 
+    /// An f32 from an unsigned format of at most eight bits with one NaN. The bits move to where f32 has them, then a multiplication
+    /// corrects the exponent bias, which also normalises subnormal numbers.
+    pub(super) fn read_unsigned(&self, from: Scalar, x: IntValue<'c>) -> FloatValue<'c> {
+        let ir = self.ir;
+        let format = from.float_format().expect("a float type");
+        let x = ir.resize(x, ir.i32(), false);
+        let moved = ir.shl(x, ir.const32(23 - format.mantissa_bits));
+        let scale = ir.f32().const_float(2f64.powi(127 - format.bias));
+        let number =
+            ir.builder.build_float_mul(ir.bitcast(moved, ir.f32()).into_float_value(), scale, "").expect("floats multiply");
+        let nan = ir.icmp(IntPredicate::EQ, x, ir.const32(float::nan(from) as u32));
+        ir.select(nan, ir.bitcast(ir.const32(0x7fff_ffff), ir.f32()), number.into()).into_float_value()
+    }
+
     fn write_bits(&self, to: Scalar, x: FloatValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
         let format = to.float_format().expect("a float type");

@@ -1,0 +1,22 @@
+//! The classes of `mma.sync` that a machine has a measured rate for.
+
+/// Which number of a machine's `[mma]` section is the rate of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MmaRate {
+    /// f16 and bf16 operands, f32 accumulator.
+    F16,
+    /// f16 operands and accumulator.
+    F16Accumulator,
+    Tf32,
+    F64,
+    I8,
+    /// Operands of eight bits without block scales.
+    F8,
+    /// Operands with block scales, of eight or four bits.
+    BlockScaled,
+}
+
+impl MmaRate {
+    pub const ALL: [MmaRate; 7] =
+        [MmaRate::F16, MmaRate::F16Accumulator, MmaRate::Tf32, MmaRate::F64, MmaRate::I8, MmaRate::F8, MmaRate::BlockScaled];
+}
