@@ -57,7 +57,7 @@ struct Arguments {
     /// Overrides a number of the chip
     #[arg(long, value_name = "SECTION.NAME=VALUE")]
     set: Vec<String>,
-    /// Writes the report as JSON, `-` to the standard output
+    /// Writes the report as JSON to a file as well, or with `-` to the standard output instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes a timeline in the format of Chrome's trace viewer, for Perfetto
@@ -155,15 +155,16 @@ fn resources(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> 
     tell(arguments, &assembled, assembled::Assembled::text)
 }
 
-/// Says something as text, or as JSON where that is asked for.
+/// Writes the report as text, as JSON to a file too if `--json` names one, or only as JSON for `--json -`.
 fn tell<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> String) -> Result<()> {
-    match &arguments.json {
-        Some(path) => {
-            let json = serde_json::to_string_pretty(what).expect("what is told can be written") + "\n";
-            common::write_file((path.as_os_str() != "-").then_some(path.as_path()), json.as_bytes())
+    if let Some(path) = &arguments.json {
+        let json = serde_json::to_string_pretty(what).expect("a report is serializable") + "\n";
+        if path.as_os_str() == "-" {
+            return common::write_file(None, json.as_bytes());
         }
-        None => common::write_file(None, text(what).as_bytes()),
+        common::write_file(Some(path), json.as_bytes())?;
     }
+    common::write_file(None, text(what).as_bytes())
 }
 
 fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
