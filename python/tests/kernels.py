@@ -78,3 +78,14 @@ def spin(a):
     while n >= 0:
         x, n = x + 1.0, (n + 1) % 1000
     ct.store(a, index=(0,), tile=x)
+
+
+def doubled(x):
+    return x + x
+
+
+@ct.kernel
+def statements(a, c, T: ct.Constant[int]):
+    m = ct.bid(0); n = ct.bid(1)
+    x = ct.load(a, index=(m + n,), shape=(T,))
+    ct.store(c, index=(m + n,), tile=doubled(x))

@@ -135,6 +135,15 @@ def test_variables_of_one_line_are_told_apart_in_a_debugger():
     assert "  i = i32 1\n  j = i32 0\n" in said
 
 
+def test_a_debugger_stops_at_functions_and_knows_statements_of_one_line():
+    a, c = numbers(64), np.zeros(64, np.float32)
+    commands = ["break doubled", "continue", "where", "up", "variables", "watch i", "continue"]
+    said = tileworks.debug((2,), kernels.statements, (a, c, 32), commands=commands)
+    assert "breakpoint 1\nkernels.py:" in said and "0 doubled at" in said
+    shown = said.split("> variables")[1]
+    assert "  m = i32 0" in shown and "  n = i32 0" in shown, "both statements of a line have their variable"
+
+
 def test_arrays_are_held_to_what_pointers_point_to():
     bytecode = tileworks.compile(kernels.vadd, (a := numbers(64), a, a, 64)).bytecode
     with pytest.raises(tileworks.RunError, match="LCH013"):
