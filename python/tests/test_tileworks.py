@@ -2,9 +2,11 @@ import copy
 import html
 import io
 import linecache
+import os
 import pathlib
 import pickle
 import runpy
+import subprocess
 import time
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import pytest
 
 import tileworks
 import kernels
+from tileworks import _tools
 
 EXECUTED = ("tile", "aa", "as", "sched", "ptx")
 HERE = pathlib.Path(__file__).parent
@@ -349,3 +352,85 @@ def test_a_cell_of_a_notebook_is_a_source_of_the_debugger():
     said = tileworks.debug(1, scope["cell"], (a, c), commands=["break 6", "continue", "list"])
     assert "ct.store(c, index=(0,), tile=x + x)" in said
     assert "ct.store(c, index=(0,), tile=x + x)" in tileworks.view(scope["cell"], (a, c)).html
+
+
+NINJA = """# Written by tileiras --emit-ninja. `launcher` is put before every command.
+launcher =
+pipe = |
+tileiras = 'TOOL x'
+options = --lineinfo '--name=a b'
+
+rule tileiras
+  command = $launcher $tileiras $own $options -o $out -- $in
+  restat = 1
+  description = $out
+
+build toolchain: phony $
+  tool$ one
+
+build out/a$ b.sm_90.cubin: tileiras k/a$ b.tileirbc | toolchain
+  own = --gpu-name=sm_90
+
+build out/c${pipe}$$.cubin: tileiras k/c$:.tileirbc | toolchain
+  own = --gpu-name=sm_80
+"""
+
+
+def test_compilations_of_a_ninja_file_are_read(tmp_path):
+    from tileworks._sweep import commands
+
+    (tmp_path / "build.ninja").write_text(NINJA)
+    one, other = commands(tmp_path / "build.ninja")
+    assert (one.output, one.source, one.others) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
+    assert one.words == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
+    assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
+
+
+def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    clients, client = [], distributed.Client
+    monkeypatch.setattr(distributed, "Client", lambda *words, **more: clients.append(words) or client(*words, **more))
+    (tmp_path / "k").mkdir()
+    a = numbers(64)
+    bytecode = tileworks.compile(kernels.vadd, (a, a, a, 64)).bytecode
+    for name in "abc":
+        (tmp_path / "k" / f"{name}.tileirbc").write_bytes(bytecode)
+    tool = _tools.tool("tileiras")
+    words = [tool, "k", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--emit-ninja=build.ninja"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (6, 0) and len(clients) == 1
+    subprocess.run([tool, "k/a.tileirbc", "--gpu-name=sm_80", "-o", "alone.cubin"], cwd=tmp_path, check=True)
+    assert (tmp_path / "out" / "a.sm_80.cubin").read_bytes() == (tmp_path / "alone.cubin").read_bytes()
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (0, 0) and len(clients) == 1
+    (tmp_path / "k" / "b.tileirbc").write_bytes(b"nothing of the kind")
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (2, 2)
+
+
+def test_a_comparison_without_nvidias_compiler_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.delenv("REFERENCE", raising=False)
+    a = numbers(64)
+    with pytest.raises(tileworks.TileworksError, match="set REFERENCE"):
+        tileworks.compare(kernels.vadd, (a, a, a, 64))
+    with pytest.raises(tileworks.TileworksError, match="has no tileiras"):
+        tileworks.compare(kernels.vadd, (a, a, a, 64), reference=tmp_path)
+
+
+def test_a_comparison_shows_both_sides(tmp_path):
+    # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which gives its PTX to the ptxas beside it.
+    folder = tmp_path / "cu13" / "bin"
+    folder.mkdir(parents=True)
+    ours, ptxas = _tools.tool("tileiras"), os.environ.get("CUDA_ROOT", HERE.parents[1] / ".toolkit")
+    script = f"""#!/bin/sh
+for word; do case $last in -o) out=$word;; esac; last=$word; done
+'{ours}' "$1" --gpu-name=sm_90 -O0 --emit=ptx -o "$KEEP_FOLDER/x.ptx" && exec "$(dirname "$0")/ptxas" -arch sm_90a "$KEEP_FOLDER/x.ptx" -o "$out"
+"""
+    (folder / "tileiras").write_text(script)
+    (folder / "tileiras").chmod(0o755)
+    (folder / "ptxas").symlink_to(pathlib.Path(ptxas) / "bin" / "ptxas")
+    a = numbers(256)
+    found = tileworks.compare(kernels.vadd, (a, a.copy(), a.copy(), 64), grid=(4,), reference=folder)
+    assert ".entry vadd" in found.ours.ptx and ".entry vadd" in found.theirs.ptx and found.ours.ptx != found.theirs.ptx
+    assert found.ours.seconds > 0 and found.theirs.seconds > 0 and found.theirs.registers > 0 and found.ours.spills == 0
+    for word in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
+        assert word in str(found)
+    assert "<pre>" in found._repr_html_()
