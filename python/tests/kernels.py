@@ -1,4 +1,6 @@
 """Kernels of the tests, in a file of their own so that the lines are known."""
+from typing import Annotated
+
 import cuda.tile as ct
 
 
@@ -51,3 +53,39 @@ def normalize(a, c, N: ct.Constant[int], T: ct.Constant[int]):
 def add_to(a, c, T: ct.Constant[int]):
     x = ct.astype(ct.load(a, index=(0,), shape=(T,)), ct.bfloat16)
     ct.atomic_add(c, ct.arange(T, dtype=ct.int32), x)
+
+
+@ct.kernel
+def add_number(a, c, n: ct.ScalarInt64, T: ct.Constant[int]):
+    ct.store(c, index=(0,), tile=ct.load(a, index=(0,), shape=(T,)) + ct.full((T,), n, dtype=ct.int64))
+
+
+@ct.kernel
+def last(a: Annotated[ct.Array, ct.ArrayAnnotation(static_shape_dims=(-1,))], c, T: ct.Constant[int]):
+    # The extent is a constant, so the number of the last tile is one.
+    ct.static_assert(a.shape[0] == 96)
+    ct.store(c, index=(0,), tile=ct.load(a, index=(a.shape[0] // T - 1,), shape=(T,)))
+
+
+@ct.kernel
+def wide(a: ct.IndexedWithInt64, c, T: ct.Constant[int]):
+    ct.store(c, index=(0,), tile=ct.load(a, index=(ct.bid(0),), shape=(T,)))
+
+
+@ct.kernel
+def spin(a):
+    x, n = ct.load(a, index=(0,), shape=(1,)), 0
+    while n >= 0:
+        x, n = x + 1.0, (n + 1) % 1000
+    ct.store(a, index=(0,), tile=x)
+
+
+def doubled(x):
+    return x + x
+
+
+@ct.kernel
+def statements(a, c, T: ct.Constant[int]):
+    m = ct.bid(0); n = ct.bid(1)
+    x = ct.load(a, index=(m + n,), shape=(T,))
+    ct.store(c, index=(m + n,), tile=doubled(x))

@@ -1,6 +1,13 @@
+import copy
+import html
 import io
+import linecache
+import os
 import pathlib
+import pickle
 import runpy
+import subprocess
+import time
 
 import ml_dtypes
 import numpy as np
@@ -8,6 +15,7 @@ import pytest
 
 import tileworks
 import kernels
+from tileworks import _tools
 
 EXECUTED = ("tile", "aa", "as", "sched", "ptx")
 HERE = pathlib.Path(__file__).parent
@@ -77,6 +85,10 @@ def test_check_names_the_line():
         tileworks.launch((2,), kernels.vadd, (a, a.copy(), np.zeros(64, np.float32), 64), check=True)
     assert caught.value.code == "CHK001" and caught.value.line == line_of("ct.store(c, index=(i,), tile=ct.load(a")
     assert caught.value.file.endswith("kernels.py") and "index 1 of dimension 0" in str(caught.value)
+    # Three accesses of one line are told apart by their columns.
+    source = pathlib.Path(kernels.__file__).read_text().splitlines()[caught.value.line - 1]
+    columns = [source.index("ct.load(a"), source.index("ct.load(b"), source.index("ct.store(c")]
+    assert all(f"kernels.py:{caught.value.line}:{column}: ct.store" in str(caught.value) for column in columns)
 
 
 @pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
@@ -124,6 +136,15 @@ def test_variables_of_one_line_are_told_apart_in_a_debugger():
     a = numbers(64, 32)
     said = tileworks.debug((2, 2), kernels.copy, (a, a.copy(), 32, 16), commands=["block 1:0", "next", "next", "variables"], options=[])
     assert "  i = i32 1\n  j = i32 0\n" in said
+
+
+def test_a_debugger_stops_at_functions_and_knows_statements_of_one_line():
+    a, c = numbers(64), np.zeros(64, np.float32)
+    commands = ["break doubled", "continue", "where", "up", "variables", "watch i", "continue"]
+    said = tileworks.debug((2,), kernels.statements, (a, c, 32), commands=commands)
+    assert "breakpoint 1\nkernels.py:" in said and "0 doubled at" in said
+    shown = said.split("> variables")[1]
+    assert "  m = i32 0" in shown and "  n = i32 0" in shown, "both statements of a line have their variable"
 
 
 def test_arrays_are_held_to_what_pointers_point_to():
@@ -216,3 +237,200 @@ def test_examples_run(example, capsys):
 
 def test_the_version_is_that_of_the_tools():
     assert tileworks.version().count(".") == 2
+    manifest = (HERE.parents[1] / "Cargo.toml").read_text()
+    assert tileworks.__version__ == tileworks.version() and f'\nversion = "{tileworks.__version__}"\n' in manifest
+
+
+def test_errors_can_be_pickled_and_copied():
+    diagnostics = [tileworks.Diagnostic("warning", "W", "odd"), tileworks.Diagnostic("error", "E1", "bad", "k.py", 3, 1, ("a note",))]
+    for kind in (tileworks.TileworksError, tileworks.CompileError, tileworks.RunError, tileworks.CheckError, tileworks.TimeLimitError):
+        for error in (kind(diagnostics, "otherwise", "k.py:7: tile block: [0, 0, 0]: no\n"), kind([], "otherwise")):
+            for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+                assert type(again) is kind and str(again) == str(error) and again.diagnostics == error.diagnostics
+                assert (again.code, again.file, again.line, again.printed) == (error.code, error.file, error.line, error.printed)
+
+
+def test_targets_may_have_the_suffixes_that_exist():
+    a = numbers(64)
+    for target in ("sm_90a", "sm_100a", "sm_100f", "sm_120f"):
+        assert tileworks.compile(kernels.vadd, (a, a, a, 64), target=target).target == target[:-1]
+    for target in ("sm_80a", "sm_90f", "sm_90b", "90", "sm_"):
+        with pytest.raises(ValueError, match="target"):
+            tileworks.compile(kernels.vadd, (a, a, a, 64), target=target)
+
+
+def test_a_value_error_of_the_kernel_is_raised_once():
+    import cuda.tile.compilation as compilation
+
+    calls = []
+    export = compilation.export_kernel
+
+    def counted(*words, **more):
+        calls.append(more["bytecode_version"])
+        if more["bytecode_version"] in ("13.5", "13.4"):
+            raise ValueError(f"Unsupported bytecode version '{more['bytecode_version']}'. Supported versions are: 13.3")
+        raise ValueError("the kernel is wrong")
+
+    compilation.export_kernel = counted
+    try:
+        with pytest.raises(ValueError, match="the kernel is wrong"):
+            tileworks.compile(kernels.vadd, (numbers(64), numbers(64), numbers(64), 64))
+    finally:
+        compilation.export_kernel = export
+    assert calls == ["13.5", "13.4", "13.3"]
+
+
+@pytest.mark.parametrize("stage", ["tile", "ptx"])
+def test_annotations_of_numbers_and_arrays(stage):
+    a, c = np.arange(8, dtype=np.int64), np.zeros(8, np.int64)
+    for n in (3, -2**40, np.int32(7)):
+        tileworks.launch(1, kernels.add_number, (a, c, n, 8), stage=stage)
+        assert np.array_equal(c, a + int(n))
+    long, end = numbers(96), np.zeros(32, np.float32)
+    tileworks.launch(1, kernels.last, (long, end, 32), stage=stage)
+    assert np.array_equal(end, long[64:])
+    tileworks.launch(1, kernels.wide, (long, end, 32), stage=stage)
+    assert np.array_equal(end, long[:32])
+
+
+def test_numbers_that_do_not_fit_are_overflows():
+    a, c = numbers(128), np.zeros(128, np.float32)
+    for n in (2**31, -2**31 - 1):
+        with pytest.raises(OverflowError, match="ScalarInt64"):
+            tileworks.launch(2, kernels.scale, (a, c, 0.5, n, True))
+    with pytest.raises(OverflowError):
+        tileworks.launch(1, kernels.add_number, (np.zeros(8, np.int64), np.zeros(8, np.int64), 2**63, 8))
+
+
+def test_arrays_that_overlap_in_a_chain_are_one_alias_group():
+    from tileworks._cutile import _alias_groups
+
+    w, other = np.zeros(400, np.float32), np.zeros(4, np.float32)
+    a, b, c = w[:100], w[50:150], w[120:220]
+    for order in ((a, b, c), (a, c, b), (b, a, c), (c, a, b)):
+        groups = _alias_groups([*order, other, None])
+        assert groups[0] == groups[1] == groups[2] != [] and groups[3:] == [[], []], order
+    assert tileworks.compile(kernels.vadd, (a, b, c, 4)).stage("sched").bytes
+    with pytest.raises(ValueError, match="^a and b share a part of their memory"):
+        tileworks.launch((1,), kernels.vadd, (a, b, c, 4))
+
+
+@pytest.mark.parametrize("stage", ["tile", "ptx"])
+def test_a_timeout_stops_a_kernel_without_end(stage):
+    a = np.zeros(1, np.float32)
+    start = time.monotonic()
+    with pytest.raises(tileworks.TimeLimitError, match="timeout of 5 s"):
+        tileworks.launch(1, kernels.spin, (a,), stage=stage, timeout=5)
+    with pytest.raises(TimeoutError, match="--max-time"):
+        tileworks.launch(1, kernels.spin, (a,), stage=stage, options=["--max-time=5"])
+    assert time.monotonic() - start < 60
+    with pytest.raises(ValueError, match="positive"):
+        tileworks.launch(1, kernels.spin, (a,), timeout=0)
+
+
+def test_the_time_is_short_to_look_at_and_one_run(monkeypatch):
+    from tileworks import _timing
+
+    tools, run = [], _timing.run
+    monkeypatch.setattr(_timing, "run", lambda name, *words, **more: tools.append(name) or run(name, *words, **more))
+    a = numbers(1 << 12)
+    timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
+    assert tools == ["tile-time"], "the model runs once"
+    assert len(repr(timing)) < 120 and "vadd" in repr(timing) and "us" in repr(timing)
+    page = timing._repr_html_()
+    assert "<details>" in page and html.escape(timing.report.splitlines()[0]) in page and len(page) < 20_000
+
+
+def test_a_cell_of_a_notebook_is_a_source_of_the_debugger():
+    # A notebook compiles a cell under a name that is no file, and keeps its text in linecache.
+    text = "import cuda.tile as ct\n\n@ct.kernel\ndef cell(a, c):\n    x = ct.load(a, index=(0,), shape=(4,))\n    ct.store(c, index=(0,), tile=x + x)\n"
+    file = "/tmp/ipykernel_none/4711.py"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope = {"__name__": "cell"}
+    exec(compile(text, file, "exec"), scope)
+    a, c = numbers(4), np.zeros(4, np.float32)
+    said = tileworks.debug(1, scope["cell"], (a, c), commands=["break 6", "continue", "list"])
+    assert "ct.store(c, index=(0,), tile=x + x)" in said
+    assert "ct.store(c, index=(0,), tile=x + x)" in tileworks.view(scope["cell"], (a, c)).html
+
+
+NINJA = """# Written by tileiras --emit-ninja. `launcher` is put before every command.
+launcher =
+pipe = |
+tileiras = 'TOOL x'
+options = --lineinfo '--name=a b'
+
+rule tileiras
+  command = $launcher $tileiras $own $options -o $out -- $in
+  restat = 1
+  description = $out
+
+build toolchain: phony $
+  tool$ one
+
+build out/a$ b.sm_90.cubin: tileiras k/a$ b.tileirbc | toolchain
+  own = --gpu-name=sm_90
+
+build out/c${pipe}$$.cubin: tileiras k/c$:.tileirbc | toolchain
+  own = --gpu-name=sm_80
+"""
+
+
+def test_compilations_of_a_ninja_file_are_read(tmp_path):
+    from tileworks._sweep import commands
+
+    (tmp_path / "build.ninja").write_text(NINJA)
+    one, other = commands(tmp_path / "build.ninja")
+    assert (one.output, one.source, one.others) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
+    assert one.words == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
+    assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
+
+
+def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    clients, client = [], distributed.Client
+    monkeypatch.setattr(distributed, "Client", lambda *words, **more: clients.append(words) or client(*words, **more))
+    (tmp_path / "k").mkdir()
+    a = numbers(64)
+    bytecode = tileworks.compile(kernels.vadd, (a, a, a, 64)).bytecode
+    for name in "abc":
+        (tmp_path / "k" / f"{name}.tileirbc").write_bytes(bytecode)
+    tool = _tools.tool("tileiras")
+    words = [tool, "k", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--emit-ninja=build.ninja"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (6, 0) and len(clients) == 1
+    subprocess.run([tool, "k/a.tileirbc", "--gpu-name=sm_80", "-o", "alone.cubin"], cwd=tmp_path, check=True)
+    assert (tmp_path / "out" / "a.sm_80.cubin").read_bytes() == (tmp_path / "alone.cubin").read_bytes()
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (0, 0) and len(clients) == 1
+    (tmp_path / "k" / "b.tileirbc").write_bytes(b"nothing of the kind")
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (2, 2)
+
+
+def test_a_comparison_without_nvidias_compiler_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.delenv("REFERENCE", raising=False)
+    a = numbers(64)
+    with pytest.raises(tileworks.TileworksError, match="set REFERENCE"):
+        tileworks.compare(kernels.vadd, (a, a, a, 64))
+    with pytest.raises(tileworks.TileworksError, match="has no tileiras"):
+        tileworks.compare(kernels.vadd, (a, a, a, 64), reference=tmp_path)
+
+
+def test_a_comparison_shows_both_sides(tmp_path):
+    # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which gives its PTX to the ptxas beside it.
+    folder = tmp_path / "cu13" / "bin"
+    folder.mkdir(parents=True)
+    ours, ptxas = _tools.tool("tileiras"), os.environ.get("CUDA_ROOT", HERE.parents[1] / ".toolkit")
+    script = f"""#!/bin/sh
+for word; do case $last in -o) out=$word;; esac; last=$word; done
+'{ours}' "$1" --gpu-name=sm_90 -O0 --emit=ptx -o "$KEEP_FOLDER/x.ptx" && exec "$(dirname "$0")/ptxas" -arch sm_90a "$KEEP_FOLDER/x.ptx" -o "$out"
+"""
+    (folder / "tileiras").write_text(script)
+    (folder / "tileiras").chmod(0o755)
+    (folder / "ptxas").symlink_to(pathlib.Path(ptxas) / "bin" / "ptxas")
+    a = numbers(256)
+    found = tileworks.compare(kernels.vadd, (a, a.copy(), a.copy(), 64), grid=(4,), reference=folder)
+    assert ".entry vadd" in found.ours.ptx and ".entry vadd" in found.theirs.ptx and found.ours.ptx != found.theirs.ptx
+    assert found.ours.seconds > 0 and found.theirs.seconds > 0 and found.theirs.registers > 0 and found.ours.spills == 0
+    for word in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
+        assert word in str(found)
+    assert "<pre>" in found._repr_html_()

@@ -17,13 +17,17 @@
 A kernel is one of cuTile Python, or bytecode as `bytes` or in a file. No GPU is needed, and CUDA only for cubins (ptxas, libdevice);
 `tileiras --doctor` says what was found. The work is done by the tools of the project, each as a process: see their `--help`.
 """
+from ._compare import Comparison, compare
 from ._debug import debug
-from ._errors import CheckError, CompileError, Diagnostic, RunError, TileworksError
+from ._errors import CheckError, CompileError, Diagnostic, RunError, TileworksError, TimeLimitError
 from ._launch import Run, launch
 from ._program import STAGES, Program, Stage, compile
+from ._sweep import sweep
 from ._timing import Timing, time
 from ._tools import version
 from ._view import Page, view
 
-__all__ = ["CheckError", "CompileError", "Diagnostic", "Page", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError", "Timing",
-           "compile", "debug", "launch", "time", "version", "view"]
+__version__ = "0.1.0"
+
+__all__ = ["CheckError", "Comparison", "CompileError", "Diagnostic", "Page", "Program", "Run", "RunError", "STAGES", "Stage", "TileworksError",
+           "TimeLimitError", "Timing", "compare", "compile", "debug", "launch", "sweep", "time", "version", "view"]

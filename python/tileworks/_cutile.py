@@ -9,7 +9,7 @@ import numpy as np
 from ._arrays import overlap
 
 #: Bytecode versions to write, the first that the installed cuTile knows.
-VERSIONS = ("13.4", "13.3", "13.2", "13.1")
+VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
 
 
 def is_kernel(value: Any) -> bool:
@@ -34,6 +34,11 @@ def constants(kernel: Any) -> list[bool]:
     return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
 
 
+def annotations(kernel: Any) -> list[Any]:
+    """What the kernel says of its parameters: nodes with `scalar` and `array`, which are None where it says nothing."""
+    return list(kernel._annotated_function.parameter_annotations)
+
+
 def complete(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
     """The arguments with the defaults of those that were left out."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
@@ -45,21 +50,47 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
     """The kernel as bytecode, with what cuTile would assume of such arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
-    arguments = complete(kernel, arguments)
-    parameters = [argument if constant else _constraint(argument, arguments)
-                  for argument, constant in zip(arguments, constants(kernel))]
-    signature = KernelSignature(parameters, CallingConvention.cutile_python_v1())
+    arguments, annotated = complete(kernel, arguments), annotations(kernel)
+    groups = _alias_groups([None if constant else argument for argument, constant in zip(arguments, constants(kernel))])
+    parameters = [argument if constant else _constraint(argument, annotation, group)
+                  for argument, constant, annotation, group in zip(arguments, constants(kernel), annotated, groups)]
+    # Constant extents came with the second calling convention; names of kernels without them stay as they are.
+    extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
+    signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if extents else CallingConvention.cutile_python_v1())
     for version in VERSIONS:
         out = io.BytesIO()
         try:
             export_kernel(kernel, [signature], out, gpu_code=target, output_format="tileir_bytecode", bytecode_version=version)
-        except ValueError:
-            # An older cuTile does not know the version, and any does not know the last of them.
-            if version == VERSIONS[-1]:
+        except ValueError as error:
+            # An older cuTile does not know the version. Every other ValueError is about the kernel.
+            if version == VERSIONS[-1] or f"Unsupported bytecode version '{version}'" not in str(error):
                 raise
             continue
         return out.getvalue()
     raise AssertionError("the loop ends by returning or raising")
+
+
+def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
+    """The alias group of each argument: arrays that overlap, directly or through others, have one in common."""
+    group = list(range(len(arguments)))
+    arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
+    for at, one in enumerate(arrays):
+        for other in arrays[:at]:
+            if arguments[one] is arguments[other] or overlap(arguments[one], arguments[other]):
+                joined, into = group[one], group[other]
+                group = [into if number == joined else number for number in group]
+    return [[f"memory{number}"] if group.count(number) > 1 else [] for number in group]
+
+
+def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
+    return getattr(getattr(annotation, "array", None), field, otherwise)
+
+
+def index_type(annotation: Any) -> str:
+    """The type that an array's extents and strides are passed in, as launches call it."""
+    import cuda.tile as ct
+
+    return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
 
 
 def _dtype(dtype: np.dtype) -> Any:
@@ -71,32 +102,45 @@ def _dtype(dtype: np.dtype) -> Any:
     return getattr(ct, name)
 
 
-def _constraint(argument: Any, others: Sequence[Any]) -> Any:
+def _constraint(argument: Any, annotation: Any, groups: list[str]) -> Any:
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 
     if not isinstance(argument, np.ndarray):
-        return ScalarConstraint(_dtype(scalar(argument).dtype))
+        return ScalarConstraint(_dtype(scalar(argument, annotation).dtype))
     per16 = max(1, 16 // argument.itemsize)
     strides = [stride // argument.itemsize for stride in argument.strides]
     divisor = lambda number: per16 if number % per16 == 0 else 1
-    same = [index for index, one in enumerate(others) if isinstance(one, np.ndarray) and (one is argument or overlap(argument, one))]
-    groups = [f"memory{same[0]}"] if len(same) > 1 else []
+    dims = lambda field: {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
+    fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
+    # An annotation of strides says which are constants; without one cuTile takes those of 1.
+    known = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
+    wide = index_type(annotation) == "i64"
+    if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):
+        raise OverflowError("an extent or a stride of the array does not fit int32; annotate the kernel parameter with ct.IndexedWithInt64")
     return ArrayConstraint(
-        _dtype(argument.dtype), argument.ndim, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
-        may_alias_internally=False, stride_constant=[1 if stride == 1 else None for stride in strides],
-        stride_divisible_by=[1 if stride == 1 else divisor(stride) for stride in strides],
-        shape_divisible_by=[divisor(extent) for extent in argument.shape], base_addr_divisible_by=16)
+        _dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
+        may_alias_internally=False, stride_constant=[stride if axis in known else None for axis, stride in enumerate(strides)],
+        shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
+        stride_divisible_by=[1 if axis in known else divisor(stride) for axis, stride in enumerate(strides)],
+        shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=16)
 
 
-def scalar(argument: Any) -> np.generic:
-    """A number as the type that cuTile gives it: Python's are of 32 bits where they fit."""
+def scalar(argument: Any, annotation: Any = None) -> np.generic:
+    """A number as the type that cuTile gives it: an integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
+    if (annotated := getattr(annotation, "scalar", None)) is not None and isinstance(argument, (int, np.integer)):
+        bits = annotated.dtype.bitwidth
+        if not -2**(bits - 1) <= int(argument) < 2**(bits - 1):
+            raise OverflowError(f"the integer {argument} does not fit the parameter's int{bits}")
+        return np.int64(argument) if bits == 64 else np.int32(argument)
     if isinstance(argument, np.generic):
         return argument
     if isinstance(argument, bool):
         return np.bool_(argument)
     if isinstance(argument, int):
-        return np.int32(argument) if -2**31 <= argument < 2**31 else np.int64(argument)
+        if not -2**31 <= argument < 2**31:
+            raise OverflowError(f"the integer {argument} does not fit int32; annotate the kernel parameter with ct.ScalarInt64")
+        return np.int32(argument)
     if isinstance(argument, float):
         return np.float32(argument)
     raise TypeError(f"a kernel takes arrays and numbers, not {type(argument).__name__}")

@@ -40,7 +40,7 @@ class Diagnostic:
     def __str__(self) -> str:
         text = f"{self.message} [{self.code}]"
         if self.file is not None:
-            text += f"\n  at {self.file}:{self.line}"
+            text += f"\n  at {self.file}:{self.line}" + (f":{self.column}" if self.column is not None else "")
             source = linecache.getline(self.file, self.line or 0).strip()
             text += f": {source}" if source else ""
         return text + "".join(f"\n  note: {note}" for note in self.notes)
@@ -50,13 +50,18 @@ class TileworksError(Exception):
     """Something failed; `diagnostics` are what the tool said, the errors first, and `printed` what the kernel printed until then."""
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
+        # `args` are the arguments, by which pickle and copy construct an exception again.
+        super().__init__(diagnostics, otherwise, printed)
         self.printed = printed
         # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.
         asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
         asserted = [] if any(one.code == "RUN040" for one in diagnostics) else asserted
         diagnostics = [Diagnostic("error", "RUN040", words, file, int(line)) for file, line, words in asserted] + diagnostics
         self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
-        super().__init__("\n".join(str(one) for one in self.diagnostics) or otherwise)
+        self.message = "\n".join(str(one) for one in self.diagnostics) or otherwise
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def code(self) -> str | None:
@@ -72,6 +77,10 @@ class TileworksError(Exception):
     def line(self) -> int | None:
         """The line there."""
         return next((one.line for one in self.diagnostics if one.file), None)
+
+
+class TimeLimitError(TileworksError, TimeoutError):
+    """A tool took longer than `timeout` or `--max-time` allows."""
 
 
 class CompileError(TileworksError):

@@ -13,7 +13,7 @@ from . import _cutile
 from ._arrays import memory, overlap, span
 from ._errors import CheckError, Diagnostic, RunError
 from ._program import Program, compile
-from ._tools import run
+from ._tools import Deadline, limits, run
 
 #: Types of numbers as launches call them.
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
@@ -41,18 +41,21 @@ class Description:
         if as_cutile:
             constant = _cutile.constants(kernel)
             names = [name for name, known in zip(_cutile.names(kernel), constant) if not known]
+            annotations = [one for one, known in zip(_cutile.annotations(kernel), constant) if not known]
             arguments = [one for one, known in zip(_cutile.complete(kernel, arguments), constant) if not known]
         else:
             names = [f"arg{index}" for index in range(len(arguments))]
+            annotations = [None] * len(names)
         parameters: list[dict[str, Any]] = []
-        for name, argument in zip(names, arguments):
+        for name, argument, annotation in zip(names, arguments, annotations):
             if isinstance(argument, np.ndarray):
                 parameters.append({"ptr": self.names[self._buffer(name, argument)]})
                 if as_cutile:
-                    parameters += [{"i32": int(extent)} for extent in argument.shape]
-                    parameters += [{"i32": stride // argument.itemsize} for stride in argument.strides]
+                    index = _cutile.index_type(annotation)
+                    parameters += [{index: int(extent)} for extent in argument.shape]
+                    parameters += [{index: stride // argument.itemsize} for stride in argument.strides]
             else:
-                number = _cutile.scalar(argument)
+                number = _cutile.scalar(argument, annotation) if as_cutile else _number(argument)
                 parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed(number)})
         grid = [grid] if isinstance(grid, int) else [int(extent) for extent in grid]
         # An array without gaps has a type, by which the debugger shows it and the tools know whether it is what a pointer points to.
@@ -66,7 +69,7 @@ class Description:
             if span(array) == span(other) and array.size:
                 return index
             if overlap(array, other):
-                raise ValueError("two arrays share a part of their memory; pass the same array twice, or copies")
+                raise ValueError(f"{self.names[index]} and {name} share a part of their memory; pass the same array twice, or copies")
         memory(array).tofile(self.folder / f"{name}.bin")
         self.arrays.append(array)
         self.names.append(name)
@@ -89,31 +92,40 @@ def _type(array: np.ndarray) -> str | None:
     return f"{name}{list(array.shape)}" if name and array.size and array.ndim and array.flags.c_contiguous else None
 
 
+def _number(argument: Any) -> np.generic:
+    """A parameter of bytecode: a Python integer has 64 bits where 32 are too few."""
+    large = isinstance(argument, int) and not -2**31 <= argument < 2**31
+    return np.int64(argument) if large else _cutile.scalar(argument)
+
+
 def _signed(number: np.generic) -> int:
     return int(np.array(number).view(number.dtype.name.lstrip("u")))
 
 
 def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", check: bool = False,
-           target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()) -> Run:
+           target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
+           timeout: float | None = None) -> Run:
     """Runs a kernel for each tile block of `grid`; arrays among the arguments are written in place.
 
     A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter by
     itself. `stage` is what is run: `tile` (what the program means), `aa`, `as`, `sched` or `ptx`. With `check`, faults that do not
     show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold;
     PTX is always checked for its accesses to shared memory, but neither for races between tile blocks nor for accesses that no
-    token orders: check an earlier stage for those.
-    Raises `CompileError`, `RunError` or `CheckError`, with the line of the source."""
+    token orders: check an earlier stage for those. `timeout` is the most seconds that the call may take; an option `--max-time` limits
+    each tool. Raises `CompileError`, `RunError` or `CheckError`, with the line of the source, or `TimeLimitError`."""
     if stage not in ("tile", "aa", "as", "sched", "ptx"):
         raise ValueError(f"a kernel can be run as tile, aa, as, sched or ptx, not {stage!r}")
-    program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options)
+    deadline = Deadline(timeout)
+    program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         described = Description(folder, grid, kernel, arguments)
-        program.stage(stage).save(folder / f"kernel.{stage}")
+        program.stage(stage, deadline=deadline).save(folder / f"kernel.{stage}")
         out = folder / "out"
         words = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
         tool = "tile-sim" if stage == "ptx" else "tile-run"
-        printed, said = run(tool, *words, *(["--check"] if check and stage != "ptx" else []), fails=CheckError if check else RunError)
+        words += [*(["--check"] if check and stage != "ptx" else []), *limits(options)]
+        printed, said = run(tool, *words, fails=CheckError if check else RunError, deadline=deadline)
         described.take(out)
     if printed:
         print(printed.decode(errors="replace"), end="")

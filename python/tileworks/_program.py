@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
 from . import _cutile
 from ._errors import CompileError
-from ._tools import run
+from ._tools import Deadline, run
 
 #: What a program can be compiled to, in order.
 STAGES = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
@@ -18,6 +19,21 @@ WHAT = {
     "tile": "the program as its author wrote it", "aa": "memory is explicit", "as": "layouts and hardware atoms",
     "sched": "schedules, buffers and barriers", "llvm-ir": "LLVM IR", "ptx": "PTX", "cubin": "a cubin",
 }
+
+
+#: The first architecture with each suffix: `a` is for one architecture, `f` for its family.
+SUFFIXES = {"a": 90, "f": 100}
+
+
+def base_target(target: str) -> str:
+    """The target that tools know: `sm_90a` is code for the same GPU as `sm_90`."""
+    parts = re.fullmatch(r"sm_([0-9]{2,3})([a-z]?)", target)
+    if parts is None:
+        raise ValueError(f"{target!r} is not a target; a target is sm_ and a number, such as sm_90, sm_90a or sm_100f")
+    number, suffix = int(parts[1]), parts[2]
+    if suffix and not (suffix in SUFFIXES and number >= SUFFIXES[suffix]):
+        raise ValueError(f"there is no target {target!r}: suffix a exists from sm_90a on, suffix f from sm_100f on")
+    return f"sm_{number}"
 
 
 class Stage:
@@ -54,12 +70,14 @@ class Stage:
 class Program:
     """A kernel for a target. Stages are made when they are asked for, and kept."""
 
-    def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()):
+    def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
+                 timeout: float | None = None):
+        self.timeout = timeout
         self.bytecode, self.target, self.opt_level, self.options = bytecode, target, opt_level, tuple(options)
         self._stages: dict[str, Stage] = {}
 
-    def stage(self, kind: str) -> Stage:
-        """The file of a stage, one of `STAGES`. Raises `CompileError`."""
+    def stage(self, kind: str, *, deadline: Deadline | None = None) -> Stage:
+        """The file of a stage, one of `STAGES`. Raises `CompileError`, or `TimeLimitError` after the program's timeout."""
         if kind not in STAGES:
             raise ValueError(f"there is no stage {kind!r}; the stages are {', '.join(STAGES)}")
         if kind not in self._stages:
@@ -68,7 +86,7 @@ class Program:
                 source.write_bytes(self.bytecode)
                 words = [source, f"--gpu-name={self.target}", f"-O{self.opt_level}", f"--emit={kind}", "-o", "-"]
                 lines = ["--lineinfo"] if kind in ("ptx", "llvm-ir", "cubin") else []
-                data, _ = run("tileiras", *words, *lines, *self.options, fails=CompileError)
+                data, _ = run("tileiras", *words, *lines, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
             self._stages[kind] = Stage(kind, data, self.target)
         return self._stages[kind]
 
@@ -85,17 +103,20 @@ class Program:
         return "".join(stages).replace("<details open>", "<details>")
 
 
-def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = ()) -> Program:
+def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
+            timeout: float | None = None) -> Program:
     """A kernel of cuTile Python with arguments like those that it will be given, or bytecode as `bytes` or the path of a file.
-    `options` are more options of `tileiras`, such as `--check-bounds`. Raises `CompileError`, with the line of the source."""
+    `options` are more options of `tileiras`, such as `--check-bounds`; `timeout` is the most seconds that each stage may take.
+    A target may have a suffix, as in `sm_90a` or `sm_100f`. Raises `CompileError`, with the line of the source, or `TimeLimitError`."""
     if isinstance(kernel, Program):
         return kernel
+    target = base_target(target)
     if _cutile.is_kernel(kernel):
         kernel = _cutile.bytecode(kernel, arguments, target)
     elif isinstance(kernel, (str, os.PathLike)):
         kernel = Path(kernel).read_bytes()
     elif not isinstance(kernel, bytes):
         raise TypeError(f"a kernel is one of cuTile Python, bytecode, or a path, not {type(kernel).__name__}")
-    program = Program(kernel, target, opt_level, options)
+    program = Program(kernel, target, opt_level, options, timeout)
     program.stage("tile")
     return program

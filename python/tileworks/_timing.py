@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import tempfile
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any, Sequence
 from ._errors import RunError
 from ._launch import Description
 from ._program import compile
-from ._tools import run
+from ._tools import Deadline, limits, run
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Timing:
     """The prediction of `tile-time`: its report, and all figures in `data`."""
     seconds: float
@@ -25,22 +26,36 @@ class Timing:
     def __str__(self) -> str:
         return self.report
 
+    def __repr__(self) -> str:
+        return f"<tileworks.Timing of {self.data['kernel']} on {self.gpu}: {_time(self.seconds)}, {self.cycles:.0f} cycles>"
+
+    def _repr_html_(self) -> str:
+        head = f"{self.data['kernel']} on {self.gpu}: {_time(self.seconds)}, {self.cycles:.0f} cycles"
+        advice = "".join(f"<tr><td>{gain:.1%}</td><td>{html.escape(how)}</td></tr>" for gain, how in self.advice())
+        saves = f"<table><tr><th>saves</th><th>by</th></tr>{advice}</table>" if advice else ""
+        report = f'<pre style="line-height: 1.2">{html.escape(self.report)}</pre>'
+        return f"<p>{html.escape(head)}</p>{saves}<details><summary>report</summary>{report}</details>"
+
     def advice(self) -> list[tuple[float, str]]:
         """What would save time: which part of it, and how."""
         return [(one["gain"], f"{one['if']}: {one['how']}") for one in self.data["advice"]]
 
 
+def _time(seconds: float) -> str:
+    return next(f"{seconds * factor:.4g} {unit}" for least, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "us")) if seconds >= least)
+
+
 def time(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, target: str = "sm_90", gpu: str | None = None, opt_level: int = 3,
-         options: Sequence[str] = ()) -> Timing:
+         options: Sequence[str] = (), timeout: float | None = None) -> Timing:
     """Predicts the time of a launch. `gpu` is a machine of `tile-time`, by default the one that stands for the target. The arrays
-    are read, not written."""
-    program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options)
+    are read, not written. `timeout` is the most seconds that the call may take."""
+    deadline = Deadline(timeout)
+    program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         described = Description(folder, grid, kernel, arguments)
-        program.stage("ptx").save(folder / "kernel.ptx")
-        words = [folder / "kernel.ptx", "--launch", described.path, *(["--gpu", gpu] if gpu else [])]
-        report, _ = run("tile-time", *words, fails=RunError)
-        run("tile-time", *words, "--json", folder / "time.json", fails=RunError)
+        program.stage("ptx", deadline=deadline).save(folder / "kernel.ptx")
+        words = [folder / "kernel.ptx", "--launch", described.path, *(["--gpu", gpu] if gpu else []), *limits(options)]
+        report, _ = run("tile-time", *words, "--json", folder / "time.json", fails=RunError, deadline=deadline)
         data = json.loads((folder / "time.json").read_text())
     return Timing(data["seconds"], data["cycles"], data["gpu"], report.decode(), data)

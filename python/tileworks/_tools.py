@@ -5,9 +5,36 @@ import os
 import shutil
 import subprocess
 import sysconfig
+import time
 from pathlib import Path
+from typing import Sequence
 
-from ._errors import Diagnostic, TileworksError
+from ._errors import Diagnostic, TileworksError, TimeLimitError
+
+
+class Deadline:
+    """The end of the time that a call may take; without a timeout there is none."""
+
+    def __init__(self, timeout: float | None):
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"a timeout is a positive number of seconds, not {timeout!r}")
+        self.timeout = timeout
+        self._end = None if timeout is None else time.monotonic() + timeout
+
+    def left(self) -> float | None:
+        """The seconds until then."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
+def limits(options: Sequence[str]) -> list[str]:
+    """The options that limit time and memory, which every tool has."""
+    found = []
+    for at, option in enumerate(options):
+        if option in ("--max-time", "--max-memory"):
+            found += options[at:at + 2]
+        elif option.startswith(("--max-time=", "--max-memory=")):
+            found.append(option)
+    return found
 
 
 def tool(name: str) -> str:
@@ -21,13 +48,20 @@ def tool(name: str) -> str:
     raise TileworksError([], f"{name} is neither in TILEWORKS_TOOLS, nor beside this Python, nor on PATH")
 
 
-def run(name: str, *words: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None) -> tuple[bytes, list[Diagnostic]]:
-    """Runs a tool. Gives its standard output and what it said; raises `fails` when it failed."""
+def run(name: str, *words: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None,
+        deadline: Deadline | None = None) -> tuple[bytes, list[Diagnostic]]:
+    """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if it failed, `TimeLimitError` at the deadline."""
     command = [tool(name), "--error-format=json", *map(str, words)]
-    ended = subprocess.run(command, input=input, stdin=subprocess.DEVNULL if input is None else None, capture_output=True, cwd=cwd)
+    standard_input = {"stdin": subprocess.DEVNULL} if input is None else {"input": input}
+    try:
+        ended = subprocess.run(command, **standard_input, capture_output=True, cwd=cwd, timeout=deadline and deadline.left())
+    except subprocess.TimeoutExpired:
+        raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {deadline.timeout:g} s") from None
     lines = ended.stderr.decode(errors="replace").splitlines()
     said = [one for one in map(Diagnostic.read, lines) if one]
     if ended.returncode != 0:
+        if any(one.code == "CLI006" and "--max-time" in one.message for one in said):
+            fails = TimeLimitError
         raise fails(said, "\n".join(lines) or f"{name} ended with {ended.returncode}", ended.stdout.decode(errors="replace"))
     return ended.stdout, said
 

@@ -10,7 +10,8 @@ from typing import Any, Sequence
 from ._errors import CompileError
 from ._launch import Description
 from ._program import compile
-from ._tools import run
+from ._source import source as source_of
+from ._tools import Deadline, run
 
 
 class Page:
@@ -30,17 +31,22 @@ class Page:
 
 
 def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, target: str = "sm_90", gpu: str | None = None,
-         opt_level: int = 3, sources: Sequence[str | os.PathLike[str]] = ()) -> Page:
+         opt_level: int = 3, sources: Sequence[str | os.PathLike[str]] = (),
+         timeout: float | None = None) -> Page:
     """All stages of a kernel side by side, linked by line, with its layouts, shared memory and schedules drawn; with `grid`, also
-    with predicted times. `sources` are files or folders with the source, where it is not where the program says."""
-    program = compile(kernel, arguments, target=target, opt_level=opt_level)
+    with predicted times. `sources` are files or folders with the source, where it is not where the program says;
+    `timeout` is the most seconds that the call may take."""
+    deadline = Deadline(timeout)
+    program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         (folder / "kernel.tileirbc").write_bytes(program.bytecode)
         words: list[Any] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
+        if (saved := source_of(kernel, folder)) is not None:
+            words += ["--source", saved]
         for source in sources:
             words += ["--source", Path(source).absolute()]
         if grid is not None:
             words += ["--launch", Description(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
-        run("tile-view", *words, fails=CompileError)
+        run("tile-view", *words, fails=CompileError, deadline=deadline)
         return Page((folder / "page.html").read_text())

@@ -159,7 +159,7 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     assert!(!folder.path().join("runs").exists(), "the last run started no stage");
 }
 
-/// Two workers and the scheduler on this machine; scripts/distribute is the launcher that the ninja file's commands go through.
+/// Two workers and the scheduler on this machine compile what ninja compiles, with one client.
 #[test]
 fn a_distributed_sweep_gives_what_a_local_one_gives() {
     let python = root().join(".toolkit/python/bin/python");

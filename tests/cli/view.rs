@@ -274,6 +274,13 @@ fn the_page_works_in_a_browser() {
             assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), product, "{what}");
             assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), product, "{what}");
         }
+        // The time of waits is that of the ops that wait, not of the loop's line.
+        assert!(saw["loopShare"].as_f64() < Some(0.3) && saw["allShare"].as_f64() > Some(0.5), "{what}");
+        assert_ne!(saw["themes"][0], saw["themes"][1], "{what}");
+        for word in ["GB/s", "of the roofline"] {
+            assert!(saw["throughput"].as_str().unwrap().contains(word), "{word}: {what}");
+        }
+        assert!(saw["lineHeights"].as_array().unwrap().iter().all(|count| *count == 1), "parts do not wrap: {what}");
         assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{what}");
         for (name, word) in [("time", " us on "), ("agents", "registers of a thread"), ("decisions", "convert")] {
             assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");

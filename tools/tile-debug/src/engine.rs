@@ -49,9 +49,18 @@ pub(crate) struct Breakpoint {
     seen: u64,
 }
 
+/// An expression at whose changes the run stops.
+pub(crate) struct Watched {
+    pub(crate) id: u64,
+    pub(crate) expression: String,
+    /// Its value where it was last known in this run.
+    last: BTreeMap<Strand, String>,
+}
+
 /// What the run is held to; it can be changed whenever it stands still.
 pub(crate) struct Control {
     pub(crate) breakpoints: Vec<Breakpoint>,
+    pub(crate) watches: Vec<Watched>,
     last_id: u64,
     /// Faults that are passed over, by their words.
     pub(crate) ignored: BTreeSet<String>,
@@ -63,7 +72,15 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(max_ops: u64, seed: u64) -> Control {
-        Control { breakpoints: Vec::new(), last_id: 0, ignored: BTreeSet::new(), block: None, max_ops, seed }
+        Control { breakpoints: Vec::new(), watches: Vec::new(), last_id: 0, ignored: BTreeSet::new(), block: None, max_ops, seed }
+    }
+
+    /// Watches an expression, from the values that it has now.
+    pub(crate) fn watch(&mut self, expression: &str, now: Option<(Strand, String)>) -> u64 {
+        self.last_id += 1;
+        let last = now.into_iter().collect();
+        self.watches.push(Watched { id: self.last_id, expression: expression.to_string(), last });
+        self.last_id
     }
 
     pub(crate) fn add(&mut self, file: &str, line: u32) -> &mut Breakpoint {
@@ -106,7 +123,7 @@ pub(crate) trait Front {
 }
 
 /// An agent of a tile block, or the block.
-type Strand = (u64, usize);
+pub(crate) type Strand = (u64, usize);
 
 /// Where a motion began.
 #[derive(Clone, Copy)]
@@ -148,6 +165,7 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
     let mut goal = Goal::start();
     loop {
         control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.seen = 0);
+        control.watches.iter_mut().for_each(|watched| watched.last.clear());
         let watch = Watch { limit: control.max_ops, seed: control.seed, checks: FAULTS.iter().map(|(check, ..)| *check).collect() };
         let mut run = Run {
             subject,
@@ -256,6 +274,9 @@ impl Run<'_, '_> {
         if !self.is_looked_at(moment) {
             return None;
         }
+        if let Some(why) = self.changed(moment, row) {
+            return Some((why, usize::MAX));
+        }
         if let Some(arrival) = arrival
             && let Some(found) = self.breakpoint(moment, row, arrival)
         {
@@ -279,6 +300,23 @@ impl Run<'_, '_> {
             Motion::Out if depth > 0 && depth < level && self.subject.begins_line[row] => Some((Why::Step, depth)),
             Motion::Out => arrival.filter(|arrival| *arrival + 1 < level).map(|arrival| (Why::Step, arrival + 1)),
         }
+    }
+
+    /// The first watched expression whose value is another than before. Where it has no value, it keeps the last one.
+    fn changed(&mut self, moment: &Moment<'_>, row: usize) -> Option<Why> {
+        let strand = (moment.place().linear, moment.agent());
+        let stop = Stop { why: Why::Step, tick: self.tick, row, level: usize::MAX };
+        let scene = Scene { subject: self.subject, moment, stop: &stop };
+        let mut found = None;
+        for watched in &mut self.control.watches {
+            let value = expression::evaluate(&watched.expression, &scene).and_then(|datum| crate::values::describe(&datum, &scene));
+            let Ok(value) = value else { continue };
+            let before = watched.last.insert(strand, value.clone());
+            if let Some(before) = before.filter(|before| *before != value) {
+                found.get_or_insert_with(|| Why::Watch(watched.id, format!("{}: {before} -> {value}", watched.expression)));
+            }
+        }
+        found
     }
 
     fn breakpoint(&mut self, moment: &Moment<'_>, row: usize, arrival: usize) -> Option<(Why, usize)> {

@@ -9,9 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The lines of the calls that lead into a function, by which its variables are told from those of others.
 type Calls = Vec<(usize, u32)>;
 
+/// A variable that a value is.
+#[derive(Clone)]
+struct Name {
+    calls: Calls,
+    text: String,
+    /// The line of the assignment, for constants: they are executed before the program, however late their line is.
+    constant_of_line: Option<u32>,
+}
+
 /// Of each value, by its number, the names of the variables that it is.
 #[derive(Default)]
-pub(crate) struct Names(BTreeMap<u32, Vec<(Calls, String)>>);
+pub(crate) struct Names(BTreeMap<u32, Vec<Name>>);
 
 impl Names {
     pub(crate) fn new(listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) -> Names {
@@ -25,18 +34,20 @@ impl Names {
     /// The name that a value has in the function where the last of these frames is.
     pub(crate) fn of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
         let calls = calls(&frames[..frames.len().saturating_sub(1)]);
-        self.0.get(&value.0)?.iter().find(|(known, _)| *known == calls).map(|(_, name)| name.as_str())
+        let name = self.0.get(&value.0)?.iter().find(|name| name.calls == calls)?;
+        let here = frames.last().map_or(u32::MAX, |frame| frame.line);
+        name.constant_of_line.is_none_or(|line| line < here).then_some(&name.text)
     }
 
     /// Whether any value is a variable of this name.
     pub(crate) fn knows(&self, name: &str) -> bool {
-        self.0.values().flatten().any(|(_, known)| known == name)
+        self.0.values().flatten().any(|known| known.text == name)
     }
 
-    fn add(&mut self, value: Value, calls: Calls, name: String) {
+    fn add(&mut self, value: Value, name: Name) {
         let names = self.0.entry(value.0).or_default();
-        if names.iter().all(|(known, _)| *known != calls) {
-            names.push((calls, name));
+        if names.iter().all(|known| known.calls != name.calls) {
+            names.push(name);
         }
     }
 
@@ -64,12 +75,13 @@ impl Names {
         }
         let used: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
         for ((_, mut calls, name), row) in last {
-            calls.pop();
+            let line = calls.pop().map(|(_, line)| line);
+            let constant_of_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
             // An access gives what it is for, and then a token; of other ops with several results it is the one that is used.
             let results = &listing.rows[row].results;
             let mut wanted = results.iter().filter(|value| results.len() < 3 || used.contains(&value.0));
             if let (Some(value), true) = (wanted.next(), results.len() < 3 || wanted.next().is_none()) {
-                self.add(*value, calls, name.to_string());
+                self.add(*value, Name { calls, text: name.to_string(), constant_of_line });
             }
         }
     }
@@ -83,7 +95,7 @@ impl Names {
             if let Some(name) =
                 name.map(|(name, _)| name.trim()).filter(|name| listing.rows[owner].mnemonic == "for" && is_word(name))
             {
-                self.add(*number, calls(around), name.to_string());
+                self.add(*number, Name { calls: calls(around), text: name.to_string(), constant_of_line: None });
             }
         }
     }
@@ -106,9 +118,10 @@ impl Names {
             let inits = &row.operands[row.operands.len() - count..];
             let inside = &arguments[arguments.len() - count..];
             for ((init, inside), result) in inits.iter().zip(inside).zip(&row.results) {
-                for (calls, name) in self.0.get(&init.0).cloned().unwrap_or_default() {
-                    self.add(*inside, calls.clone(), name.clone());
-                    self.add(*result, calls, name);
+                for name in self.0.get(&init.0).cloned().unwrap_or_default() {
+                    let name = Name { constant_of_line: None, ..name };
+                    self.add(*inside, name.clone());
+                    self.add(*result, name);
                 }
             }
         }
@@ -126,7 +139,28 @@ fn text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
 
 /// The variable that a line of Python, or of a language that looks like it, assigns at a column.
 fn assigned(line: &str, column: u32) -> Option<&str> {
-    one_assigned(line).or_else(|| one_of_several(line, column as usize))
+    let (start, statement) = statement(line, column as usize);
+    one_assigned(statement).or_else(|| one_of_several(statement, (column as usize).saturating_sub(start)))
+}
+
+/// Of `m = f(); n = g()` the statement that a column is in, and where it begins.
+fn statement(line: &str, column: usize) -> (usize, &str) {
+    let (mut start, mut end) = (0, line.len());
+    let mut quote = None;
+    for (at, letter) in line.char_indices() {
+        match (letter, quote) {
+            (_, Some(open)) => quote = Some(open).filter(|open| *open != letter),
+            ('"' | '\'', None) => quote = Some(letter),
+            ('#', None) => break,
+            (';', None) if at < column => start = at + 1,
+            (';', None) => {
+                end = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    (start, &line[start..end])
 }
 
 /// Of `i, j = f(), g()` the one whose value stands at a column.
@@ -190,6 +224,10 @@ mod tests {
         let several = "    i, j = ct.bid(0, 1), [f(x), 2][0]";
         for (column, name) in [(11, Some("i")), (24, Some("j")), (26, Some("j"))] {
             assert_eq!(assigned(several, column), name, "{column}");
+        }
+        let statements = "    m = ct.bid(0); n = ct.bid(1); i, j = f('; x = '), g(2)";
+        for (column, name) in [(8, "m"), (23, "n"), (41, "i"), (55, "j")] {
+            assert_eq!(assigned(statements, column), Some(name), "{column}");
         }
         for line in ["a, b = f()", "f(a, b = 3)", "a[0], b = 1, 2"] {
             assert_eq!(assigned(line, 8), None, "{line}");

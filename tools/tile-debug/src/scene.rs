@@ -19,6 +19,8 @@ pub(crate) enum Why {
     /// Another stage has another value.
     Difference(String),
     Pause,
+    /// The value of a watched expression changed: its number, and the change.
+    Watch(u64, String),
 }
 
 impl Why {
@@ -35,6 +37,7 @@ impl Why {
             Why::Failure(text) => format!("failure: {text}"),
             Why::Difference(text) => format!("difference: {text}"),
             Why::Pause => "pause".into(),
+            Why::Watch(id, change) => format!("watch {id}: {change}"),
         }
     }
 }

@@ -93,6 +93,25 @@ impl<'a> Subject<'a> {
         frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file))
     }
 
+    /// The first line of a function that some op comes from.
+    pub(crate) fn line_of_function(&self, name: &str) -> Option<(usize, u32)> {
+        let frames = self.frames.iter().flatten().filter(|frame| frame.function == name);
+        let named = frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file));
+        // Not all producers name the functions of their locations; the source does.
+        let defines = |line: &String| {
+            let line = line.trim_start();
+            let rest = ["def ", "fn "].iter().find_map(|word| line.strip_prefix(word)).and_then(|rest| rest.strip_prefix(name));
+            rest.is_some_and(|rest| rest.trim_start().starts_with(['(', '[', '<']))
+        };
+        named.or_else(|| {
+            let found = self.files.iter().find_map(|file| {
+                let (_, lines) = file.found.as_ref()?;
+                Some((&file.name, lines.iter().position(defines)? as u32 + 1))
+            });
+            found.and_then(|(file, line)| self.line_with_code(file, line))
+        })
+    }
+
     /// The text of a line of the source.
     pub(crate) fn line(&self, file: usize, line: u32) -> Option<&str> {
         let (_, lines) = self.files[file].found.as_ref()?;

@@ -2,7 +2,7 @@
 
 use crate::engine::{Control, DIFFERENCE, End, FAULTS, Front, Motion, Resume};
 use crate::expression::{self, Datum};
-use crate::scene::{Scene, Why};
+use crate::scene::{Scene, Stop, Why};
 use crate::subject::Subject;
 use crate::values;
 use std::collections::VecDeque;
@@ -20,21 +20,24 @@ const COMMANDS: &[(&[&str], &str, &str)] = &[
     (&["op", "si"], "", "the next op"),
     (&["back", "bn"], "[line|op|into|out|continue]", "the same backwards, a line when nothing is said"),
     (&["reverse", "rc"], "", "back to the breakpoint or fault before"),
-    (&["goto", "g"], "N", "to moment N, which each stop names"),
+    (&["goto", "g"], "N", "to moment N, which each stop names: moments count the ops, one before and one after each"),
     (&["restart", "r"], "", "to the first op"),
-    (&["break", "b"], "[FILE:]LINE [if EXPR]", "stop where the line is come to"),
+    (&["break", "b"], "[FILE:]LINE|FUNCTION [if EXPR]", "stop at the line, or at the first line of the function"),
+    (&["watch", "w"], "EXPR", "stop when the value of an expression changes"),
     (&["log"], "[FILE:]LINE TEXT", "say TEXT there, with {expressions} filled in, and do not stop"),
-    (&["delete", "d"], "[N]", "delete breakpoint N, or all"),
+    (&["delete", "d"], "[N]", "delete breakpoint or watch N, or all"),
     (&["print", "p"], "EXPR", "a value: acc, %7, %7[0:4, 3], arg0[:16], sum(%7), block.x"),
     (&["variables", "v"], "", "the variables of the source"),
     (&["values"], "", "all values that can be seen"),
     (&["memory", "m"], "", "the buffers of the launch"),
     (&["where", "bt"], "", "the calls that lead here"),
+    (&["up"], "", "look at the function that called this one"),
+    (&["down"], "", "back to the function that it called"),
     (&["list", "l"], "[LINE]", "the source"),
     (&["ops"], "", "the ops around this one"),
     (&["block"], "[X[:Y[:Z]]|all]", "look at one tile block, from its first op, or at all"),
     (&["ignore"], "[KIND]", "do not stop at a kind of fault, or stop at it again"),
-    (&["breakpoints", "info"], "", "all breakpoints"),
+    (&["breakpoints", "info"], "", "all breakpoints and watches"),
     (&["help", "h"], "", "this"),
     (&["quit", "q"], "", "end"),
 ];
@@ -51,6 +54,10 @@ pub(crate) struct Terminal<'a> {
     last: String,
     /// Where the source was listed up to.
     listed: Option<u32>,
+    /// Reads lines with history and editing keys, at a terminal.
+    editor: Option<rustyline::DefaultEditor>,
+    /// How many calls above the one where the kernel stands the commands look.
+    above: usize,
 }
 
 impl<'a> Terminal<'a> {
@@ -60,7 +67,10 @@ impl<'a> Terminal<'a> {
             // Where it cannot be registered, the key ends the program as it does elsewhere.
             let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone());
         }
-        Terminal { subject, waiting: commands.iter().cloned().collect(), interrupted, last: String::new(), listed: None }
+        let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let editor = if at_terminal { rustyline::DefaultEditor::new().ok() } else { None };
+        let waiting = commands.iter().cloned().collect();
+        Terminal { subject, waiting, interrupted, last: String::new(), listed: None, editor, above: 0 }
     }
 
     pub(crate) fn say(&self, text: &str) {
@@ -75,6 +85,7 @@ impl<'a> Terminal<'a> {
                 self.say(&format!("> {line}"));
                 line
             }
+            None if self.editor.is_some() => self.edited()?,
             None => {
                 if std::io::stdin().is_terminal() {
                     let _ = write!(std::io::stdout(), "(tile) ").and_then(|()| std::io::stdout().flush());
@@ -93,6 +104,23 @@ impl<'a> Terminal<'a> {
             self.last = line.to_string();
         }
         Some(self.last.clone())
+    }
+
+    /// A line from the editor; none at the end of the input. The interrupt key clears the line.
+    fn edited(&mut self) -> Option<String> {
+        let editor = self.editor.as_mut()?;
+        loop {
+            match editor.readline("(tile) ") {
+                Ok(line) => {
+                    if !line.trim().is_empty() {
+                        let _ = editor.add_history_entry(line.as_str());
+                    }
+                    return Some(line);
+                }
+                Err(rustyline::error::ReadlineError::Interrupted) => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     /// What a command makes of the run, if it lets it go on.
@@ -161,6 +189,7 @@ impl<'a> Terminal<'a> {
             ("delete", _) => {
                 let wanted = rest.parse().ok();
                 control.breakpoints.retain(|breakpoint| wanted.is_some_and(|id: u64| breakpoint.id != id));
+                control.watches.retain(|watched| wanted.is_some_and(|id: u64| watched.id != id));
             }
             ("breakpoints", _) => {
                 for breakpoint in &control.breakpoints {
@@ -168,9 +197,36 @@ impl<'a> Terminal<'a> {
                     let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" says {message}"));
                     self.say(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
                 }
+                for watched in &control.watches {
+                    self.say(&format!("  {} watch {}", watched.id, watched.expression));
+                }
+            }
+            ("watch", Some(scene)) if !rest.is_empty() => {
+                let now = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
+                let strand = (scene.moment.place().linear, scene.moment.agent());
+                let shown = now.clone().unwrap_or_else(|error| error);
+                let id = control.watch(rest, now.ok().map(|value| (strand, value)));
+                self.say(&format!("watch {id}: {rest} is {shown}"));
+            }
+            ("watch", _) => {
+                self.refuse(name);
             }
             ("ignore", _) => self.ignore(rest, control),
             ("list", _) => self.list(rest, scene),
+            ("up" | "down", Some(scene)) => {
+                let most = scene.stop.level + self.above;
+                let wanted = if name == "up" { self.above + 1 } else { self.above.saturating_sub(1) };
+                if wanted == self.above || wanted >= most {
+                    self.say(if name == "up" { "no function called this one" } else { "the kernel stands in this function" });
+                    return;
+                }
+                self.above = wanted;
+                self.listed = None;
+                if let Some(frame) = self.subject.frames[scene.stop.row].get(most - 1 - wanted) {
+                    let line = self.subject.line(frame.file, frame.line).unwrap_or_default();
+                    self.say(&format!("{} at {}:{}\n  {line}", frame.function, self.subject.short(frame.file), frame.line));
+                }
+            }
             (_, None) => self.say("the kernel is at its end; its values are gone. back goes to the line before"),
             ("print", Some(scene)) => {
                 let shown = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
@@ -224,7 +280,8 @@ impl<'a> Terminal<'a> {
     fn add(&self, name: &str, rest: &str, control: &mut Control) {
         let (place, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let (file, line) = place.rsplit_once(':').unwrap_or(("", place));
-        let Some((wanted, line)) = line.parse().ok().and_then(|line| self.subject.line_with_code(file, line)) else {
+        let numbered = line.parse().ok().and_then(|line| self.subject.line_with_code(file, line));
+        let Some((wanted, line)) = numbered.or_else(|| self.subject.line_of_function(place)) else {
             self.say(&format!("no op comes from '{place}' or a line after it"));
             return;
         };
@@ -313,9 +370,13 @@ impl Front for Terminal<'_> {
             }
         }
         self.say(&text);
+        self.above = 0;
         loop {
             let Some(line) = self.command() else { return Resume::Quit };
-            if let Some(resume) = self.obey(&line, control, Some(scene)) {
+            // Commands look at the chosen call; the run goes on from where the kernel stands.
+            let stop = Stop { level: scene.stop.level.saturating_sub(self.above), ..scene.stop.clone() };
+            let chosen = Scene { stop: &stop, ..*scene };
+            if let Some(resume) = self.obey(&line, control, Some(&chosen)) {
                 return resume;
             }
         }

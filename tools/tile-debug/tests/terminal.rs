@@ -247,3 +247,53 @@ fn commands_that_are_wrong_are_told() {
     );
     assert!(answer(&said, "next").contains("the kernel is at its end"), "{said}");
 }
+
+#[test]
+fn a_watch_stops_where_a_value_changes() {
+    let said =
+        debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "print n", "delete 2", "continue"]);
+    // z - 1 is 0; n adds 0, 1 and 2, so the first change is after n was 1.
+    assert!(said.contains("watch 2: w is i32 0\n"), "{said}");
+    assert!(said.contains("\nwatch 2: w: i32 0 -> i32 1\n"), "{said}");
+    assert!(said.contains("the kernel ends"), "{said}");
+    let back = debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "continue", "reverse"]);
+    assert_eq!(back.matches("watch 2: w: i32 0 -> i32 1\n").count(), 2, "{back}");
+}
+
+#[test]
+fn the_calls_around_a_stop_can_be_looked_at() {
+    let said =
+        debug(&["--block", "1"], &["break 3", "continue", "print y", "up", "print y", "print i", "up", "down", "print y", "down"]);
+    assert!(answer(&said, "up").starts_with("k at k.py:6\n      z = helper(i)"), "{said}");
+    let answers: Vec<&str> = said.split("> print y\n").skip(1).map(|rest| rest.lines().next().unwrap()).collect();
+    assert_eq!(answers[0], "i32 2");
+    assert!(answers[1].starts_with("'y' has no value here"), "{said}");
+    assert_eq!(answers[2], "i32 2");
+    assert_eq!(answer(&said, "print i").lines().next(), Some("i32 1"));
+    assert!(said.contains("no function called this one") && said.contains("the kernel stands in this function"), "{said}");
+}
+
+#[test]
+fn a_breakpoint_may_name_a_function() {
+    let said = debug(&["--block", "2"], &["break helper", "continue", "where"]);
+    assert!(said.contains("breakpoint 1 at k.py:2: y = x * 2"), "{said}");
+    assert_eq!(stops(&said), [(5, 2), (2, 2)], "{said}");
+    assert!(debug(&[], &["break nothing"]).contains("no op comes from 'nothing'"));
+}
+
+/// The constants of a program stand before it; a variable has its value from its line on.
+#[test]
+fn constants_are_variables_from_their_line_on() {
+    let folder = tempfile::tempdir().unwrap();
+    // Line 7 is `w = z - 1`, line 2 of the source is not reached.
+    let body = "
+  %1 = constant(7) : i32 @7
+  %2 = block_id(axis: 0) : i32 @5
+  %3 = binary(kind: add_i(overflow: none), lhs: %2, rhs: %1) : i32 @9
+  %4 = store(ptr: %0, value: %3, order: (semantics: weak)) : token @10";
+    let commands = ["break 5", "break 10", "continue", "variables", "print w", "continue", "variables"];
+    let said = debug_in(folder.path(), "%0: ptr<i32>", body, &["zeros:i32[1]", "--grid", "1"], &commands);
+    let (early, late) = said.split_once("> variables").unwrap().1.split_once("> variables").unwrap();
+    assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{said}");
+    assert!(late.contains("w = i32 7"), "{said}");
+}

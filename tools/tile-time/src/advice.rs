@@ -7,6 +7,8 @@ use serde::Serialize;
 
 /// Gains below this part of the time are not worth a line.
 const LEAST: f64 = 0.02;
+/// DRAM traffic over the compulsory traffic, up to which reading less is no advice: partial sectors and lines read twice.
+const MORE_THAN_FLOOR: f64 = 1.1;
 
 #[derive(Serialize)]
 pub(crate) struct Advice {
@@ -22,6 +24,7 @@ pub(crate) struct Advice {
 pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Vec<Advice> {
     let mut list: Vec<Advice> = wishes(machine)
         .into_iter()
+        .filter(|(if_, ..)| *if_ != DRAM || !at_floor(sample, now))
         .map(|(if_, how, wish, machine)| {
             let then = predict_with(sample, &machine, wish, false);
             Advice { if_, how, gain: 1.0 - then.cycles / now.cycles }
@@ -30,6 +33,13 @@ pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Ve
         .collect();
     list.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     list
+}
+
+const DRAM: &str = "no limit on the bandwidth of DRAM";
+
+/// Whether the launch moves hardly more than each byte once, so that another order or larger tiles cannot save any.
+fn at_floor(sample: &Sample, now: &Prediction) -> bool {
+    now.memory_bytes <= MORE_THAN_FLOOR * sample.compulsory()
 }
 
 fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)> {
@@ -63,11 +73,16 @@ fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)>
             }),
         ),
         (
-            "no limit on the bandwidth of memory",
-            "read less: larger tiles, an order of blocks that share more, smaller types",
+            DRAM,
+            "read less: larger tiles, an order of CTAs that share more, smaller types",
+            none,
+            with(|machine| machine.chip.memory *= 1e3),
+        ),
+        (
+            "no limit on the bandwidth of the second-level cache",
+            "read less from it: larger tiles, multicast, smaller types",
             none,
             with(|machine| {
-                machine.chip.memory *= 1e3;
                 machine.global.l2_bytes *= 1e3;
                 machine.global.l2_chip_bytes *= 1e3;
             }),
@@ -134,6 +149,12 @@ fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)>
             "one more block resident",
             "less shared memory or fewer registers for a block",
             Wish { more_resident: 1, ..none },
+            machine.clone(),
+        ),
+        (
+            "a grid that fills the GPU in every wave",
+            "divide the work among more CTAs: smaller tiles, a split of K or of the sequence, or a persistent loop",
+            Wish { full_waves: true, ..none },
             machine.clone(),
         ),
     ]

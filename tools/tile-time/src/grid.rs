@@ -63,6 +63,8 @@ pub(crate) struct Wish {
     pub(crate) perfect_banks: bool,
     pub(crate) no_spills: bool,
     pub(crate) more_resident: usize,
+    /// The same work is divided among as many CTAs as fill the last wave.
+    pub(crate) full_waves: bool,
 }
 
 pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Prediction {
@@ -73,15 +75,22 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
     let chip = &machine.chip;
     let size = f64::from(sample.program.cluster.iter().product::<u32>());
     let groups = (chip.multiprocessors / size).floor().max(1.0);
-    let clusters = sample.clusters as f64;
+    let mut clusters = sample.clusters as f64;
     // A cluster takes as many multiprocessors as it has blocks.
     let (threads, columns) = (sample.program.threads, sample.recording.tensor_columns);
     let (fits, limited_by) = residency(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
     let fits = fits + wish.more_resident;
+    let miss = miss(sample, machine, clusters);
+    // Each of the added CTAs does less: the time of the larger grid stands for more work than there is.
+    let mut share = 1.0;
+    if wish.full_waves {
+        let filled = (clusters / (groups * fits as f64)).ceil().max(1.0) * groups * fits as f64;
+        share = clusters / filled;
+        clusters = filled;
+    }
     let given = ((clusters / groups).ceil() as usize).max(1);
     let (resident, limited_by) = if given < fits { (given, "the grid") } else { (fits, limited_by) };
     let active = chip.multiprocessors.min(clusters * size);
-    let miss = miss(sample, machine, clusters);
     // Turning between reading and writing costs most when there is as much of both.
     let written = sample.written / (sample.read * miss + sample.written).max(1.0);
     let turning = (2.0 * written.min(1.0 - written)).powi(2);
@@ -120,7 +129,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
     if waves > 1.0 && sample.longest > 1.05 {
         // Blocks of different length: places are filled as they become free, and at the end some wait for the longest.
         let cycles = (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first;
-        return prediction(sample, statistics, cycles, waves, wave, resident, limited_by, active, miss, rounds);
+        return prediction(sample, statistics, cycles * share, waves, wave, resident, limited_by, active, miss, rounds);
     }
     let full = waves.floor().max(1.0);
     let rest = (clusters - full * places).max(0.0);
@@ -135,7 +144,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timel
             (false, false) => wave,
         };
     }
-    prediction(sample, statistics, cycles, waves, wave, resident, limited_by, active, miss, rounds)
+    prediction(sample, statistics, cycles * share, waves, wave, resident, limited_by, active, miss, rounds)
 }
 
 /// What a whole block takes is told by the part of it that was executed: its products come as fast as those seen.

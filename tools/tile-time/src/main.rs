@@ -24,6 +24,7 @@ use clap::Args;
 use common::{About, Session};
 use machine::Machine;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const ABOUT: About = About {
     name: "tile-time",
@@ -35,6 +36,7 @@ const ABOUT: About = About {
         ("tile-time k.ptx --launch launch.json --gpu b200 --set chip.clock=1500", "with another clock"),
         ("tile-time k.cubin", "what the assembler made of it: registers, spills, clocks of issue"),
         ("tile-time k.cubin --ptx k.ptx --launch launch.json", "the time with that, the PTX being executed"),
+        ("tile-time program --launch launch.json", "of PTX in a fatbin, a host object or an executable"),
     ],
     passes: &[],
     forms: false,
@@ -57,7 +59,7 @@ struct Arguments {
     /// Overrides a number of the chip
     #[arg(long, value_name = "SECTION.NAME=VALUE")]
     set: Vec<String>,
-    /// Writes the report as JSON, `-` to the standard output
+    /// Writes the report as JSON to a file as well, or with `-` to the standard output instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes a timeline in the format of Chrome's trace viewer, for Perfetto
@@ -117,14 +119,19 @@ fn main() -> std::process::ExitCode {
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let mut input = session.input()?;
     let mut assembled = None;
-    if input.bytes.starts_with(b"\x7fELF") {
+    if cubin::is_fatbin(&input.bytes) || is_host_file(&input.bytes) {
+        input.bytes = embedded(arguments, &input)?.ok_or_else(|| {
+            Diagnostic::unsupported("TIM006", format!("{} has no PTX, and machine code cannot be executed", input.name))
+        })?;
+    } else if input.bytes.starts_with(b"\x7fELF") {
         let dynamic = arguments.dynamic_shared.unwrap_or(0);
         assembled = Some(assembled::Assembled::read(&input.bytes, &input.name, arguments.block, dynamic)?);
         match &arguments.ptx {
             Some(path) => input = common::read_file(Some(path))?,
             None if arguments.launch.is_some() => {
-                let text = "a cubin cannot be executed, so no launch of it has a time";
-                return Err(Diagnostic::unsupported("TIM006", text).note("give the PTX that it was made from with --ptx"));
+                let text = "this cubin has no PTX, and machine code cannot be executed: a launch of it has no predicted time";
+                let note = "name its PTX with --ptx, or assemble it with `ptxas -g`, which keeps the PTX in the cubin";
+                input.bytes = embedded(arguments, &input)?.ok_or_else(|| Diagnostic::unsupported("TIM006", text).note(note))?;
             }
             None => return resources(arguments, assembled.take()),
         }
@@ -148,6 +155,31 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     tell(arguments, &report, report::Report::text)
 }
 
+/// Whether this is an ELF file for the host: an object, a library or an executable, which may carry fatbins.
+fn is_host_file(bytes: &[u8]) -> bool {
+    const EM_CUDA: [u8; 2] = [190, 0];
+    bytes.starts_with(b"\x7fELF") && bytes.get(18..20).is_some_and(|machine| machine != EM_CUDA)
+}
+
+/// The PTX that a container carries: for the entry that the launch names, and the highest architecture that the chip can run.
+fn embedded(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<Vec<u8>>>> {
+    let mut found = cubin::ptx(&input.bytes, &input.name)?;
+    let launch = arguments.launch.as_deref().map(common::launch::Launch::read).transpose()?;
+    if let Some(entry) = launch.and_then(|launch| launch.entry) {
+        let defines = |text: &str| text.split(|c: char| c.is_whitespace() || c == '(').any(|word| word == entry);
+        if found.iter().any(|ptx| defines(&ptx.text)) {
+            found.retain(|ptx| defines(&ptx.text));
+        }
+    }
+    if arguments.gpu.is_some() || arguments.machine.is_some() {
+        let most = chip(arguments, "")?.chip.compute_capability as u32;
+        if found.iter().any(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= most)) {
+            found.retain(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= most));
+        }
+    }
+    Ok(found.into_iter().max_by_key(|ptx| ptx.architecture).map(|ptx| Arc::new(ptx.text.into_bytes())))
+}
+
 /// What a cubin says by itself.
 fn resources(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> Result<()> {
     let Some(mut assembled) = assembled else { return Ok(()) };
@@ -155,15 +187,16 @@ fn resources(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> 
     tell(arguments, &assembled, assembled::Assembled::text)
 }
 
-/// Says something as text, or as JSON where that is asked for.
+/// Writes the report as text, as JSON to a file too if `--json` names one, or only as JSON for `--json -`.
 fn tell<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> String) -> Result<()> {
-    match &arguments.json {
-        Some(path) => {
-            let json = serde_json::to_string_pretty(what).expect("what is told can be written") + "\n";
-            common::write_file((path.as_os_str() != "-").then_some(path.as_path()), json.as_bytes())
+    if let Some(path) = &arguments.json {
+        let json = serde_json::to_string_pretty(what).expect("a report is serializable") + "\n";
+        if path.as_os_str() == "-" {
+            return common::write_file(None, json.as_bytes());
         }
-        None => common::write_file(None, text(what).as_bytes()),
+        common::write_file(Some(path), json.as_bytes())?;
     }
+    common::write_file(None, text(what).as_bytes())
 }
 
 fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {

@@ -24,6 +24,7 @@ pub(crate) struct Report {
     tflops: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gigabytes_per_second: Option<f64>,
+    roofline: Roofline,
     block_cycles: f64,
     wave_cycles: f64,
     waves: f64,
@@ -53,6 +54,58 @@ pub(crate) struct Report {
     /// What the assembler made of the kernel, when its cubin was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     assembled: Option<Assembled>,
+}
+
+/// The time that the busiest compute unit and DRAM need at least, and how near the prediction is.
+#[derive(Serialize)]
+struct Roofline {
+    /// Whether the launch states the operations and bytes, or the executed samples show them.
+    from: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flops: Option<f64>,
+    bytes: f64,
+    compute_seconds: f64,
+    memory_seconds: f64,
+    limited_by: &'static str,
+    /// The greater of the two over the predicted time.
+    reached: f64,
+}
+
+impl Roofline {
+    fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
+        // The engines and units that compute; the others move data, issue or wait.
+        const COMPUTE: [&str; 6] = [
+            "float pipe",
+            "heavy float and multiply pipe",
+            "special functions",
+            "double pipe",
+            "tensor units",
+            "tensor memory products",
+        ];
+        let compute = busy.iter().filter(|busy| COMPUTE.contains(&busy.unit)).map(|busy| busy.part).fold(0.0, f64::max);
+        let compute_seconds = compute * seconds * prediction.active / machine.chip.multiprocessors;
+        let bytes = sample.compulsory();
+        let memory_seconds = bytes / (machine.chip.memory * 1e9);
+        let stated = sample.work.as_ref().map(|work| work.flops).filter(|flops| *flops > 0.0);
+        Roofline {
+            from: if sample.work.is_some() { "stated" } else { "executed" },
+            flops: stated.or(sample.executed.flops).filter(|flops| *flops > 0.0),
+            bytes,
+            compute_seconds,
+            memory_seconds,
+            limited_by: if compute_seconds > memory_seconds { "compute" } else { "memory" },
+            reached: compute_seconds.max(memory_seconds) / seconds,
+        }
+    }
+
+    fn text(&self) -> String {
+        let flops =
+            self.flops.map(|flops| format!("{:.3} GFLOP, {:.1} FLOP/B; ", flops / 1e9, flops / self.bytes)).unwrap_or_default();
+        let from = if self.from == "executed" { "as executed" } else { "as stated" };
+        let (limit, percent) = (self.limited_by, 100.0 * self.reached);
+        let least = time(self.compute_seconds.max(self.memory_seconds));
+        format!("roofline {from}: {flops}{:.3} MB; {limit} needs {least}, {percent:.0} % of it reached", self.bytes / 1e6)
+    }
 }
 
 #[derive(Serialize)]
@@ -110,15 +163,17 @@ impl Report {
         assembled: Option<Assembled>,
     ) -> Report {
         let seconds = prediction.cycles / (machine.chip.clock * 1e6);
-        let work = sample.work.as_ref();
+        let busy = busy(machine, prediction);
+        let roofline = Roofline::new(sample, machine, prediction, &busy, seconds);
         Report {
             kernel: sample.program.entry.clone(),
             gpu: machine.name.clone(),
             cycles: prediction.cycles,
             seconds,
             launch_seconds: 1e-6 * if sample.maps && !sample.repeated { machine.launch.fixed_maps } else { machine.launch.fixed },
-            tflops: work.filter(|work| work.flops > 0.0).map(|work| work.flops / seconds / 1e12),
-            gigabytes_per_second: work.map(|work| work.bytes / seconds / 1e9),
+            tflops: roofline.flops.map(|flops| flops / seconds / 1e12),
+            gigabytes_per_second: Some(roofline.bytes / seconds / 1e9),
+            roofline,
             block_cycles: prediction.block,
             wave_cycles: prediction.wave,
             waves: prediction.waves,
@@ -134,7 +189,7 @@ impl Report {
             memory_bytes: prediction.memory_bytes,
             l2_bytes: prediction.l2_bytes,
             misses: prediction.miss,
-            busy: busy(machine, prediction),
+            busy,
             agents: agents(sample, places, prediction),
             lines: lines(sample, prediction),
             advice,
@@ -158,6 +213,7 @@ impl Report {
             write!(text, "  {rate:.0} GB/s of the traffic that cannot be less")?;
         }
         writeln!(text)?;
+        writeln!(text, "  {}", self.roofline.text())?;
         let registers = if self.registers_estimated { " (estimated)" } else { "" };
         writeln!(
             text,

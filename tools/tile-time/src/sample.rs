@@ -53,9 +53,25 @@ pub(crate) struct Sample {
     pub(crate) written: f64,
     /// Bytes of all that the grid reads and writes.
     pub(crate) footprint: f64,
+    /// Floating-point operations and bytes of the launch, as its samples executed them.
+    pub(crate) executed: Executed,
+}
+
+/// What a launch does, extrapolated from its samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Executed {
+    /// Of MMAs, and of arithmetic of threads; unknown if a sample was cut off.
+    pub(crate) flops: Option<f64>,
+    /// Each byte that the launch reads, and each that it writes, once.
+    pub(crate) bytes: f64,
 }
 
 impl Sample {
+    /// The least traffic to DRAM: the launch states it, or its samples show it.
+    pub(crate) fn compulsory(&self) -> f64 {
+        self.work.as_ref().map_or(self.executed.bytes, |work| work.bytes)
+    }
+
     pub(crate) fn take(
         module: &ptx::Module,
         text: &str,
@@ -129,6 +145,11 @@ impl Sample {
         let spilling = spilling(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
+        let all_clusters = clusters.div_ceil(taken) as f64;
+        let executed = Executed {
+            flops: recording.complete.then(|| all_clusters * (operations(&program, &recording) + arithmetic(&program, &recording))),
+            bytes: least_bytes(&call, &program, &recording, (distinct * read * all_clusters, written * all_clusters)),
+        };
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
         let clusters = clusters.div_ceil(taken);
         let made = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
@@ -146,6 +167,7 @@ impl Sample {
             written,
             // A launch may take a part of its buffers.
             footprint: call.launch.work.as_ref().map_or(buffers, |work| buffers.min(work.bytes)),
+            executed,
             work: call.launch.work.clone(),
             maps: has_maps,
             repeated: arguments.repeated,
@@ -190,6 +212,38 @@ fn operations(program: &Program, recording: &Recording) -> f64 {
             stream.records.iter().enumerate().map(|(index, record)| of(record, stream.events_of(index)) as f64).sum::<f64>()
         })
         .sum()
+}
+
+/// Floating-point operations of threads, by opcode: two of a multiply-add, and twice as many of a packed pair.
+fn arithmetic(program: &Program, recording: &Recording) -> f64 {
+    let lane = |name: &str| -> f64 {
+        let mut parts = name.split('.');
+        let count = match parts.next().unwrap_or_default() {
+            "fma" | "mad" => 2.0,
+            "add" | "sub" | "mul" | "div" | "min" | "max" | "neg" | "abs" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin"
+            | "cos" | "tanh" => 1.0,
+            _ => return 0.0,
+        };
+        match parts.next_back().unwrap_or_default() {
+            "f16" | "bf16" | "f32" | "f64" => count,
+            "f16x2" | "bf16x2" | "f32x2" => 2.0 * count,
+            _ => 0.0,
+        }
+    };
+    let by_name: Vec<f64> = program.names.iter().map(|name| 32.0 * lane(name)).collect();
+    let records = recording.ctas.iter().flatten().flat_map(|stream| &stream.records);
+    records.map(|record| by_name[program.code[record.pc as usize].name as usize]).sum()
+}
+
+/// The bytes that are read and written at least: as estimated from the samples, but no more than the buffers that they touch have.
+fn least_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
+    let (from, to) = lines(program, recording);
+    let sizes = |lines: &BTreeSet<u64>| -> f64 {
+        let touched = |address: u64, bytes: u64| lines.range(address / 128..(address + bytes).div_ceil(128)).next().is_some();
+        let sizes = call.launch.buffers.iter().map(|buffer| (buffer.address, buffer.contents.len() as u64));
+        sizes.filter(|(address, bytes)| touched(*address, *bytes)).map(|(_, bytes)| bytes as f64).sum()
+    };
+    read.min(sizes(&from)) + written.min(sizes(&to))
 }
 
 /// What the text allows a thread.
@@ -263,6 +317,12 @@ fn reads(op: &Op) -> bool {
 
 /// Bytes that a cluster reads and writes, each line once.
 fn traffic(program: &Program, recording: &Recording) -> (f64, f64) {
+    let (from, to) = lines(program, recording);
+    (128.0 * from.len() as f64, 128.0 * to.len() as f64)
+}
+
+/// The lines that a cluster reads, and those that it writes.
+fn lines(program: &Program, recording: &Recording) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let (mut from, mut to) = (BTreeSet::<u64>::new(), BTreeSet::<u64>::new());
     for stream in recording.ctas.iter().flatten() {
         for (index, record) in stream.records.iter().enumerate() {
@@ -277,5 +337,5 @@ fn traffic(program: &Program, recording: &Recording) -> (f64, f64) {
             }
         }
     }
-    (128.0 * from.len() as f64, 128.0 * to.len() as f64)
+    (from, to)
 }

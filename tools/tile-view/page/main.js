@@ -92,7 +92,7 @@ function start() {
   panes.forEach((pane, index) => {
     // At first what differs most: the source, the schedule and the PTX.
     pane.root.hidden = !["source", "sched", "ptx"].includes(pane.data.name) && !(pane.data.name === "tile" && !panes.some((one) => one.data.name === "source"));
-    pane.button = element("button", { title: `${pane.data.title}: ${index + 1}`, click: () => toggle(pane) }, pane.data.name);
+    pane.button = element("button", { title: `${pane.data.title}: ${index + 1}`, click: () => toggle(pane) }, pane.data.name.startsWith("source") ? pane.data.title : pane.data.name);
     document.getElementById("chooser").append(pane.button);
     document.getElementById("panes").append(pane.root);
   });
@@ -106,3 +106,10 @@ function start() {
   showTab(Math.max(0, TABS.findIndex(([name]) => `#${name}` === location.hash)));
 }
 start();
+
+// The page follows the system's theme until the button chooses one.
+document.getElementById("theme").addEventListener("click", () => {
+  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
+  redraw();
+});

@@ -6,11 +6,35 @@ function heats() {
   const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
   const ptx = model.panes.find((pane) => pane.name === "ptx");
   const bySource = new Map();
+  const loops = loopLines(), key = (row) => { const at = model.places[ptx.places[row]]; return at && `${at.file}:${at.line}`; };
   ptx?.numbers.forEach((number, row) => {
-    const at = model.places[ptx.places[row]], time = byNumber.get(number);
-    if (at && time) bySource.set(`${at.file}:${at.line}`, (bySource.get(`${at.file}:${at.line}`) ?? 0) + time.part);
+    const time = byNumber.get(number);
+    let line = key(row);
+    // Waits, barriers and branches carry the line of their loop. Their time belongs to the op that waits: the next one of another line.
+    if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = nextOp(ptx, row, key, loops) ?? line;
+    if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.part);
   });
   return { byNumber, bySource };
+}
+
+const WAITS = /\b(mbarrier|barrier|bar\.sync|wait_group|wait_all|commit_group|fence|bra|tcgen05\.wait|elect)\b/;
+
+/** The source lines of the loops of the program. */
+function loopLines() {
+  const texts = model.panes.filter((pane) => ["tile", "aa", "as", "sched"].includes(pane.name));
+  const lines = texts.flatMap((text) => text.lines.map((line, row) => /(^|= )\s*(for|loop)\b/.test(line) && model.places[text.places[row]]));
+  return new Set(lines.filter(Boolean).map((at) => `${at.file}:${at.line}`));
+}
+
+/** The line of the first instruction after a row that is not the loop's own, up to the end of the loop; else of the last one before. */
+function nextOp(ptx, row, key, loops) {
+  const own = key(row), isOp = (at) => key(at) && !loops.has(key(at));
+  for (let at = row + 1; at < ptx.lines.length; at++) {
+    if (isOp(at)) return key(at);
+    if (/\bbra\b/.test(ptx.lines[at]) && key(at) === own) break;
+  }
+  for (let at = row - 1; at >= 0; at--) if (isOp(at)) return key(at);
+  return undefined;
 }
 const heat = heats();
 

@@ -3,14 +3,19 @@ const timeDrawing = {
   show(into) {
     const { time } = model;
     if (!time) return into.append("No launch was given: --launch FILE says what the kernel is launched with.");
-    const percent = (part) => element("span", {}, element("span", { class: "bar", style: `width: ${(part * 120).toFixed(0)}px` }), ` ${(100 * part).toFixed(1)} %`);
+    const percent = (part) => element("span", { class: "part" }, element("span", { class: "bar", style: `width: ${(part * 120).toFixed(0)}px` }), ` ${(100 * part).toFixed(1)} %`);
     const microseconds = (time.seconds * 1e6).toFixed(2);
+    const reached = [
+      time.tflops && `${time.tflops.toFixed(1)} TFLOP/s`, time.gigabytes_per_second && `${time.gigabytes_per_second.toFixed(0)} GB/s`,
+      time.roofline && `${(100 * time.roofline.reached).toFixed(0)} % of the roofline (${time.roofline.limited_by})`,
+    ].filter(Boolean);
     const registers = `${time.registers} registers${time.registers_estimated ? " (estimated)" : ""}`;
     into.append(element("p", {}, element("b", {}, `${microseconds} us on ${time.gpu}`),
       ` (${time.cycles.toFixed(0)} clocks); a block takes ${time.block_cycles.toFixed(0)}; ${time.resident_blocks} resident, limited by ${time.limited_by}; ${time.waves.toFixed(2)} waves; ${registers}`));
+    into.append(element("p", { id: "throughput" }, reached.join("; ")));
     const busy = time.busy.filter((one) => one.part >= 0.005).map((one) => ({ cells: [one.unit, percent(one.part)] }));
     const waits = time.agents.flatMap((agent) => agent.waits.map((wait) => ({
-      cells: [`warps ${agent.warps}`, wait.for, percent(wait.part), wait.lines.join(", ")], go: () => goToPtx(wait.lines[0]),
+      cells: [element("span", { class: "part" }, `warps ${agent.warps}`), wait.for, percent(wait.part), wait.lines.join(", ")], go: () => goToPtx(wait.lines[0]),
     })));
     const advice = time.advice.map((one) => ({ cells: [percent(one.gain), one.if, one.how] }));
     into.append(element("div", { class: "split" },

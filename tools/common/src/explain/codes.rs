@@ -94,6 +94,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("CUB001", "The file does not start as an ELF file for a GPU does."),
     ("CUB002", "The file starts as a cubin does, but its sections reach beyond its end or do not say what they should."),
     ("CUB003", "The cubin is whole, but lacks code for a kernel that the PTX has."),
+    ("CUB004", "The container has PTX, but its entry is cut off, or its compressed form is damaged."),
     ("DBG001", "A run was given up to go back, or because whoever debugged it has left. Nobody should see this code."),
     ("DBG002", "--against compares the values of all tile blocks that run, which are more than is kept. --block names one; with --sample-blocks only some run."),
     ("DBG003", "Two stages are compared where both compute as many values of a type at a place of the source. Without locations in the files, or between two programs, there is none."),

@@ -291,6 +291,7 @@ impl Front for Editor<'_> {
                 Why::Breakpoint(_) => "breakpoint",
                 Why::Fault(..) | Why::Failure(_) | Why::Difference(_) => "exception",
                 Why::Pause => "pause",
+                Why::Watch(..) => "data breakpoint",
             },
             "description": told.split(": ").next().unwrap_or_default(),
             "threadId": scene.moment.place().linear + 1,

@@ -80,6 +80,29 @@ fn time_with_the_registers_of_a_cubin() {
     assert_eq!(json["registers"], json["assembled"]["kernels"][0]["registers"]);
 }
 
+/// PTX in a fatbin that NVIDIA's `fatbinary` compressed, in a cubin of `ptxas -g`, and by itself has one time.
+#[test]
+fn ptx_that_a_container_carries_is_timed() {
+    let folder = folder(None);
+    let path = folder.path();
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../formats/cubin/tests/embedded");
+    for name in ["k.ptx", "zstd.fatbin", "lz4.fatbin"] {
+        std::fs::copy(stored.join(name), path.join(name)).expect("it is there");
+    }
+    let ptxas = common::toolkit::ptxas().expect("scripts/setup brought ptxas");
+    let made = Command::new(ptxas.path).args(["-g", "-arch", "sm_80", "k.ptx", "-o", "g.cubin"]).current_dir(path).output();
+    assert!(made.expect("ptxas runs").status.success());
+    let time = |file: &str| -> f64 {
+        let arguments = [file, "--launch", "launch.json", "--json", "-", "--no-advice", "--gpu", "a100", "--registers", "16"];
+        let json: serde_json::Value = serde_json::from_str(&text(&run(path, &arguments))).expect("JSON");
+        json["cycles"].as_f64().expect("a number")
+    };
+    let alone = time("k.ptx");
+    for file in ["zstd.fatbin", "lz4.fatbin", "g.cubin"] {
+        assert_eq!(time(file), alone, "{file}");
+    }
+}
+
 #[test]
 fn without_nvdisasm_the_rest_is_said() {
     for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm refuses the file: broken")] {

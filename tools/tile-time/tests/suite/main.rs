@@ -5,6 +5,7 @@ mod ladder;
 mod pairs;
 mod rates;
 mod rings;
+mod roofline;
 mod support;
 mod trace;
 mod waves;

@@ -134,10 +134,18 @@ impl Kernel {
         report
     }
     pub(crate) fn report_with(&self, gpu: &str, options: &[&str]) -> serde_json::Value {
+        self.run(gpu, options, false)
+    }
+    /// The report with what would save time.
+    pub(crate) fn report_with_advice(&self, gpu: &str) -> serde_json::Value {
+        self.run(gpu, &[], true)
+    }
+    fn run(&self, gpu: &str, options: &[&str], advice: bool) -> serde_json::Value {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         self.write(folder.path());
         let output = Command::new(env!("CARGO_BIN_EXE_tile-time"))
-            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice", "--gpu", gpu])
+            .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--gpu", gpu])
+            .args((!advice).then_some("--no-advice"))
             .args(["--registers", &self.registers.to_string()])
             .args(options)
             .current_dir(folder.path())

@@ -1,0 +1,66 @@
+"""The command `tileworks`: a sweep on several machines, and a kernel against NVIDIA's compiler."""
+from __future__ import annotations
+
+import argparse
+import sys
+
+from . import __version__
+from ._errors import TileworksError
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tileworks", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    subparsers = parser.add_subparsers(dest="command", required=True)
+    sweep = subparsers.add_parser("sweep", help="run the compilations of a ninja file on a Dask cluster",
+                                  description="Runs what is out of date of a file that `tileiras --emit-ninja` wrote. "
+                                              "The tools must be at the same path on every worker.")
+    sweep.add_argument("file", nargs="?", default="build.ninja")
+    sweep.add_argument("-C", dest="folder", default=".", metavar="DIR", help="the folder of the file, where its paths begin")
+    where = sweep.add_mutually_exclusive_group()
+    where.add_argument("--scheduler", metavar="ADDRESS", help="the cluster's scheduler, such as tcp://HOST:8786")
+    where.add_argument("--workers", type=int, metavar="N", help="so many workers on this machine [default: its cores]")
+    compare = subparsers.add_parser("compare", help="one kernel against NVIDIA's compiler",
+                                    description="Compiles bytecode with this project and with NVIDIA's tileiras, and prints registers, "
+                                                "spills, predicted time and score side by side. NVIDIA's toolkit is used, not needed elsewhere.")
+    compare.add_argument("kernel", help="bytecode")
+    compare.add_argument("--gpu-name", default="sm_90", metavar="TARGET")
+    compare.add_argument("-O", dest="opt_level", type=int, default=3, metavar="LEVEL")
+    compare.add_argument("--launch", metavar="FILE", help="the launch whose time is predicted")
+    compare.add_argument("--gpu", metavar="NAME", help="a machine of tile-time [default: the one that stands for the target]")
+    compare.add_argument("--reference", metavar="DIR", help="the folder with NVIDIA's tileiras and ptxas [default: $REFERENCE]")
+    compare.add_argument("--allow-native", action="store_true", help="run the host code of NVIDIA's cubin, which makes its tensor maps")
+    compare.add_argument("--ptx", metavar="DIR", help="a folder for ours.ptx and theirs.ptx")
+    given = parser.parse_args(words)
+    try:
+        return _sweep(given) if given.command == "sweep" else _compare(given)
+    except TileworksError as error:
+        print(f"tileworks: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _compare(given: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from ._compare import compare
+
+    found = compare(given.kernel, target=given.gpu_name, opt_level=given.opt_level, launch=given.launch, gpu=given.gpu,
+                    reference=given.reference, allow_native=given.allow_native)
+    if given.ptx:
+        Path(given.ptx).mkdir(parents=True, exist_ok=True)
+        for name, side in (("ours", found.ours), ("theirs", found.theirs)):
+            (Path(given.ptx) / f"{name}.ptx").write_text(side.ptx)
+    print(found)
+    return 0
+
+
+def _sweep(given: argparse.Namespace) -> int:
+    from ._sweep import sweep
+
+    ran, failed = sweep(given.file, scheduler=given.scheduler, workers=given.workers, folder=given.folder)
+    print(f"{ran} compiled, {failed} failed" if ran else "nothing to compile")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

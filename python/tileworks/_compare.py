@@ -1,0 +1,166 @@
+"""A kernel as this project and NVIDIA's compiler compile it, side by side."""
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Sequence
+
+from . import _cutile
+from ._errors import RunError, TileworksError
+from ._launch import Description
+from ._program import base_target, compile
+from ._tools import Deadline, run
+
+#: Stands where NVIDIA's tileiras looks for ptxas: keeps the PTX, and the object of host code, then runs the real one.
+PTXAS = """#!/bin/sh
+for word in "$@"; do
+  case $word in
+    *.ptx) cp "$word" "$KEEP_FOLDER/k.ptx" ;;
+    --nv-host=*) cp "${word#--nv-host=}" "$KEEP_FOLDER/k.o" ;;
+  esac
+done
+exec "$KEEP_PTXAS" "$@"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """What one compiler made."""
+    compiler: str
+    ptx: str
+    cubin: bytes
+    registers: int
+    #: Instructions that move spilled registers, where a launch or nvdisasm tells them, and bytes of the stack of a thread.
+    spills: int | None
+    stack_bytes: int
+    seconds: float | None
+    #: Why there is no time.
+    without_time: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Comparison:
+    """Ours and NVIDIA's: `str()` is a table with the report of `tile-score`, and a notebook shows the PTX side by side."""
+    kernel: str
+    target: str
+    ours: Side
+    theirs: Side
+    score: str
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        def of(side: Side) -> list[str]:
+            time = f"{side.seconds * 1e6:.2f} us" if side.seconds is not None else side.without_time or "no launch"
+            spills = "not known" if side.spills is None else str(side.spills)
+            return [str(len(side.ptx.splitlines())), str(side.registers), spills, str(side.stack_bytes), time]
+
+        names = ["lines of PTX", "registers", "spill instructions", "stack bytes", "predicted time"]
+        return [(name, ours, theirs) for name, ours, theirs in zip(names, of(self.ours), of(self.theirs))]
+
+    def __str__(self) -> str:
+        rows = [("", self.ours.compiler, self.theirs.compiler), *self.rows()]
+        widths = [max(len(row[at]) for row in rows) for at in range(3)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([f"{self.kernel} for {self.target}", *lines, "", self.score.rstrip()])
+
+    def __repr__(self) -> str:
+        return f"<tileworks.Comparison of {self.kernel} for {self.target}: {self.ours.registers} and {self.theirs.registers} registers>"
+
+    def _repr_html_(self) -> str:
+        table = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(ours)}</td><td>{html.escape(theirs)}</td></tr>"
+                        for name, ours, theirs in self.rows())
+        head = f"<tr><th></th><th>{html.escape(self.ours.compiler)}</th><th>{html.escape(self.theirs.compiler)}</th></tr>"
+        texts = "".join(f'<td style="vertical-align: top"><pre>{html.escape(side.ptx)}</pre></td>' for side in (self.ours, self.theirs))
+        return f"<table>{head}{table}</table><pre>{html.escape(self.score)}</pre><details><summary>PTX</summary><table><tr>{texts}</tr></table></details>"
+
+
+def toolkit(reference: str | os.PathLike[str] | None) -> Path:
+    """The `bin` folder of NVIDIA's toolkit."""
+    given = reference or os.environ.get("REFERENCE")
+    if not given:
+        raise TileworksError([], "NVIDIA's compiler is not named: set REFERENCE to the folder with its tileiras and ptxas, such as "
+                                 "site-packages/nvidia/cu13/bin after `pip install nvidia-cuda-tileiras nvidia-cuda-nvcc nvidia-nvvm`")
+    folder = Path(given).absolute()
+    for name in ("tileiras", "ptxas"):
+        if not os.access(folder / name, os.X_OK):
+            raise TileworksError([], f"{folder} has no {name}: REFERENCE names the folder with NVIDIA's tileiras and ptxas")
+    return folder
+
+
+def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, launch: str | os.PathLike[str] | None = None,
+            target: str = "sm_90", gpu: str | None = None, opt_level: int = 3, reference: str | os.PathLike[str] | None = None,
+            allow_native: bool = False, timeout: float | None = None) -> Comparison:
+    """Compiles a kernel with this project and with NVIDIA's compiler, and compares PTX, registers, spills, predicted time and score.
+
+    The time needs a launch: `grid` and the arguments, or the description in the file `launch`. NVIDIA's code computes its tensor maps in
+    host code, which runs on this machine only with `allow_native`. Raises `TileworksError` where NVIDIA's compiler is not installed."""
+    theirs, deadline, target = toolkit(reference), Deadline(timeout), base_target(target)
+    program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
+    with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
+        folder = Path(name)
+        described = Path(launch).absolute() if launch is not None else None
+        if described is None and grid is not None:
+            described = Description(folder, grid, kernel, arguments).path
+        (folder / "ours").mkdir()
+        program.stage("ptx", deadline=deadline).save(folder / "ours" / "k.ptx")
+        program.stage("cubin", deadline=deadline).save(folder / "ours" / "k.cubin")
+        _theirs(theirs, program.bytecode, target, opt_level, folder, deadline)
+        sides = [_side(folder / side, compiler, described, gpu, allow_native, deadline)
+                 for side, compiler in (("ours", "tileworks"), ("theirs", "NVIDIA"))]
+        score, _ = run("tile-score", folder / "ours" / "k.ptx", folder / "theirs" / "k.ptx", fails=RunError, deadline=deadline)
+    title = _cutile.name(kernel) if _cutile.is_kernel(kernel) else os.fspath(kernel) if isinstance(kernel, (str, os.PathLike)) else "the kernel"
+    return Comparison(title, target, sides[0], sides[1], score.decode(errors="replace"))
+
+
+def _theirs(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: Path, deadline: Deadline) -> None:
+    """Compiles with NVIDIA's tileiras, which takes the ptxas beside it, so a copy of it lies beside one that keeps the PTX."""
+    around, kept = folder / "toolkit", folder / "theirs"
+    inside = around / origin.name
+    inside.mkdir(parents=True)
+    kept.mkdir()
+    for one in origin.parent.iterdir():
+        if one.name != origin.name:
+            (around / one.name).symlink_to(one)
+    for one in origin.iterdir():
+        if one.name not in ("ptxas", "tileiras"):
+            (inside / one.name).symlink_to(one)
+    shutil.copy(origin / "tileiras", inside)
+    (inside / "ptxas").write_text(PTXAS)
+    (inside / "ptxas").chmod(0o755)
+    (folder / "k.tileirbc").write_bytes(bytecode)
+    command = [inside / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", kept / "k.cubin"]
+    # It prefers a toolkit that these name to the one that it is part of.
+    others = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
+    environment = {name: value for name, value in os.environ.items() if name not in others}
+    environment |= {"KEEP_FOLDER": str(kept), "KEEP_PTXAS": str(origin / "ptxas")}
+    try:
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=deadline.left())
+    except subprocess.TimeoutExpired:
+        raise TileworksError([], "NVIDIA's tileiras takes longer than the timeout") from None
+    if ended.returncode != 0 or not (kept / "k.ptx").exists():
+        said = ended.stderr.decode(errors="replace").strip()
+        raise TileworksError([], f"NVIDIA's tileiras does not compile the kernel (exit code {ended.returncode}): {said}")
+
+
+def _side(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
+    ptx, cubin = folder / "k.ptx", folder / "k.cubin"
+    chosen = ["--gpu", gpu] if gpu else []
+    assembled = json.loads(run("tile-time", cubin, "--json", "-", *chosen, fails=RunError, deadline=deadline)[0])["kernels"][0]
+    code = assembled.get("code") or {}
+    spills, seconds, why = code.get("spill_loads"), None, None
+    if spills is not None:
+        spills += code.get("spill_stores", 0)
+    if launch is not None:
+        host = ["--host-object", cubin, "--allow-native"] if allow_native else []
+        try:
+            words = [cubin, "--ptx", ptx, "--launch", launch, "--no-advice", "--json", "-", *chosen, *host]
+            report = json.loads(run("tile-time", *words, fails=RunError, deadline=deadline)[0])
+            seconds, spills = report["seconds"], report["spills"]
+        except RunError as error:
+            why = f"no time [{error.code}]"
+    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), assembled["registers"], spills, assembled["stack_bytes"], seconds, why)

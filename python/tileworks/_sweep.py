@@ -1,0 +1,174 @@
+"""A sweep of compilations on the machines of a Dask cluster: the commands of a file of `tileiras --emit-ninja`, with one client."""
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+from ._errors import TileworksError
+
+#: Tasks for each worker: enough that all end at about the same time, few enough that the scheduler's share is small.
+TASKS = 8
+#: What was built by which command, beside the ninja file.
+STATE = ".tileworks_sweep"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """One compilation: its words, the word after `-o` is the output and the last one the input."""
+    output: str
+    source: str
+    #: Files besides the input, at whose change it is compiled again: the tools.
+    others: tuple[str, ...]
+    words: tuple[str, ...]
+
+    @property
+    def signature(self) -> str:
+        return hashlib.sha256("\0".join(self.words).encode()).hexdigest()
+
+
+def commands(path: Path) -> list[Command]:
+    """The compilations of a file that `tileiras --emit-ninja` wrote."""
+    text = re.sub(r"\$\n\s*", "", path.read_text())
+    variables: dict[str, str] = {}
+    phony: dict[str, tuple[str, ...]] = {}
+    builds: list[tuple[list[str], dict[str, str]]] = []
+    rule, current = "", variables
+    for line in text.splitlines():
+        if line.startswith("rule "):
+            current = {} if line != "rule tileiras" else variables
+        elif line.startswith("build "):
+            builds.append((_split(line[len("build "):], variables), {}))
+            current = builds[-1][1]
+        elif (match := re.match(r"(\s*)(\w+) = ?(.*)", line)) and not line.startswith("#"):
+            if not match[1]:
+                current = variables
+            if match[2] == "command":
+                rule = match[3] if current is variables else rule
+            else:
+                current[match[2]] = match[3]
+    found = []
+    for words, own in builds:
+        if words[1:3] == [":", "phony"]:
+            phony[words[0]] = tuple(words[3:])
+        elif words[1:3] == [":", "tileiras"]:
+            output, source, others = words[0], words[3], words[5:] if "|" in words else []
+            scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
+            known = tuple(file for other in others for file in phony.get(other, (other,)))
+            found.append(Command(output, source, known, tuple(shlex.split(_expand(rule, scope)))))
+    if not found:
+        raise TileworksError([], f"{path} has no compilations; tileiras --emit-ninja writes such a file")
+    return found
+
+
+def _expand(text: str, variables: dict[str, str]) -> str:
+    one = lambda match: match[1] if match[1] else _expand(variables.get(match[2] or match[3], ""), variables)
+    return re.sub(r"\$(?:([$: ])|\{(\w+)\}|(\w+))", one, text)
+
+
+def _split(line: str, variables: dict[str, str]) -> list[str]:
+    """The words of a build line; `:` and `|` are words of their own."""
+    parts = re.findall(r"(?:\$[$: ]|\$\{\w+\}|\$\w+|[^\s:|$])+|[:|]", line)
+    return [part if part in ":|" else _expand(part, variables) for part in parts]
+
+
+def stale(command: Command, state: dict[str, str], root: Path) -> bool:
+    try:
+        built = (root / command.output).stat().st_mtime_ns
+        newest = max((root / file).stat().st_mtime_ns for file in (command.source, *command.others))
+    except FileNotFoundError:
+        return True
+    return built < newest or state.get(command.output) != command.signature
+
+
+def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes, bytes | None]]:
+    """On a worker: runs commands in a folder of their own. Returns exit code, standard error and output of each."""
+    import os
+    import subprocess
+    import tempfile
+
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (words, content) in enumerate(tasks):
+            source, output = os.path.join(folder, f"input{number}"), os.path.join(folder, f"output{number}")
+            with open(source, "wb") as file:
+                file.write(content)
+            line = [*words[:-1], source]
+            line[line.index("-o") + 1] = output
+            try:
+                ran = subprocess.run(line, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
+            except OSError as error:
+                results.append((127, f"{line[0]}: {error}".encode(), None))
+                continue
+            built = None
+            if ran.returncode == 0:
+                with open(output, "rb") as file:
+                    built = file.read()
+            results.append((ran.returncode, ran.stderr, built))
+    return results
+
+
+def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[tuple[Command, int, bytes, bytes | None]]:
+    """Compiles on the cluster of a client, and yields results as they come."""
+    import cloudpickle
+    from distributed import as_completed
+
+    # Workers need not have this package, only the tools.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    size = max(1, len(todo) // (TASKS * max(1, workers)))
+    parts = [todo[at:at + size] for at in range(0, len(todo), size)]
+    futures = {}
+    for part in parts:
+        tasks = [(command.words, (root / command.source).read_bytes()) for command in part]
+        futures[client.submit(execute, tasks, pure=False)] = part
+    for future, results in as_completed(list(futures), loop=client.loop, with_results=True):
+        for command, (code, stderr, built) in zip(futures[future], results):
+            yield command, code, stderr, built
+
+
+def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
+          folder: str | os.PathLike[str] = ".") -> tuple[int, int]:
+    """Compiles what is out of date of a file of `tileiras --emit-ninja`, on the cluster at `scheduler` (such as `tcp://HOST:8786`), or
+    with so many workers on this machine. Returns how many compilations ran and how many failed; their messages go to standard error."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise TileworksError([], "a sweep needs Dask: pip install distributed") from None
+    root = Path(folder)
+    all_commands = commands(root / path)
+    state_file = root / STATE
+    state = json.loads(state_file.read_text()) if state_file.exists() else {}
+    todo = [command for command in all_commands if stale(command, state, root)]
+    if not todo:
+        return 0, 0
+    failed = 0
+    local = None
+    try:
+        if scheduler is None:
+            # The work is done by processes of the tools, so threads are enough to wait for them.
+            local = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
+        with Client(scheduler or local, set_as_default=False) as client:
+            count = len(client.nthreads()) or 1
+            for command, code, stderr, built in run(client, todo, root, count):
+                sys.stderr.write(stderr.decode(errors="replace"))
+                if code != 0 or built is None:
+                    failed += 1
+                    sys.stderr.write(f"FAILED: {command.output} ({code})\n")
+                    continue
+                output = root / command.output
+                output.parent.mkdir(parents=True, exist_ok=True)
+                temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+                temporary.write_bytes(built)
+                os.replace(temporary, output)
+                state[command.output] = command.signature
+    finally:
+        if local is not None:
+            local.close()
+        state_file.write_text(json.dumps(state, indent=0))
+    return len(todo), failed
