@@ -54,7 +54,8 @@ pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout
 pub(crate) fn for_two(function: &mut Function, target: Target, envelope: &mut Envelope) {
     function.attrs.program.occupancy = Some(2);
     let registers = function.attrs.launch_registers(target);
-    let message = format!("a thread has {registers} registers, so that 2 CTAs are resident: one multiplies while the other stores operands");
+    let message =
+        format!("a thread has {registers} registers, so that 2 CTAs are resident: one multiplies while the other stores operands");
     log(function, message, "analysis", envelope);
 }
 
