@@ -46,8 +46,8 @@ pub struct Lowering {
     /// off [default: off]
     #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
     pub launch_control: Option<String>,
-    /// Whether rows of products are made in two halves, one after the other: auto (in attention whose sums have no room in registers, or what
-    /// is computed from them none in tensor memory), on (refused where that cannot be) or off [default: auto]
+    /// Whether MMAs are computed in two halves of their rows: auto (if accumulators, or operands computed from them, do not fit registers
+    /// or tensor memory otherwise), on (refused where that cannot be) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub halves: Option<String>,
     /// What makes all products: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
@@ -190,7 +190,7 @@ impl GpuName {
     /// The target, for the first stage that needs it.
     pub fn record_needed(&self, envelope: &mut Envelope) -> Result<Target> {
         self.record(envelope)?;
-        envelope.target.ok_or_else(|| no_target())
+        envelope.target.ok_or_else(no_target)
     }
 }
 

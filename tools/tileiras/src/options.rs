@@ -199,7 +199,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "halves",
         Extension,
         Choice(&[
-            ("auto", "in attention whose sums have no room in registers, or what is computed from them none in tensor memory"),
+            ("auto", "if accumulators, or operands computed from them, do not fit registers or tensor memory otherwise"),
             ("on", "refused where that cannot be"),
             ("off", "never"),
         ]),
