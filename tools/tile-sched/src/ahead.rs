@@ -43,12 +43,15 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
         let found = loads(function, for_op, layouts);
         let mut left = room;
-        let fitting = found.into_iter().filter(|load| {
-            let fits = load.registers <= left;
-            left -= if fits { load.registers } else { 0 };
-            fits
-        });
-        let fitting: Vec<Load> = fitting.collect();
+        let mut fitting: Vec<Load> = Vec::new();
+        for load in found {
+            // The address of the next iteration would need the value that the other load fetches for it, not the one that the loop carries.
+            let needs_carried = fitting.iter().any(|carried| load.slice.contains(&carried.op));
+            if load.registers <= left && !needs_carried {
+                left -= load.registers;
+                fitting.push(load);
+            }
+        }
         let loc = function.body.ops[for_op].loc;
         if !fitting.is_empty() {
             moved.push((loc, room - left));

@@ -212,11 +212,11 @@ impl TensorAtom {
     /// The instruction descriptor for so many rows and columns.
     pub fn descriptor(&self, operands: [(Scalar, bool); 2], across: [bool; 2], [m, n]: [u32; 2]) -> u32 {
         const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
-        let sums = self.accumulator_code().expect(HAS_CODE);
+        let accumulator = self.accumulator_code().expect(HAS_CODE);
         let [a, b] = operands.map(|(elem, signed)| self.operand_code(elem, signed).expect(HAS_CODE));
         let [a_across, b_across] = across.map(u32::from);
         let shared = a << 7 | b << 10 | a_across << 15 | b_across << 16 | n / 8 << 17 | m / 16 << 24;
-        if self.scales.is_some() { shared } else { shared | sums << 4 }
+        if self.scales.is_some() { shared } else { shared | accumulator << 4 }
     }
 
     /// The descriptor's code of the accumulator type; none of a type that `tcgen05.mma` lacks.

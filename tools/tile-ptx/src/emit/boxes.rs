@@ -16,7 +16,7 @@ use tileas::{Buffer, MapId, Type, boxes};
 use vocabulary::memory::AtomicMode;
 
 /// From a tile of global memory to shared memory, where a barrier counts the bytes. The destination is `shared::cta` unless another CTA
-/// takes part: for `shared::cluster` on sm_120, `ptxas` emits a call to a routine of its own, and ignores `setmaxnreg` in the kernel (C7506).
+/// takes part: with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel and ignores its `setmaxnreg` (C7506).
 const LOAD: &str = "global.tile.mbarrier::complete_tx::bytes";
 /// The other way, in a group of the thread that asks.
 const TO_GLOBAL: &str = "global.shared::cta";
