@@ -141,8 +141,8 @@ fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(file))
 }
 
-/// `least` says how many percent of the mutants are still programs, and how many do the same in PTX, at least: a little less than in
-/// November 2026.
+/// `least` has the percentage of mutants that are still programs and of those that do the same in PTX: about four fifths of what 400
+/// mutants gave in November 2026 (10 to 14 %, and 9 to 13 %).
 fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
     let files = files(stages, phase);
     let kind = STAGES[stages - 1].1;
@@ -187,25 +187,25 @@ fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
 
 #[test]
 fn edited_aa_files_are_refused_or_lowered() {
-    hold::<tileaa::Module>(1, "", [1, 1]);
+    hold::<tileaa::Module>(1, "", [11, 10]);
 }
 
 #[test]
 fn edited_as_files_are_refused_or_scheduled() {
-    hold::<tileas::Module>(2, "", [1, 1]);
+    hold::<tileas::Module>(2, "", [10, 9]);
 }
 
 #[test]
 fn edited_sched_files_are_refused_or_emitted() {
-    hold::<sched::Module>(3, "", [1, 1]);
+    hold::<sched::Module>(3, "", [8, 7]);
 }
 
 #[test]
 fn edited_schedules_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "analysis", [1, 1]);
+    hold::<sched::Module>(3, "analysis", [9, 8]);
 }
 
 #[test]
 fn edited_placements_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "alloc", [1, 1]);
+    hold::<sched::Module>(3, "alloc", [10, 9]);
 }
