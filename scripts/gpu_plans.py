@@ -1,0 +1,30 @@
+"""Other plans of a kernel for `on-gpu --plans`: the options that override one planner decision each.
+
+Measured beside the default plan, they show how far the default is from the best plan that the options can express (its regret).
+Two plans with the same PTX are compiled and measured once.
+"""
+import hashlib
+
+PLANS = {
+    'warps4': ['--warps=4'], 'warps8': ['--warps=8'], 'warps16': ['--warps=16'],
+    'occupancy1': ['--occupancy=1'], 'occupancy2': ['--occupancy=2'], 'occupancy3': ['--occupancy=3'], 'occupancy4': ['--occupancy=4'],
+    'stages2': ['--stages=2'], 'stages3': ['--stages=3'], 'stages4': ['--stages=4'], 'stages5': ['--stages=5'],
+    'tma_on': ['--tma=on'], 'tma_off': ['--tma=off'],
+    'roles_on': ['--agents=on'], 'roles_off': ['--agents=off'],
+    'halves_on': ['--halves=on'], 'halves_off': ['--halves=off'],
+    'prefetch_on': ['--prefetch=on'], 'prefetch_off': ['--prefetch=off'],
+    'mma_sync': ['--products=mma'],
+}
+# Plans that change two decisions at once. Reason: on sm_90 these pairs interact through registers and shared memory.
+PLANS |= {
+    'occupancy1_stages4': ['--occupancy=1', '--stages=4'], 'occupancy2_stages3': ['--occupancy=2', '--stages=3'],
+    'roles_on_occupancy1': ['--agents=on', '--occupancy=1'], 'roles_on_occupancy2': ['--agents=on', '--occupancy=2'],
+    'warps8_occupancy1': ['--warps=8', '--occupancy=1'], 'warps4_occupancy2': ['--warps=4', '--occupancy=2'],
+}
+
+
+def digest(path):
+    """A hash of PTX without its comments, which name the options."""
+    with open(path) as file:
+        lines = [line for line in file if not line.lstrip().startswith('//')]
+    return hashlib.sha256(''.join(lines).encode()).hexdigest()
