@@ -402,6 +402,26 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
     assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
 
 
+def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
+    # What a sweep costs besides its compilations is a client, and a few milliseconds for each task: neither grows with the sweep.
+    distributed = pytest.importorskip("distributed")
+    clients, tasks = [], []
+    start, submit = distributed.Client.__init__, distributed.Client.submit
+    monkeypatch.setattr(distributed.Client, "__init__", lambda self, *a, **k: clients.append(self) or start(self, *a, **k))
+    monkeypatch.setattr(distributed.Client, "submit", lambda self, *a, **k: tasks.append(a) or submit(self, *a, **k))
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\nexec cp "$3" "$2"\n')
+    compiler.chmod(0o755)
+    lines = ["rule tileiras", f"  command = {compiler} -o $out $in"]
+    for number in range(200):
+        (tmp_path / f"k{number}").write_text(str(number))
+        lines.append(f"build out/k{number}: tileiras k{number}")
+    (tmp_path / "build.ninja").write_text("\n".join(lines) + "\n")
+    assert tileworks.sweep(folder=tmp_path, workers=2) == (200, 0)
+    assert len(clients) == 1 and len(tasks) <= 2 * 8 + 1, (len(clients), len(tasks))
+    assert all((tmp_path / f"out/k{number}").read_text() == str(number) for number in range(200))
+
+
 def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     clients, client = [], distributed.Client
