@@ -31,7 +31,7 @@ fn sched() {
 fn hold<P: Payload>(fixtures: &[&str]) {
     for fixture in fixtures {
         let text = std::fs::read(root().join(fixture)).unwrap_or_else(|error| panic!("{fixture}: {error}"));
-        let file = File::<P>::read(program(&text), fixture).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
+        let file = File::<P>::read(&text, fixture).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
         let binary = file.write(Form::Binary).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
         let name = Path::new(fixture).file_name().expect("a fixture has a name").to_string_lossy();
         let path = root().join(FOLDER).join(&*name);
@@ -46,12 +46,6 @@ fn hold<P: Payload>(fixtures: &[&str]) {
             P::FORMAT
         );
     }
-}
-
-/// The file below the command of a fixture.
-fn program(text: &[u8]) -> &[u8] {
-    let line = text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if text.starts_with(b"// RUN: ") { &text[line..] } else { text }
 }
 
 /// A file of another version is refused by that, and not by what is in it.

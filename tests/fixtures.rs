@@ -1,11 +1,12 @@
 //! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command.
 //!
-//! The line is `// RUN: command`, where `%` stands for the file without that line. The command runs under bash with the tools on
+//! The line is `// RUN: command`, where `%` stands for the file; every reader skips comments before a file's first line of its own, so
+//! a fixture can be given to a tool directly. The command runs under bash with the tools on
 //! PATH, in a folder of its own. Beside the fixture, `<name>.expect` holds what it prints, then what it says on standard error
 //! and its exit code where there is any. `scripts/bless` writes these files anew; the difference is to be reviewed.
 
 use std::path::{Path, PathBuf};
-use tests::{Ran, blessing, files_below, folders, for_each, root, shell, temporary};
+use tests::{Ran, blessing, files_below, folders, for_each, root, run_in, shell, temporary};
 
 const RUN: &str = "// RUN: ";
 
@@ -37,12 +38,12 @@ fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
     let command = first.strip_prefix(RUN).ok_or_else(|| format!("{}: the first line must be '{RUN}command'", path.display()))?;
-    if rest.starts_with(RUN) {
+    if rest.lines().any(|line| line.starts_with(RUN)) {
         return Err(format!("{}: only the first line is run", path.display()));
     }
     let folder = temporary();
     let name = path.file_name().expect("a file has a name").to_string_lossy();
-    std::fs::write(folder.path().join(&*name), rest).map_err(|error| error.to_string())?;
+    std::fs::write(folder.path().join(&*name), &text).map_err(|error| error.to_string())?;
     let got = print(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &name))));
     let expected_path = path.with_extension("expect");
     if blessing() {
@@ -70,6 +71,21 @@ fn check(path: &Path) -> Result<(), String> {
 #[test]
 fn fixtures_print_what_they_should() {
     for_each(&fixtures(), |path| check(path));
+}
+
+/// A reader takes a fixture as it is, with its command and other comments before the first line of the format.
+#[test]
+fn fixtures_are_files_of_their_format() {
+    let folder = temporary();
+    for (tool, fixture) in [
+        ("tile-dump", "lower-as/halves/attention.aa"),
+        ("tile-dump", "ptx/arith/pairs.sm_80.sched"),
+        ("tile-read", "lower-aa/convert/token_of_a_store.mlir"),
+    ] {
+        let text = std::fs::read_to_string(root().join("tests").join(fixture)).unwrap_or_else(|error| panic!("{fixture}: {error}"));
+        assert!(text.starts_with(RUN), "{fixture}");
+        run_in(folder.path(), tool, &["-", "--verify-only"], format!("// One comment.\n{text}").as_bytes()).ok(fixture);
+    }
 }
 
 /// A stage whose decisions nobody wrote down is not tested at the level where they are made.

@@ -86,9 +86,7 @@ fn lowered(program: &str) -> Vec<u8> {
     let text = std::fs::read(root().join(program)).unwrap_or_else(|error| panic!("{program}: {error}"));
     let read = if program.ends_with(".tileirbc") { run("tile-read", &["-"], &text).ok(program) } else { text };
     if program.ends_with(".aa") {
-        // The first line says what the fixture runs.
-        let line = read.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        return read[line..].to_vec();
+        return read;
     }
     run("tile-lower-aa", &["-O3"], &read).ok(program)
 }

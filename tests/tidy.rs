@@ -185,6 +185,26 @@ fn every_source_file_says_what_it_is() {
     }
 }
 
+/// Functions that classify all variants of an enum: a new variant must be listed, a default would be wrong without a word.
+const EXHAUSTIVE: &[(&str, &str)] = &[
+    ("formats/tileas/src/ops.rs", "pub fn slots_mut("),
+    ("formats/tileas/src/atoms/tensor.rs", "pub fn scales("),
+    ("tools/tile-lower-as/src/homes.rs", "fn result_home("),
+    ("tools/tile-lower-as/src/banks.rs", "pub(crate) fn wavefronts_of("),
+    ("tools/tile-ptx/src/interleave.rs", "fn cost("),
+];
+
+#[test]
+fn functions_that_classify_variants_have_no_default() {
+    for (path, signature) in EXHAUSTIVE {
+        let text = std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let (before, function) = text.split_once(signature).unwrap_or_else(|| panic!("{path} has no '{signature}'"));
+        let indent = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
+        let end = function.find(&format!("\n{indent}}}")).unwrap_or_else(|| panic!("{path}: '{signature}' has no end"));
+        assert!(!function[..end].contains("_ =>"), "{path}: '{signature}' has a default: list the variants");
+    }
+}
+
 #[test]
 fn no_path_of_a_machine_is_in_the_examples() {
     let here = format!("{}/", root().display());

@@ -1,6 +1,8 @@
 """The memory of numpy arrays: which bytes they cover, and which of them are the same."""
 from __future__ import annotations
 
+from typing import Sequence
+
 import numpy as np
 
 
@@ -24,3 +26,23 @@ def memory(array: np.ndarray) -> np.ndarray:
     # As bytes first: as_strided asks numpy for a type by its name, and some of ml_dtypes have none that numpy knows.
     corner = np.atleast_1d(array)[(slice(0, 1),) * max(array.ndim, 1)].reshape(1).view(np.uint8)
     return np.lib.stride_tricks.as_strided(corner, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)
+
+
+def clusters(arrays: Sequence[np.ndarray]) -> list[int]:
+    """For each array the number of the first one with which it shares memory, directly or through others."""
+    first = list(range(len(arrays)))
+    for at, one in enumerate(arrays):
+        for other in range(at):
+            if arrays[other] is one or overlap(one, arrays[other]):
+                joined, into = first[at], first[other]
+                first = [min(joined, into) if number in (joined, into) else number for number in first]
+    return first
+
+
+def offsets(arrays: Sequence[np.ndarray]) -> list[int]:
+    """For each array how many bytes it begins after the first byte of all with which it shares memory."""
+    cluster = clusters(arrays)
+    start: dict[int, int] = {}
+    for number, array in zip(cluster, arrays):
+        start[number] = min(start.get(number, span(array)[0]), span(array)[0])
+    return [span(array)[0] - start[number] for number, array in zip(cluster, arrays)]

@@ -159,6 +159,7 @@ def products():
     assert editor.frames()[0]["source"]["path"] == source and editor.frames()[0]["name"] == "matmul"
     # What is computed is computed.
     total = editor.evaluate("sum(total)")
+    assert editor.evaluate("sum(total)", context="watch") == total
     editor.go(editor.client.next(editor.thread()))
     assert editor.evaluate("sum(total)") != total
     editor.back("reverseContinue")
@@ -167,6 +168,23 @@ def products():
     op = editor.evaluate("k")
     editor.go(editor.client._send_request("next", {"threadId": editor.thread(), "granularity": "instruction"}))
     assert editor.line() == product and editor.evaluate("k") == op
+
+    # Watches stop where a value changes; a function stops at its first line.
+    known = editor.request("dataBreakpointInfo", name="k", variablesReference=0)
+    assert known["dataId"] == "k" and known["accessTypes"] == ["write"], known
+    assert editor.request("dataBreakpointInfo", name="nowhere", variablesReference=0)["dataId"] is None
+    watched = editor.request("setDataBreakpoints", breakpoints=[{"dataId": "k"}])["breakpoints"]
+    editor.ask(editor.client.set_breakpoints({"path": source}, []))
+    changed = editor.back("reverseContinue")
+    assert changed["reason"] == "data breakpoint" and changed["hitBreakpointIds"] == [watched[0]["id"]], changed
+    assert changed["text"].startswith("k: "), changed
+    assert editor.request("setDataBreakpoints", breakpoints=[])["breakpoints"] == []
+    asked = [{"name": "matmul"}, {"name": "nowhere"}]
+    answers = editor.request("setFunctionBreakpoints", breakpoints=asked)["breakpoints"]
+    assert [one["verified"] for one in answers] == [True, False], answers
+    at_function = editor.back("reverseContinue")
+    assert at_function["reason"] == "breakpoint" and at_function["hitBreakpointIds"] == [answers[0]["id"]], at_function
+    assert editor.request("setFunctionBreakpoints", breakpoints=[])["breakpoints"] == []
 
     assert "nothing is called 'nowhere'" in editor.ask(editor.client.evaluate("nowhere"), fails=True)
     assert "is not supported" in editor.request("setVariable", fails=True, variablesReference=1, name="x", value="1")

@@ -131,6 +131,13 @@ const ROWS: &[Row] = &[
         &["error: error at offset ", "error: input does not correspond to Tile IR bytecode\nnote: in broken.bc\n"],
         &[],
     ),
+    row(
+        "a header without a minor version is no bytecode to the driver",
+        "head -c 9 k.bc > broken.bc; tileiras broken.bc --gpu-name=sm_90",
+        3,
+        &["error: unsupported Tile IR bytecode version: 13.0\n"],
+        &["does not correspond"],
+    ),
     row("... nor one that is no bytecode", "tileiras k.ptx --gpu-name=sm_90 --error-format=human", 3, &["--> k.ptx"], &[]),
     row(
         "a suffix of an architecture is refused",

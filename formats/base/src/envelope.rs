@@ -14,8 +14,13 @@ use std::collections::BTreeMap;
 /// The first bytes of a binary stage file. 0x93 keeps it from looking like text.
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
 const HEADER: usize = MAGIC.len() + 8 + 32;
-/// What lines of a text file about itself begin with, the first too.
+/// What lines of a text file about itself begin with, the first too. Other comment lines may precede them.
 pub const LINE: &str = "//!tile ";
+
+/// Whether a line is a comment of which the envelope knows nothing.
+fn is_comment(line: &str) -> bool {
+    line.starts_with("//") && !line.starts_with(LINE)
+}
 
 /// What a file says about itself besides its payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -487,7 +492,7 @@ pub fn sniff(bytes: &[u8]) -> Sniffed {
     if text.is_empty() {
         return Sniffed::Other;
     }
-    if let Some(line) = text.lines().next().and_then(|line| line.strip_prefix(LINE)) {
+    if let Some(line) = text.lines().find(|line| !is_comment(line)).and_then(|line| line.strip_prefix(LINE)) {
         let mut words = line.split(' ');
         return match (words.next(), words.next()) {
             (Some("ron"), Some(format)) => Sniffed::Stage { format: format.into(), form: Form::Ron },
@@ -541,7 +546,7 @@ fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
 
 /// What follows the first lines of the envelope.
 fn source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
-    let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE)).map(str::len).sum();
+    let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE) || is_comment(line)).map(str::len).sum();
     let first_line = text[..head].lines().count() as u32 + 1;
     Source { text: &text[head..], name, first_line, by_line: false }
 }

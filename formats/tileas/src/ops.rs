@@ -267,7 +267,21 @@ impl Op {
                 };
                 [lhs, rhs, acc].into_iter().chain(lhs_scale).chain(rhs_scale).filter_map(slot).collect()
             }
-            _ => Vec::new(),
+            Op::Core(_)
+            | Op::Coordinate { .. }
+            | Op::ConvertLayout { .. }
+            | Op::LoadView { .. }
+            | Op::StoreView { .. }
+            | Op::ReduceView { .. }
+            | Op::MulticastLoad { .. }
+            | Op::MulticastStore { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::AtomicRmw { .. }
+            | Op::AtomicCas { .. }
+            | Op::ReduceRegisters { .. }
+            | Op::ReduceLanes { .. }
+            | Op::Scan { .. } => Vec::new(),
         }
     }
 

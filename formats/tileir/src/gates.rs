@@ -236,7 +236,7 @@ pub struct ValueRow {
     pub since: Version,
 }
 
-/// The reference gates pointer attributes when it reads, and roundings nowhere; the writer gates both.
+/// Reader and writer gate them.
 pub const VALUES: &[ValueRow] = &[
     ValueRow { what: "RoundingMode", value: "nearest_away", since: V13_4 },
     ValueRow { what: "PtrAttr", value: "unicast", since: V13_5 },

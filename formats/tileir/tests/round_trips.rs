@@ -17,6 +17,15 @@ fn programs_obey_the_rules() {
     }
 }
 
+/// A file may begin with comments, as fixtures begin with their command.
+#[test]
+fn comments_may_precede_the_header() {
+    let (module, _) = parse("plain", "//!tileir version 13.2\ncuda_tile.module @m { entry @k() { return } }");
+    let (other, _) =
+        parse("after comments", "// one\n// two\n//!tileir version 13.2\ncuda_tile.module @m { entry @k() { return } }");
+    assert_eq!((module.version, other.version), (Version::V13_2, Version::V13_2));
+}
+
 #[test]
 fn text_reads_back_to_the_same_text() {
     for (name, text, _) in PROGRAMS {

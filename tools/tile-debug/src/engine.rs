@@ -40,6 +40,8 @@ pub(crate) struct Breakpoint {
     /// A file, or the end of its name; empty for any.
     pub(crate) file: String,
     pub(crate) line: u32,
+    /// The function at whose first line it stands, if it was asked for by that.
+    pub(crate) function: Option<String>,
     pub(crate) condition: Option<String>,
     /// It stops from this time on that the line is come to.
     pub(crate) times: u64,
@@ -83,10 +85,26 @@ impl Control {
         self.last_id
     }
 
+    /// Watches these expressions and no others. One that is watched already keeps its number and its values.
+    pub(crate) fn replace_watches(&mut self, wanted: Vec<(String, Option<(Strand, String)>)>) -> Vec<u64> {
+        let mut before = std::mem::take(&mut self.watches);
+        let each =
+            wanted.into_iter().map(|(expression, now)| match before.iter().position(|watched| watched.expression == expression) {
+                Some(at) => {
+                    let mut watched = before.swap_remove(at);
+                    watched.last.extend(now);
+                    self.watches.push(watched);
+                    self.watches.last().map_or(0, |watched| watched.id)
+                }
+                None => self.watch(&expression, now),
+            });
+        each.collect()
+    }
+
     pub(crate) fn add(&mut self, file: &str, line: u32) -> &mut Breakpoint {
         self.last_id += 1;
         let (id, file) = (self.last_id, file.to_string());
-        self.breakpoints.push(Breakpoint { id, file, line, condition: None, times: 1, message: None, seen: 0 });
+        self.breakpoints.push(Breakpoint { id, file, line, function: None, condition: None, times: 1, message: None, seen: 0 });
         self.breakpoints.last_mut().expect("just added")
     }
 }

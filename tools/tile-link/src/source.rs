@@ -22,7 +22,7 @@ impl Source {
             Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).in_input(name, Some(error.valid_up_to() as u64))
         })?;
         let head = ptx::head(text);
-        let envelope = match head.starts_with("//!tile ") {
+        let envelope = match head.lines().any(|line| line.starts_with(base::envelope::LINE)) {
             true => Envelope::from_lines(head, name)?.0,
             false => foreign(),
         };

@@ -200,7 +200,7 @@ pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) 
             let rows: Vec<u32> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
             rows.chunks(8).map(|rows| busiest_bank(rows, PIECE)).sum::<u32>() << matrices.others.len()
         }
-        _ => {
+        CopyAtom::Vector { .. } | CopyAtom::Async { .. } => {
             let vector_bits = neighbours(info, layout);
             let width = (bytes << vector_bits).clamp(1, PIECE);
             let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();

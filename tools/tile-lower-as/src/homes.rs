@@ -200,7 +200,19 @@ impl Homes {
                 let wanted = accesses.get(op).map(|access| access.layout.clone()).or_else(at_home);
                 Some(wanted.unwrap_or_else(|| self.or_default(function, result)))
             }
-            Op::Core(core) if core.is_elementwise() => {
+            Op::Core(
+                core @ (Core::Unary { .. }
+                | Core::Binary { .. }
+                | Core::Fma { .. }
+                | Core::Compare { .. }
+                | Core::Convert { .. }
+                | Core::Select { .. }
+                | Core::IntToPtr { .. }
+                | Core::PtrToInt { .. }
+                | Core::PtrCast { .. }
+                | Core::Offset { .. }
+                | Core::Assume { .. }),
+            ) => {
                 let operands = Operation::operands(core);
                 operands.iter().find_map(|operand| self.get(*operand).cloned())
             }
@@ -234,7 +246,40 @@ impl Homes {
                 let layout = layout.unwrap_or_else(|| self.or_default(function, operands[0]));
                 Some(without_dim(&layout, &from, *dim as usize))
             }
-            _ => Some(self.or_default(function, result)),
+            // Which slice it is, the block computes: the tile goes through memory, from which each layout is as near.
+            Op::Core(Core::Extract { .. } | Core::Insert { .. }) => Some(self.or_default(function, result)),
+            Op::StoreView { .. }
+            | Op::ReduceView { .. }
+            | Op::MulticastStore { .. }
+            | Op::Store { .. }
+            | Op::Core(
+                Core::BlockId { .. }
+                | Core::BlockCount { .. }
+                | Core::ClusterRank {}
+                | Core::MakeMemRef { .. }
+                | Core::MakeView { .. }
+                | Core::MemRefShape { .. }
+                | Core::ViewShape { .. }
+                | Core::GlobalAddress { .. }
+                | Core::Alloca { .. }
+                | Core::MakeToken {}
+                | Core::JoinTokens { .. }
+                | Core::AliasFence { .. }
+                | Core::GridWait { .. }
+                | Core::GridLaunch { .. }
+                | Core::Assert { .. }
+                | Core::Print { .. }
+                | Core::CheckIndex { .. }
+                | Core::TakenCount {}
+                | Core::TakenBlock { .. }
+                | Core::Yield { .. }
+                | Core::Continue { .. }
+                | Core::Break { .. }
+                | Core::Return {},
+            ) => unreachable!("'{}' has no result that is a tile with dimensions", kind.mnemonic()),
+            Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. }) => {
+                unreachable!("results of '{}' get the layouts of what its regions give", kind.mnemonic())
+            }
         }
     }
 }

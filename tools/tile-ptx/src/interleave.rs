@@ -294,9 +294,23 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
             }
             Some(name) if name.contains("wait") => Cost { held_back: WAIT, ..other(rates.shared_latency) },
             Some(_) if computes => integer,
-            _ => other(rates.shared_latency),
+            Some(_) | None => other(rates.shared_latency),
         },
-        _ => integer,
+        Code::Add | Code::Sub | Code::Mul | Code::SDiv | Code::UDiv | Code::SRem | Code::URem | Code::FRem => integer,
+        Code::And | Code::Or | Code::Xor | Code::Shl | Code::LShr | Code::AShr => integer,
+        Code::ICmp | Code::FCmp | Code::Select => integer,
+        Code::Trunc | Code::ZExt | Code::SExt | Code::FPExt | Code::FPTrunc => integer,
+        Code::FPToSI | Code::FPToUI | Code::SIToFP | Code::UIToFP => integer,
+        Code::GetElementPtr | Code::IntToPtr | Code::PtrToInt | Code::PtrToAddr | Code::AddrSpaceCast | Code::Alloca => integer,
+        Code::AtomicCmpXchg | Code::AtomicRMW | Code::Fence => integer,
+        // What ends a block is executed by the unit for integers, too.
+        Code::Br | Code::Switch | Code::IndirectBr | Code::Return | Code::Unreachable => integer,
+        Code::CallBr | Code::Invoke | Code::Resume | Code::LandingPad | Code::VAArg | Code::UserOp1 | Code::UserOp2 => {
+            unreachable!("kernels have neither exceptions nor variable arguments")
+        }
+        Code::CatchPad | Code::CatchRet | Code::CatchSwitch | Code::CleanupPad | Code::CleanupRet => {
+            unreachable!("kernels have no exceptions")
+        }
     }
 }
 

@@ -162,8 +162,9 @@ impl<'a> Source<'a> {
         let mut bytes = Vec::new();
         file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(cannot)?;
         let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
-            Some([major, minor]) => (*major, *minor),
-            _ => {
+            // A byte that is missing is zero, as in the reader.
+            Some(version) => (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
+            None => {
                 let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
                 let hint = other_kind(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
                 let message = format!("input does not correspond to Tile IR bytecode{hint}");

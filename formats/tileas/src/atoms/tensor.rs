@@ -155,7 +155,7 @@ pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo>
     // Bits of lines and of blocks, and how many bits of an element's number stand below either.
     let ((lines, below_lines), (blocks, below_blocks)) = match operand {
         Operand::B => ((second, 0), (first, second)),
-        _ => ((first, second), (second, 0)),
+        Operand::A | Operand::C => ((first, second), (second, 0)),
     };
     let line = |bit: u32| if bit < lines { 1 << (below_lines + bit) } else { 0 };
     let block = |bit: u32| if bit < blocks { 1 << (below_blocks + bit) } else { 0 };

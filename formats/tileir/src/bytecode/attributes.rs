@@ -3,7 +3,7 @@
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
-use super::types::preview_unannounced;
+use super::types::{no_unused_bits, preview_unannounced};
 use super::{MAX_DEPTH, preview};
 use crate::enums::WireEnum;
 use crate::gates::{ATTRIBUTES, AttributeKind};
@@ -242,25 +242,18 @@ pub(super) fn checked_array<T: std::fmt::Display>(
 
 fn div_by(cursor: &mut Cursor<'_>) -> Result<Attribute> {
     let divisor = cursor.varint().says(cursor, "failed to read divisor for DivByAttr")?;
-    let flags = flags(cursor, "failed to read flags byte for DivByAttr")?;
+    let flags = cursor.varint().says(cursor, "failed to read flags byte for DivByAttr")?;
     let every = optional(cursor, flags & 1 != 0, "failed to read value for 'every' in DivByAttr")?;
     let along = optional(cursor, flags & 2 != 0, "failed to read value for 'along' in DivByAttr")?;
+    no_unused_bits(cursor, flags, 3)?;
     Ok(Attribute::DivBy { divisor, every, along })
 }
 
-/// A byte that says which of two values follow.
-fn flags(cursor: &mut Cursor<'_>, message: &str) -> Result<u8> {
-    let flags = cursor.byte().says(cursor, message)?;
-    if flags > 3 {
-        return Err(cursor.error("unused bits set in optional parameter flags"));
-    }
-    Ok(flags)
-}
-
 fn bounded(cursor: &mut Cursor<'_>) -> Result<Attribute> {
-    let flags = flags(cursor, "failed to read flags byte for BoundedAttr")?;
+    let flags = cursor.varint().says(cursor, "failed to read flags byte for BoundedAttr")?;
     let lower = optional(cursor, flags & 1 != 0, "failed to read lower bound for BoundedAttr")?;
     let upper = optional(cursor, flags & 2 != 0, "failed to read upper bound for BoundedAttr")?;
+    no_unused_bits(cursor, flags, 3)?;
     Ok(Attribute::Bounded { lower, upper })
 }
 

@@ -207,7 +207,8 @@ impl<'a> Debug<'a> {
         self.scope(cursor, strings, |scope| matches!(scope, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. }))
     }
     fn name(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Name> {
-        let id = strings.read(cursor)?;
+        let index = cursor.varint()?;
+        let id = strings.get_lossy(index)?;
         Ok(*self.names.entry(id).or_insert_with(|| self.info.names.push(strings.text(id).into())))
     }
     // Equal records are one, as in the reference.

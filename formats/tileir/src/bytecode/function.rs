@@ -10,15 +10,17 @@ use super::flag;
 use super::preview::ExternRecord;
 use super::reader::Tables;
 use super::types::preview_unannounced;
-use crate::enums::Visibility;
+use crate::enums::{Visibility, WireEnum};
 use crate::fields::{FieldValue, Shape};
-use crate::gates::{AttributeKind, Feature};
+use crate::gates::{self, AttributeKind, Feature};
 use crate::module::Function;
 use crate::ops::{FieldInfo, Layout, Op, Opcode};
 use crate::preview::Extern;
 use crate::types::{Attribute, Dictionary, Type, TypeId};
+use crate::version::Version;
 use base::ir::{self, Block, Operation, Region, Value};
 use base::{Body, Loc};
+use numerics::arith::Rounding;
 use smallvec::SmallVec;
 
 pub(super) struct FunctionRecord<'a> {
@@ -541,10 +543,11 @@ impl BodyReader<'_, '_> {
     }
 
     fn attribute_value(&mut self, opcode: Opcode, shape: Shape, result: Option<TypeId>) -> Result<FieldValue> {
+        let version = self.tables.version;
         let cursor = &mut self.cursor;
         Ok(match shape {
-            Shape::Enum(names) => FieldValue::Enum(enumeration(cursor, names)?),
-            Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names)?)),
+            Shape::Enum(names) => FieldValue::Enum(enumeration(cursor, names, version)?),
+            Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names, version)?)),
             Shape::Byte(_) => {
                 FieldValue::Enum(u8::from(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0))
             }
@@ -621,10 +624,16 @@ impl Operands {
     }
 }
 
-fn enumeration(cursor: &mut Cursor<'_>, names: &[&str]) -> Result<u8> {
+fn enumeration(cursor: &mut Cursor<'_>, names: &[&str], version: Version) -> Result<u8> {
     let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32;
     if number as usize >= names.len() {
         return Err(cursor.error(format!("invalid integer value for enum type: {number}")));
+    }
+    if names == Rounding::SPELLINGS
+        && let Some(since) = Rounding::from_number(number as u8).map(gates::rounding_since)
+        && version < since
+    {
+        return Err(cursor.error(format!("enum value {number} is not available in bytecode version {version}")));
     }
     Ok(number as u8)
 }

@@ -175,9 +175,8 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(
         return Err(not_bytecode(bytes));
     }
     cursor.bytes(MAGIC.len() as u64)?;
-    let (Ok(major), Ok(minor)) = (cursor.byte(), cursor.byte()) else {
-        return Err(ReadError::plain(format!("the file ends after {} bytes, inside its header", bytes.len())));
-    };
+    // The reference reads a byte that is missing as the zero after the end of its buffer.
+    let (major, minor) = (cursor.byte().unwrap_or(0), cursor.byte().unwrap_or(0));
     let Some(version) = Version::new(major, minor) else {
         return Err(ReadError::alone(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
     };
@@ -284,7 +283,7 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
 fn producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
     let mut cursor = Cursor::new(payload);
     let index = cursor.varint().says(&cursor, "failed to read producer string index")?;
-    tables.strings.get(index).context(&cursor, || format!("failed to get producer string at index {index}"))
+    tables.strings.get_lossy(index).context(&cursor, || format!("failed to get producer string at index {index}"))
 }
 
 struct GlobalRecord {

@@ -6,7 +6,7 @@ use super::error::{ReadError, Result};
 use crate::module::Constant;
 use crate::types::{ConstantId, StringId};
 use base::Arena;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Little-endian offsets, decoded when asked for.
 #[derive(Clone, Copy, Default)]
@@ -57,7 +57,9 @@ pub(super) struct Strings<'a> {
     by_text: HashMap<String, StringId>,
     copied: usize,
     limit: usize,
-    /// The first string that was referred to but is not UTF-8; the file is refused for it once everything else is known.
+    /// The strings that are not UTF-8.
+    lossy: HashSet<usize>,
+    /// The first such string that the program itself refers to; the file is refused for it once everything else is known.
     pub(super) not_utf8: Option<u64>,
     pub(super) arena: Arena<StringId, String>,
 }
@@ -72,12 +74,23 @@ impl<'a> Strings<'a> {
             by_text: HashMap::new(),
             copied: 0,
             limit: file_size * EXPANSION + 4096,
+            lossy: HashSet::new(),
             not_utf8: None,
             arena: Arena::new(),
         })
     }
 
+    /// A string of the program. A name, format or key that is not UTF-8 would be another one in the output.
     pub(super) fn get(&mut self, index: u64) -> Result<StringId> {
+        let id = self.get_lossy(index)?;
+        if self.lossy.contains(&(index as usize)) {
+            self.not_utf8.get_or_insert(index);
+        }
+        Ok(id)
+    }
+
+    /// A string that only people read: file names, for example, may be in any encoding. Bytes that are not UTF-8 become U+FFFD.
+    pub(super) fn get_lossy(&mut self, index: u64) -> Result<StringId> {
         if index >= self.offsets.len() as u64 {
             return Err(ReadError::plain(format!("string index {index} out of bounds")));
         }
@@ -92,7 +105,7 @@ impl<'a> Strings<'a> {
         }
         let text = String::from_utf8_lossy(bytes).into_owned();
         if text.as_bytes() != bytes {
-            self.not_utf8.get_or_insert(index);
+            self.lossy.insert(slot);
         }
         let id = match self.by_text.get(&text) {
             Some(id) => *id,

@@ -131,16 +131,13 @@ impl<'a> Types<'a> {
         Ok(())
     }
 
-    /// The word that says which optional parameters follow, of which a type has at most one.
+    /// The word that says which optional parameters follow, of which a type has at most one. [`no_unused_bits`] checks it when
+    /// the parameters have been read.
     fn flags(&self, cursor: &mut Cursor<'_>, feature: Feature) -> Result<u64> {
         if !self.version.has(feature) {
             return Ok(0);
         }
-        let flags = cursor.varint().says(cursor, "failed to read optional parameter flags")?;
-        if flags > 1 {
-            return Err(cursor.error("unused bits set in optional parameter flags"));
-        }
-        Ok(flags)
+        cursor.varint().says(cursor, "failed to read optional parameter flags")
     }
 
     fn space(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSpace> {
@@ -165,6 +162,7 @@ impl<'a> Types<'a> {
         let flags = self.flags(cursor, Feature::PointerFlags)?;
         let pointee = self.part(cursor, strings, "pointeeType")?;
         let space = self.space(cursor, flags)?;
+        no_unused_bits(cursor, flags, 1)?;
         let pointee = check_type::number(&self.arena[pointee], "pointeeType").map_err(|message| cursor.error(message))?;
         Ok(Type::Ptr(Pointer { pointee, space }))
     }
@@ -195,6 +193,7 @@ impl<'a> Types<'a> {
         let shape = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read shape")?, cursor)?;
         let strides = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read strides")?, cursor)?;
         let space = self.space(cursor, flags)?;
+        no_unused_bits(cursor, flags, 1)?;
         let element = check_type::number(&self.arena[element], "elementType").map_err(|message| cursor.error(message))?;
         check_type::tensor_view(&shape, &strides).map_err(|message| cursor.error(message))?;
         Ok(Type::TensorView { element, shape, strides, space })
@@ -226,6 +225,7 @@ impl<'a> Types<'a> {
         } else {
             None
         };
+        no_unused_bits(cursor, flags, 1)?;
         self.checked(Type::PartitionView { tile, tensor, dim_map, padding }, cursor)
     }
 
@@ -236,6 +236,7 @@ impl<'a> Types<'a> {
         let tensor = self.tensor(cursor, strings)?;
         let dim_map = int_array(cursor, "dim_map")?;
         let padding = padding(cursor, flags)?;
+        no_unused_bits(cursor, flags, 1)?;
         self.checked(Type::StridedView { tile, traversal, tensor, dim_map, padding }, cursor)
     }
 
@@ -247,6 +248,7 @@ impl<'a> Types<'a> {
         let sparse_dim =
             u32::try_from(sparse_dim).map_err(|_| cursor.error(format!("sparse_dim value {sparse_dim} exceeds uint32_t range")))?;
         let padding = padding(cursor, flags)?;
+        no_unused_bits(cursor, flags, 1)?;
         self.checked(Type::GatherScatterView { tile, tensor, sparse_dim, padding }, cursor)
     }
 
@@ -293,6 +295,14 @@ pub(super) fn preview_unannounced(what: std::fmt::Arguments<'_>) -> String {
 
 pub(super) fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
     Ok(cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32)
+}
+
+/// The reference looks at the bits without a meaning last, after all parameters.
+pub(super) fn no_unused_bits(cursor: &Cursor<'_>, flags: u64, used: u64) -> Result<()> {
+    if flags & !used != 0 {
+        return Err(cursor.error("unused bits set in optional parameter flags"));
+    }
+    Ok(())
 }
 
 fn padding(cursor: &mut Cursor<'_>, flags: u64) -> Result<Option<Padding>> {

@@ -105,8 +105,12 @@ impl<'a> ModuleReader<'a, '_> {
 
     /// The comment that says what the disassembly does not, see [`super::header`].
     fn header(&mut self) -> Result<(Version, bool, Option<StringId>)> {
-        let Some(line) = self.c.rest().strip_prefix("//!tileir ") else { return Ok((Version::LATEST, false, None)) };
-        let start = self.c.rest().len() - line.len();
+        const LINE: &str = "//!tileir ";
+        let text = self.c.rest();
+        let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") && !line.starts_with(LINE));
+        let before = comments.map(str::len).sum();
+        let Some(line) = text[before..].strip_prefix(LINE) else { return Ok((Version::LATEST, false, None)) };
+        let start = text.len() - line.len();
         self.c.goto(self.c.at() + start);
         self.c.expect("version")?;
         let at = self.c.at();

@@ -30,6 +30,7 @@ impl Editor<'_> {
                 answer["result"] = json!(shown);
                 Ok(answer)
             }
+            "dataBreakpointInfo" => self.data_breakpoint_info(request, scene),
             "exceptionInfo" => {
                 let id = match &scene.stop.why {
                     Why::Fault(word, _) => word,
@@ -155,7 +156,7 @@ impl Editor<'_> {
             .filter(|number| self.subject.is_file(*number, file))
             .map(|number| self.subject.files[number].name.clone())
             .collect();
-        control.breakpoints.retain(|breakpoint| !ours.contains(&breakpoint.file));
+        control.breakpoints.retain(|breakpoint| breakpoint.function.is_some() || !ours.contains(&breakpoint.file));
         let mut answers = Vec::new();
         for wanted in request.arguments["breakpoints"].as_array().into_iter().flatten() {
             let line = wanted["line"].as_u64().unwrap_or(0) as u32;
@@ -163,17 +164,72 @@ impl Editor<'_> {
                 answers.push(json!({"verified": false, "line": line, "message": "no op comes from this line or one after it"}));
                 continue;
             };
-            let text = |name: &str| wanted[name].as_str().filter(|text| !text.is_empty()).map(str::to_string);
-            let times = text("hitCondition").map_or(Ok(1), |times| times.trim_start_matches(['>', '=', ' ']).parse());
-            let breakpoint = control.add(&self.subject.files[number].name, line);
-            (breakpoint.condition, breakpoint.message) = (text("condition"), text("logMessage"));
-            let mut answer = json!({"id": breakpoint.id, "verified": true, "line": line});
-            match times {
-                Ok(times) => breakpoint.times = times,
-                Err(_) => answer["message"] = json!("a hit condition is a number: from which time on to stop"),
-            }
-            answers.push(answer);
+            answers.push(self.set_breakpoint(wanted, number, line, None, control));
         }
+        Ok(json!({"breakpoints": answers}))
+    }
+
+    /// A breakpoint with the conditions of the request, as the protocol answers it.
+    fn set_breakpoint(&self, wanted: &Value, file: usize, line: u32, function: Option<&str>, control: &mut Control) -> Value {
+        let text = |name: &str| wanted[name].as_str().filter(|text| !text.is_empty()).map(str::to_string);
+        let times = text("hitCondition").map_or(Ok(1), |times| times.trim_start_matches(['>', '=', ' ']).parse());
+        let breakpoint = control.add(&self.subject.files[file].name, line);
+        breakpoint.function = function.map(str::to_string);
+        (breakpoint.condition, breakpoint.message) = (text("condition"), text("logMessage"));
+        let mut answer = json!({"id": breakpoint.id, "verified": true, "line": line});
+        match times {
+            Ok(times) => breakpoint.times = times,
+            Err(_) => answer["message"] = json!("a hit condition is a number: from which time on to stop"),
+        }
+        answer
+    }
+
+    /// Breakpoints at the first lines of functions; they replace those of the request before.
+    pub(super) fn set_function_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
+        control.breakpoints.retain(|breakpoint| breakpoint.function.is_none());
+        let mut answers = Vec::new();
+        for wanted in request.arguments["breakpoints"].as_array().into_iter().flatten() {
+            let name = wanted["name"].as_str().unwrap_or_default();
+            answers.push(match self.subject.line_of_function(name) {
+                Some((file, line)) => self.set_breakpoint(wanted, file, line, Some(name), control),
+                None => json!({"verified": false, "message": format!("no op comes from a function '{name}'")}),
+            });
+        }
+        Ok(json!({"breakpoints": answers}))
+    }
+
+    /// Whether an editor can watch a variable or an expression: the data of the breakpoint is the expression.
+    fn data_breakpoint_info(&self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
+        let name = request.arguments["name"].as_str().unwrap_or_default();
+        let container = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
+        let inside = container.checked_sub(1).and_then(|index| self.handles.get(index));
+        if matches!(inside, Some(Handle::Elements(_))) {
+            let description = "watch the element as an expression, such as x[3, 0]";
+            return Ok(json!({"dataId": null, "description": description}));
+        }
+        Ok(match expression::evaluate(name, scene) {
+            Ok(_) => json!({"dataId": name, "description": name, "accessTypes": ["write"], "canPersist": true}),
+            Err(error) => json!({"dataId": null, "description": error}),
+        })
+    }
+
+    /// The expressions that are watched; they replace those of the request before. An expression that stays keeps its last values.
+    pub(super) fn set_data_breakpoints(
+        &mut self,
+        request: &Request,
+        control: &mut Control,
+        scene: Option<&Scene<'_>>,
+    ) -> Result<Value, String> {
+        let wanted = request.arguments["breakpoints"].as_array().into_iter().flatten().map(|wanted| {
+            let text = wanted["dataId"].as_str().unwrap_or_default();
+            let now = scene.and_then(|scene| {
+                let value = expression::evaluate(text, scene).and_then(|datum| values::describe(&datum, scene)).ok()?;
+                Some(((scene.moment.place().linear, scene.moment.agent()), value))
+            });
+            (text.to_string(), now)
+        });
+        let ids = control.replace_watches(wanted.collect());
+        let answers: Vec<Value> = ids.into_iter().map(|id| json!({"id": id, "verified": true})).collect();
         Ok(json!({"breakpoints": answers}))
     }
 

@@ -93,6 +93,8 @@ fn capabilities() -> Value {
         "supportsHitConditionalBreakpoints": true,
         "supportsLogPoints": true,
         "supportsEvaluateForHovers": true,
+        "supportsFunctionBreakpoints": true,
+        "supportsDataBreakpoints": true,
         "supportsStepBack": true,
         "supportsSteppingGranularity": true,
         "supportsRestartRequest": true,
@@ -179,6 +181,8 @@ impl Editor<'_> {
     fn settle(&mut self, request: &Request, control: &mut Control, scene: Option<&Scene<'_>>) {
         let answer = match request.command.as_str() {
             "setBreakpoints" => self.set_breakpoints(request, control),
+            "setFunctionBreakpoints" => self.set_function_breakpoints(request, control),
+            "setDataBreakpoints" => self.set_data_breakpoints(request, control, scene),
             "setExceptionBreakpoints" => {
                 let wanted: Vec<&str> =
                     request.arguments["filters"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -297,8 +301,13 @@ impl Front for Editor<'_> {
             "threadId": scene.moment.place().linear + 1,
             "allThreadsStopped": true,
         });
-        if let Why::Breakpoint(ids) = &scene.stop.why {
-            body["hitBreakpointIds"] = json!(ids);
+        match &scene.stop.why {
+            Why::Breakpoint(ids) => body["hitBreakpointIds"] = json!(ids),
+            Why::Watch(id, change) => {
+                body["hitBreakpointIds"] = json!([id]);
+                body["text"] = json!(change);
+            }
+            _ => {}
         }
         if body["reason"] == "exception" {
             body["text"] = json!(told);

@@ -1,0 +1,46 @@
+//! Malformed files and what NVIDIA's tileiras 13.5.37 prints about each: `malformed/NAME.tileirbc` and `malformed/NAME.stderr`.
+//! The reader prints the same lines, except where `DIFFERENCES` gives a reason.
+
+use std::path::Path;
+use tileir::bytecode::{Features, read};
+
+/// Files whose message differs: the first line here, and the reason. `docs/bytecode.md` lists the reasons.
+const DIFFERENCES: &[(&str, &str, &str)] = &[
+    ("no_terminator", "block with no terminator, has 'cuda_tile.absf'", "the reference prints the op in MLIR's generic form"),
+    ("not_utf8_function", "string 3 is not UTF-8 text", "the reference fails later, without a cause"),
+    ("not_utf8_hint", "string 5 is not UTF-8 text", "the reference accepts any bytes"),
+];
+
+#[test]
+fn malformed_files_are_refused_with_the_reference_messages() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/malformed");
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .expect("the folder is there")
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".tileirbc")?.to_string()))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 23, "{names:?}");
+    for name in &names {
+        let bytes = std::fs::read(folder.join(format!("{name}.tileirbc"))).expect("the file can be read");
+        let expected = std::fs::read_to_string(folder.join(format!("{name}.stderr"))).expect("the file can be read");
+        let printed: String = match read(&bytes, Features::default()) {
+            Ok(_) => String::new(),
+            Err(error) => error.into_diagnostic(name).reference.iter().map(|line| format!("error: {line}\n")).collect(),
+        };
+        match DIFFERENCES.iter().find(|(known, ..)| known == name) {
+            Some((_, first, reason)) => {
+                assert!(printed != expected, "{name}: the message no longer differs, remove it from DIFFERENCES");
+                assert!(printed.starts_with(&format!("error: {first}\n")), "{name} ({reason}): {printed}");
+            }
+            None => assert_eq!(printed, expected, "{name}"),
+        }
+    }
+}
+
+/// A file name in another encoding than UTF-8 is no reason to refuse a program.
+#[test]
+fn file_names_may_be_in_any_encoding() {
+    let bytes = include_bytes!("malformed/not_utf8_file.tileirbc");
+    let module = read(bytes, Features::default()).expect("the file is read");
+    assert!(module.debug.names.values().any(|name| name.starts_with('\u{FFFD}')));
+}
