@@ -485,6 +485,9 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
             operands[1] > 0 && !fits(with(*acc, operands), with_operands)
         })
     };
+    if threads_transpose_words(function, target) && are_asynchronous(function, target, fewest * 2) {
+        return fewest * 2;
+    }
     // Other targets multiply by warps as fast as they can at all, and what few warps spill costs less than what more of them do again.
     if crowded {
         return fewest * 2;
@@ -501,6 +504,14 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         return fewest;
     }
     fewest * 2
+}
+
+/// Whether an MMA by warp groups takes 32-bit operands, which threads transpose in shared memory before each MMA. Measured on an H200, a tf32
+/// matmul of 4096 with tiles of 128x128x32 takes 545 us with eight warps, 837 us with four and 1408 us with two CTAs of four.
+fn threads_transpose_words(function: &Function, target: Target) -> bool {
+    let elem = |value: Value| function.body.ty(value).tile().map(|(elem, _)| elem.bits());
+    let is_wide = |op: &Op| matches!(op, Op::Mma { lhs, .. } if elem(*lhs) == Some(32));
+    target.has(Feature::WarpGroupProducts) && function.body.ops.values().any(|node| is_wide(&node.kind))
 }
 
 /// Registers of an operand that threads load in pieces of less than a word: each piece is in a register of its own, and nothing else

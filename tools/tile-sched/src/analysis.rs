@@ -21,7 +21,6 @@ use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
 use common::options;
 use sched::{Function, LoopSchedule, Module, Slot};
-use tileas::Buffer;
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
 const FURTHEST: i64 = 3;
@@ -78,14 +77,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let function = &module.functions[index];
         let schedules = match asked {
             Some(stages) => exactly(function, planned, stages, memory, envelope)?,
-            None => {
-                let operands = threads_store_operands(function, &planned);
-                let schedules = fit(function, planned, target, envelope);
-                if operands && has_memory_for_two(function, &schedules, target, envelope) {
-                    residency::for_two(&mut module.functions[index], target, envelope);
-                }
-                schedules
-            }
+            None => fit(function, planned, target, envelope),
         };
         module.schedules.extend(schedules);
     }
@@ -212,12 +204,8 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
         })
         .or_else(|| {
             beside = 2;
-            let share = (blocks > 1).then(|| alloc::share(memory, 2))?;
-            if threads_store_operands(function, &planned) {
-                return fit_in(false, share).filter(runs_ahead);
-            }
-            let pays = threads_copy(function, &planned) && partition::has_registers(function, 2, target);
-            fit_in(true, pays.then_some(share)?).filter(far_enough).filter(runs_ahead)
+            let pays = blocks > 1 && threads_copy(function, &planned) && partition::has_registers(function, 2, target);
+            fit_in(true, pays.then(|| alloc::share(memory, 2))?).filter(far_enough).filter(runs_ahead)
         })
         .inspect(|_| for_several = beside)
         .or_else(|| fit_in(true, memory).filter(far_enough))
@@ -303,33 +291,6 @@ fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
         let mut ops = function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
         ops.any(|op| op.effects().copied_to().is_some() && boxes::filled(op).is_none())
     })
-}
-
-/// Whether the shared memory of an SM fits two CTAs with these schedules, where no option or hint gives another number and registers suffice.
-fn has_memory_for_two(function: &Function, schedules: &[LoopSchedule], target: Target, envelope: &Envelope) -> bool {
-    let wanted = partition::Wanted::of(envelope);
-    let divided = wanted != partition::Wanted::Never && partition::check(function).is_ok();
-    let share = alloc::share(tileas::budget::shared_memory(target), 2);
-    let is_free = function.attrs.program.occupancy.is_none() && function.attrs.program.cluster.is_none();
-    is_free && divided && partition::blocks(function, target) > 1 && alloc::bytes(function, schedules, divided) <= share
-}
-
-/// Whether threads store an operand of a `wgmma` in the iteration that multiplies it, as they do to transpose it. The next iteration
-/// cannot store before the MMA has read, so one CTA keeps the tensor cores idle while it stores, and a second CTA fills that time.
-fn threads_store_operands(function: &Function, planned: &[Planned]) -> bool {
-    planned.iter().filter_map(|planned| sched::loop_body(function, planned.number)).any(|block| {
-        let ops = || function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
-        let stored: Vec<Buffer> = ops().filter_map(stored_buffer).collect();
-        let mut read = ops().filter(|op| in_flight::is_by_groups(op)).flat_map(|op| op.effects().buffers);
-        read.any(|access| stored.contains(&access.buffer))
-    })
-}
-
-fn stored_buffer(op: &sched::Op) -> Option<Buffer> {
-    match op {
-        sched::Op::Core(tileas::Op::SharedStore { buffer, .. }) => Some(*buffer),
-        _ => None,
-    }
 }
 
 /// Whether products into tensor memory read what a loop copies.

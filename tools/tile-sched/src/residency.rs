@@ -50,15 +50,6 @@ pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout
     }
 }
 
-/// Limits the registers of a thread so that two CTAs are resident.
-pub(crate) fn for_two(function: &mut Function, target: Target, envelope: &mut Envelope) {
-    function.attrs.program.occupancy = Some(2);
-    let registers = function.attrs.launch_registers(target);
-    let message =
-        format!("a thread has {registers} registers, so that 2 CTAs are resident: one multiplies while the other stores operands");
-    log(function, message, "analysis", envelope);
-}
-
 fn give(function: &mut Function, (blocks, needs): (u32, u32), pass: &str, target: Target, envelope: &mut Envelope) {
     function.attrs.program.occupancy = Some(blocks);
     let registers = function.attrs.launch_registers(target);
