@@ -23,6 +23,7 @@ pub(crate) use hazards::Hazards;
 pub(crate) use pipes::{Ring, Side, Told};
 pub(crate) use shared::{COLUMN, Place, apart, slot_bytes};
 
+use crate::check::stride_assumptions;
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core;
 use crate::tile::Tile;
@@ -33,7 +34,7 @@ use combine::{Exchange, Groups, Lines};
 use joined::Joined;
 use smallvec::smallvec;
 use spread::Spread;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use tileas::effects::{BufferAccess, Does, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
@@ -171,6 +172,8 @@ pub(crate) struct SpreadProgram<'a, O> {
     plans: Vec<Plan>,
     /// Of each op its accesses to buffers, from its first execution on. An MMA has those of its operands, and the accumulator's last.
     joined: Vec<[OnceLock<Joined>; 4]>,
+    /// The assumptions that only strides of tensor views depend on.
+    of_strides: BTreeSet<OpId>,
     /// For each buffer the offset of every element.
     offsets: Vec<Vec<u32>>,
     globals: BTreeMap<String, u64>,
@@ -196,12 +199,14 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
         let uniform = all.map(uniform).collect::<Result<Vec<_>>>()?;
         let made_by = made_by(&source);
         let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
+        let of_strides = stride_assumptions::assumptions(source.body, core::uses);
         let mut program = SpreadProgram {
             spreads: Vec::new(),
             uniform,
             made_by,
             plans: Vec::new(),
             joined: Vec::new(),
+            of_strides,
             offsets,
             globals,
             source,
