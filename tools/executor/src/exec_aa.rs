@@ -1,6 +1,7 @@
 //! Executes `.aa`: the same whole tiles as Tile IR, with memory made explicit.
 
-use crate::check::{Check, facts};
+use crate::check::stride_assumptions::{self, Use};
+use crate::check::{Check, assume, facts};
 use crate::exec::access::{self, Manner, Request};
 use crate::exec::combine::{self, Body as FoldBody};
 use crate::exec::{Control, Env, Program, Results};
@@ -11,7 +12,7 @@ use base::diag::Result;
 use base::{Body, DebugInfo, Op as OpId, Value as Id};
 use numerics::arith::Signedness;
 use smallvec::smallvec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 use vocabulary::core_ops::Core;
 use vocabulary::memory::{MemoryOrdering, Order};
@@ -21,6 +22,12 @@ pub(crate) struct AaProgram<'a> {
     pub(crate) function: &'a Function,
     pub(crate) debug: &'a DebugInfo,
     pub(crate) globals: BTreeMap<String, u64>,
+    /// The assumptions that only strides of tensor views depend on.
+    of_strides: BTreeSet<OpId>,
+}
+
+fn uses(op: &Op) -> Use<'_> {
+    if let Op::Core(core) = op { exec_core::uses(core) } else { Use::Other }
 }
 
 impl Typed for Type {
@@ -32,6 +39,12 @@ impl Typed for Type {
     }
     fn view(&self) -> Option<&vocabulary::tile::View> {
         if let Type::View(view) = self { Some(view) } else { None }
+    }
+}
+
+impl<'a> AaProgram<'a> {
+    pub(crate) fn new(function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
+        AaProgram { function, debug, globals, of_strides: stride_assumptions::assumptions(&function.body, uses) }
     }
 }
 
@@ -144,8 +157,11 @@ impl Program for AaProgram<'_> {
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let results = self.compute(op, env)?;
-        if env.world.checks(Check::Facts) {
+        if env.world.checks(Check::Facts) && !self.of_strides.contains(&op) {
             self.check_facts(op, &results, env);
+        }
+        if let Op::Core(Core::MakeMemRef { strides, .. }) = &self.function.body.ops[op].kind {
+            self.check_strides(op, strides, &results, env);
         }
         Ok(results)
     }
@@ -158,6 +174,7 @@ impl AaProgram<'_> {
             return Ok(smallvec![Value::Tile(product)]);
         }
         match kind {
+            Op::Core(Core::Assume { value, .. }) if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Op::Core(core) => {
                 let context = Context { types: self.types(op), loc, debug: self.debug, globals: &self.globals };
                 exec_core::execute(core, &context, env)
@@ -171,6 +188,27 @@ impl AaProgram<'_> {
             _ => {
                 let (request, manner) = self.request(op, kind, env).expect("every other op accesses memory");
                 access::perform(request, manner, env)
+            }
+        }
+    }
+
+    /// Checks the assumptions about strides of dimensions with more than one element, and the facts of the file about those.
+    fn check_strides(&self, op: OpId, strides: &[Id], results: &Results, env: &mut Env<'_>) {
+        let Some(Value::Tensor(tensor)) = results.first() else { return };
+        let body = &self.function.body;
+        let Some(memref) = body.ty(body.result(op)).memref() else { return };
+        for stride in exec_core::strides_in_use(memref, strides, &tensor.sizes) {
+            for (assumption, value) in stride_assumptions::chain(body, &self.of_strides, stride, uses) {
+                let node = &body.ops[assumption];
+                if let Op::Core(Core::Assume { fact, .. }) = &node.kind
+                    && env.world.checks(Check::Assume)
+                    && let Some(violation) = assume::violation(fact, env.tile(value))
+                {
+                    env.world.report(Check::Assume, node.loc, format!("an assumption does not hold: {violation}"));
+                }
+                if env.world.checks(Check::Facts) {
+                    self.check_facts(assumption, &smallvec![env.value(value).clone()], env);
+                }
             }
         }
     }

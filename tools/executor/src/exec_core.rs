@@ -1,5 +1,6 @@
 //! The ops that `.aa`, `.as` and `.sched` share, on whole tiles.
 
+use crate::check::stride_assumptions::Use;
 use crate::exec::{Control, Env, Results, effects};
 use crate::tile::{self, Tile, memory_bits, shape};
 use crate::value::{Tensor, Value, View};
@@ -55,6 +56,21 @@ pub(crate) fn control(op: &Core) -> Control<'_> {
         Core::Return {} => Control::Return,
         _ => Control::None,
     }
+}
+
+/// What an op does with strides.
+pub(crate) fn uses(op: &Core) -> Use<'_> {
+    match op {
+        Core::Assume { value, .. } => Use::Assume(*value),
+        Core::MakeMemRef { base, sizes, strides } => Use::Tensor { others: sizes.iter().chain([base]).copied().collect(), strides },
+        _ => Use::Other,
+    }
+}
+
+/// The strides, of those that the type leaves open, of dimensions with more than one element.
+pub(crate) fn strides_in_use<'a>(memref: &'a MemRef, strides: &'a [Id], sizes: &'a [i64]) -> impl Iterator<Item = Id> + 'a {
+    let open = (0..memref.strides.len()).filter(|dim| memref.strides[*dim].is_none());
+    open.zip(strides).filter(|(dim, _)| sizes[*dim] > 1).map(|(_, stride)| *stride)
 }
 
 /// Whether it can be the body of a reduction that is run for many elements at once.

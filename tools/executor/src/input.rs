@@ -195,7 +195,7 @@ impl Kernel<'_> {
             Input::Aa(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
-                let program = AaProgram { function, debug: &file.envelope.debug, globals };
+                let program = AaProgram::new(function, &file.envelope.debug, globals);
                 run(&program, function.region, &self.types, program.synchronises(), call, memory, watch, print, observer)
             }
             Input::As(file) => {

@@ -220,3 +220,22 @@ fn findings_are_told_once() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(told.matches("CHK002").count(), 1, "{told}");
 }
+
+/// cuTile Python assumes a divisor of each stride, also of an axis of extent 1, whose stride addresses nothing.
+#[test]
+fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
+    let body = |other_use: &str| {
+        format!(
+            "
+  %10 = assume(value: %2, fact: div_by(divisor: 16)) : i32 @2
+  {other_use}
+  %12 = make_memref(base: %0, sizes: [%1], strides: [%10]) : memref<?x4xf32, strides: [?, 1], scope: 1> @3"
+        )
+    };
+    let params = "%0: ptr<f32>, %1: i32, %2: i32";
+    let used = body("%11 = binary(kind: add_i(overflow: none), lhs: %10, rhs: %10) : i32 @1");
+    expect("assume", None, params, &body(""), &["zeros:f32[64]", "1", "4"]);
+    expect("assume", None, params, &body(""), &["zeros:f32[64]", "2", "16"]);
+    expect("assume", Some(("CHK005", 2)), params, &body(""), &["zeros:f32[64]", "2", "4"]);
+    expect("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
+}

@@ -127,6 +127,41 @@ fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
     expect("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
 }
 
+/// A tile that reaches over an edge may be computed with, as long as what was not loaded is not used.
+#[test]
+fn undetermined_elements_must_not_be_used() {
+    let body = |padding: &str, rest: &str| {
+        let (tensor, tiles) =
+            ("tensor_view<6xf32, strides=[1]>", format!("partition_view<tile=(4){padding}, tensor_view<6xf32, strides=[1]>>"));
+        let sum = "reduce %x dim=0 identities=[0.000000e+00 : f32] : tile<4xf32> -> tile<f32>
+    (%l: tile<f32>, %r: tile<f32>) {
+      %s = addf %l, %r : tile<f32> loc(#at1)
+      yield %s : tile<f32> loc(#at1)
+    } loc(#at1)";
+        let rest = rest.replace("TILES", &tiles).replace("SUM", sum);
+        format!(
+            "
+  %v = make_tensor_view %a, shape = [6], strides = [1] : {tensor} loc(#at1)
+  %t = make_partition_view %v : {tiles} loc(#at1)
+  %one = constant <i32: 1> : tile<i32> loc(#at1)
+  %x, %t1 = load_view_tko weak %t[%one] : {tiles}, tile<i32> -> tile<4xf32>, token loc(#at1)
+{rest}"
+        )
+    };
+    let back = "  %y = addf %x, %x : tile<4xf32> loc(#at1)
+  %t2 = store_view_tko weak %y, %t[%one] token=%t1 : tile<4xf32>, TILES, tile<i32> -> token loc(#at2)";
+    let elsewhere = "  %zero = constant <i32: 0> : tile<i32> loc(#at1)
+  %y = addf %x, %x : tile<4xf32> loc(#at1)
+  %t2 = store_view_tko weak %y, %t[%zero] token=%t1 : tile<4xf32>, TILES, tile<i32> -> token loc(#at2)";
+    let summed = "  %sum = SUM
+  %t2 = store_ptr_tko weak %a, %sum token=%t1 : tile<ptr<f32>>, tile<f32> -> token loc(#at2)";
+    for (rest, fault) in [(back, false), (elsewhere, true), (summed, true)] {
+        let fault = fault.then_some(("CHK010", 2));
+        expect("padding", fault, POINTER, &body("", rest), &["ones:f32[6]"]);
+        expect("padding", None, POINTER, &body(", padding_value = zero", rest), &["ones:f32[6]"]);
+    }
+}
+
 /// As on a device: the message goes to standard output, and the error of the tool to standard error.
 #[test]
 fn a_failed_assertion_prints_its_message() {

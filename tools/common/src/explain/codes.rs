@@ -80,6 +80,7 @@ pub(super) const CODES: &[(&str, &str)] = &[
     ("CHK007", "The table of facts in the file claims what a value does not keep: a bug of the pass that derived it."),
     ("CHK008", "An integer is divided by zero, which has no result that every target agrees on."),
     ("CHK009", "A reduction or scan gives something else, by more than rounding, when its elements are combined in another order, which they may be."),
+    ("CHK010", "A load without padding leaves the elements outside its tensor, or behind its mask, undetermined, and the program uses one: it stores it, branches on it or addresses memory with it."),
     ("CLI000", "An earlier stage of a pipe failed and has said why; nothing is printed for it."),
     ("CLI001", "Standard input is a terminal and no file was named."),
     ("CLI002", "Files have a largest size, so that one that never ends does not fill the memory."),

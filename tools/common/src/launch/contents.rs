@@ -11,6 +11,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 
 /// Bytes that are made together; elements of fills do not cross it.
+/// A multiple of every element's size.
+const GRANULE: usize = 32;
 const PAGE: usize = 4096;
 
 #[derive(Debug)]
@@ -103,7 +105,9 @@ impl Contents {
             if pending.is_made(number) {
                 out[part].copy_from_slice(&all[number * PAGE..][within]);
             } else {
-                pending.fill.make(number * PAGE, &mut page);
+                // Only what is read: programs read a page in many small pieces.
+                let around = within.start / GRANULE * GRANULE..within.end.next_multiple_of(GRANULE);
+                pending.fill.make(number * PAGE + around.start, &mut page[around]);
                 out[part].copy_from_slice(&page[within]);
             }
         }

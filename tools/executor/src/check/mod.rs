@@ -8,6 +8,7 @@ pub(crate) mod facts;
 pub(crate) mod nan;
 mod order;
 mod shadow;
+pub(crate) mod stride_assumptions;
 
 use crate::memory::Memory;
 use crate::world::{Access, Shared, Token, World};
@@ -36,14 +37,25 @@ pub enum Check {
     Divide,
     /// Reductions and scans whose result depends on the order in which elements are combined, by more than rounding
     Order,
+    /// Uses of elements outside a tensor, or masked out, that a load without padding left undetermined; Tile IR only
+    Padding,
     /// A NaN that is not made of a NaN
     Nan,
 }
 
 impl Check {
     /// What `--check` without a list means.
-    pub const USUAL: [Check; 8] =
-        [Check::Memory, Check::Init, Check::Token, Check::Race, Check::Assume, Check::Facts, Check::Divide, Check::Order];
+    pub const USUAL: [Check; 9] = [
+        Check::Memory,
+        Check::Init,
+        Check::Token,
+        Check::Race,
+        Check::Assume,
+        Check::Facts,
+        Check::Divide,
+        Check::Order,
+        Check::Padding,
+    ];
 
     pub fn code(self) -> &'static str {
         match self {
@@ -56,6 +68,7 @@ impl Check {
             Check::Facts => "CHK007",
             Check::Divide => "CHK008",
             Check::Order => "CHK009",
+            Check::Padding => "CHK010",
         }
     }
 }

@@ -387,6 +387,19 @@ impl Window<'_> {
     }
 }
 
+/// Which elements of a tile of a view are outside the tensor; none where all are inside.
+pub(crate) fn outside(view: &View, indices: &[Tile]) -> Option<Vec<bool>> {
+    let window = Window::new(view, indices);
+    if !(0..view.tile.len()).any(|t| window.leaves_tensor(t)) {
+        return None;
+    }
+    let mut outside = Vec::with_capacity(element_count(&view.tile));
+    for_each_index(&view.tile, |index| {
+        outside.push(index.iter().zip(&window.coordinates).any(|(i, along)| along[*i as usize].is_none()));
+    });
+    Some(outside)
+}
+
 fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
     fn copy<W: numerics::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
         W::of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);

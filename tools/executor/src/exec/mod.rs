@@ -166,6 +166,11 @@ impl State {
 }
 
 impl Env<'_> {
+    /// Reports a use of elements that no load determined.
+    pub(crate) fn report_undetermined(&mut self, loc: base::Loc, does: &str) {
+        let message = format!("{does} elements outside a tensor, or masked out, that a load without padding left undetermined");
+        self.world.report(crate::check::Check::Padding, loc, message);
+    }
     pub(crate) fn value(&self, id: Id) -> &Value {
         self.state.values[id.0 as usize].as_ref().expect("the verifier holds that a value is defined before its use")
     }
@@ -355,6 +360,16 @@ impl<'p, P: Program> Machine<'p, P> {
     }
 
     fn flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<Status>> {
+        if env.world.checks(crate::check::Check::Padding) {
+            let decides = match control {
+                Control::If { cond, .. } => vec![cond],
+                Control::For { lower, upper, step, .. } => vec![lower, upper, step],
+                _ => Vec::new(),
+            };
+            if decides.iter().any(|id| env.tile(*id).undetermined().is_some()) {
+                env.report_undetermined(self.program.body().ops[op].loc, "control flow depends on");
+            }
+        }
         match control {
             Control::None => unreachable!("computed by the program"),
             Control::If { cond, then, otherwise } => {

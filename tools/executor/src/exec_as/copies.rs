@@ -3,7 +3,8 @@
 
 use super::global::Transfer;
 use super::spread::Spread;
-use super::{Plan, SpreadProgram, Step};
+use super::{Boxes, Plan, SpreadProgram, Step};
+use crate::check::Check;
 use crate::exec::access::{self, ended};
 use crate::exec::{Env, Results};
 use crate::tile::memory_bits;
@@ -15,6 +16,15 @@ use std::sync::Arc;
 use tileas::tensor::PAIR;
 use tileas::{Buffer, CopyAtom, Layout, Op, boxes};
 use vocabulary::tile::ViewKind;
+
+/// Elements side by side, the first of which is in a slot.
+struct CopiedRun {
+    slot: usize,
+    place: usize,
+    /// None outside the tensor.
+    address: Option<u64>,
+    bytes: usize,
+}
 
 impl<O: Step> SpreadProgram<'_, O> {
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
@@ -37,11 +47,16 @@ impl<O: Step> SpreadProgram<'_, O> {
         Ok(ended(None, env))
     }
 
-    pub(super) fn plan_boxes(&self, buffer: Buffer) -> std::result::Result<Spread, String> {
+    pub(super) fn plan_boxes(&self, buffer: Buffer) -> std::result::Result<Boxes, String> {
         let bits = self.info(buffer).offsets.len() as u32;
         let order: Vec<u32> = (0..bits).collect();
         // The first warp, of which a thread asks for them.
-        Spread::new(&Layout::blocked(&order, 0, 0), bits, 1)
+        let spread = Spread::new(&Layout::blocked(&order, 0, 0), bits, 1)?;
+        let offsets = &self.offsets[buffer.0 as usize];
+        let speaks = |slot: &u32| spread.speaks[spread.thread(*slot as usize)];
+        let mut by_place: Vec<u32> = (0..spread.slots() as u32).filter(speaks).collect();
+        by_place.sort_by_key(|slot| offsets.get(spread.elements[*slot as usize] as usize));
+        Ok(Boxes { spread, by_place })
     }
 
     /// Reads what the view says, not what the map does: that they agree is for the verifier, and for those who execute PTX.
@@ -49,7 +64,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         let Op::CopyBoxes { view, index, token, order, in_bounds, buffer, .. } = kind else {
             unreachable!("called for copies by boxes only")
         };
-        let Plan::Boxes(spread) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
+        let Plan::Boxes(Boxes { spread, by_place }) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
@@ -63,6 +78,9 @@ impl<O: Step> SpreadProgram<'_, O> {
         let ty = self.info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
         let part = self.own_part(*buffer, env);
+        if self.copy_joined(&transfer, *buffer, by_place, &part, env)? {
+            return Ok(ended(None, env));
+        }
         self.copy_pieces(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), part, env)?;
         Ok(ended(None, env))
     }
@@ -70,7 +88,9 @@ impl<O: Step> SpreadProgram<'_, O> {
     /// Each block of a pair asks for its half of a tile. What the other one asks for is the same in each round, and is here where its products
     /// are looked for.
     fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
-        let (Op::CopyBoxes { view, index, order, buffer, .. }, Plan::Boxes(spread)) = (kind, &self.plans[op.0 as usize]) else {
+        let (Op::CopyBoxes { view, index, order, buffer, .. }, Plan::Boxes(Boxes { spread, by_place })) =
+            (kind, &self.plans[op.0 as usize])
+        else {
             unreachable!("called for copies by boxes only")
         };
         let (whole, info) = (env.view(*view), self.info(*buffer));
@@ -86,7 +106,10 @@ impl<O: Step> SpreadProgram<'_, O> {
             let spots = self.window(op, spread, &half, index, env)?;
             let transfer = Transfer { op, order: *order, spread, spots, ty, width: 1 };
             self.hazards(env).shared.look_at(block != rank);
-            let copied = self.copy_pieces(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), 0..usize::MAX, env);
+            let copied = match self.copy_joined(&transfer, *buffer, by_place, &(0..usize::MAX), env) {
+                Ok(false) => self.copy_pieces(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), 0..usize::MAX, env),
+                joined => joined.map(|_| ()),
+            };
             self.hazards(env).shared.look_at(false);
             copied?;
         }
@@ -107,7 +130,7 @@ impl<O: Step> SpreadProgram<'_, O> {
         let Op::StoreBoxes { view, index, token, order, in_bounds, buffer, mode, .. } = kind else {
             unreachable!("called for stores by boxes only")
         };
-        let Plan::Boxes(spread) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
+        let Plan::Boxes(Boxes { spread, .. }) = &self.plans[op.0 as usize] else { unreachable!("made at the start") };
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
@@ -147,6 +170,63 @@ impl<O: Step> SpreadProgram<'_, O> {
         let transfer = Transfer { op, order: *order, spread: self.spread(*ptr), spots, ty, width: 1 };
         self.copy_pieces(&transfer, *buffer, (bytes, true), 0..usize::MAX, env)?;
         Ok(ended(None, env))
+    }
+
+    /// Copies the elements of a tile in runs that lie one after the other in memory and in the buffer. Gives false, and copies nothing,
+    /// where a check is on or something is at fault: then the elements are copied one by one, which finds the first one at fault.
+    fn copy_joined(
+        &self,
+        transfer: &Transfer<'_>,
+        buffer: Buffer,
+        by_place: &[u32],
+        part: &Range<usize>,
+        env: &mut Env<'_>,
+    ) -> Result<bool> {
+        let Transfer { op, spread, spots, ty, .. } = transfer;
+        let (bits, offsets) = (memory_bits(*ty) as usize, &self.offsets[buffer.0 as usize]);
+        if Check::USUAL.iter().any(|check| env.world.checks(*check)) || !bits.is_multiple_of(8) {
+            return Ok(false);
+        }
+        let size = bits / 8;
+        let mut runs: Vec<CopiedRun> = Vec::new();
+        for slot in by_place.iter().map(|slot| *slot as usize) {
+            let (place, address) =
+                (offsets[spread.elements[slot] as usize] as usize * size, spots[slot].map(|(address, _)| address));
+            if !part.contains(&place) {
+                continue;
+            }
+            if address.is_some_and(|address| !address.is_multiple_of(size as u64)) {
+                return Ok(false);
+            }
+            let follows = |run: &CopiedRun| {
+                let ahead = run.address.map(|address| address.wrapping_add(run.bytes as u64));
+                run.place + run.bytes == place && ahead == address && spread.warp(run.slot) == spread.warp(slot)
+            };
+            match runs.last_mut() {
+                Some(run) if follows(run) => run.bytes += size,
+                _ => runs.push(CopiedRun { slot, place, address, bytes: size }),
+            }
+        }
+        self.begin(*op, env)?;
+        let mut all = Vec::with_capacity(runs.len());
+        for CopiedRun { slot, place, address, bytes } in runs {
+            let (warp, mut data) = (spread.warp(slot), vec![0; bytes]);
+            if let Some(address) = address
+                && (self.note_bytes(transfer, address, bytes, slot, false, env).is_err()
+                    || env.world.peek(address, &mut data).is_err())
+            {
+                return Ok(false);
+            }
+            if self.hazards(env).may_copy(buffer.0 as usize, place, bytes, warp).is_err() {
+                return Ok(false);
+            }
+            all.push((place, data, warp));
+        }
+        for (place, data, warp) in all {
+            let copied = self.hazards(env).copy(buffer.0 as usize, place, &data, warp);
+            copied.map_err(|fault| self.fault(*op, Some(buffer), fault, true))?;
+        }
+        Ok(true)
     }
 
     /// Copies the pieces of all threads that begin in a part of the buffer; what lies outside of memory becomes zero.

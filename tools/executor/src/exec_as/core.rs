@@ -1,6 +1,7 @@
 //! The shared ops, on the slots of every thread.
 
-use super::{Plan, SpreadProgram, Step, rename};
+use super::{Plan, SpreadProgram, Step, StepKind, rename};
+use crate::check::stride_assumptions::{self, Use};
 use crate::check::{Check, assume};
 use crate::exec::{Env, Results, effects};
 use crate::exec_core::{self, Context, Typed};
@@ -13,7 +14,7 @@ use base::{Op as OpId, Value as Id};
 use numerics::arith::Lanes;
 use smallvec::smallvec;
 use tileas::layout::Strides;
-use tileas::{Route, Type};
+use tileas::{Op, Route, Type};
 use vocabulary::core_ops::{Core, Fact};
 use vocabulary::tile::{Dense, Elem, MemRef, Shape};
 
@@ -27,6 +28,11 @@ impl Typed for Type {
     fn view(&self) -> Option<&vocabulary::tile::View> {
         if let Type::View(view) = self { Some(view) } else { None }
     }
+}
+
+/// What an op does with strides.
+pub(super) fn uses<O: Step>(op: &O) -> Use<'_> {
+    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::uses(core) } else { Use::Other }
 }
 
 impl<O: Step> SpreadProgram<'_, O> {
@@ -140,6 +146,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             },
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.rename(op, *x, env),
             Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => self.pieces(op, core, env),
+            Core::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Core::Assume { value, fact } => {
                 self.look_at_assumption(op, *value, fact, env);
                 Ok(smallvec![env.value(*value).clone()])
@@ -157,12 +164,27 @@ impl<O: Step> SpreadProgram<'_, O> {
                 let types = node.results.iter().map(|id| self.ty(*id)).collect();
                 let context = Context { types, loc: node.loc, debug: self.source.debug, globals: &self.globals };
                 let results = exec_core::execute(core, &context, env)?;
+                if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
+                    self.check_strides(op, strides, &tensor.sizes, env);
+                }
                 // What is computed from scalars is one; in the body of a reduction it stands for all combinations made at once.
                 let settled = |(id, value): (&Id, Value)| match value {
                     Value::Tile(tile) if !self.is_scalar(*id) => self.settle(*id, tile).map(Value::Tile),
                     other => Ok(other),
                 };
                 node.results.iter().zip(results).map(settled).collect()
+            }
+        }
+    }
+
+    /// Checks the assumptions about strides of dimensions with more than one element.
+    fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
+        let Some(memref) = self.ty(self.result(op)).memref() else { return };
+        for stride in exec_core::strides_in_use(memref, strides, sizes) {
+            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.of_strides, stride, uses::<O>) {
+                if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
+                    self.look_at_assumption(assumption, *value, fact, env);
+                }
             }
         }
     }

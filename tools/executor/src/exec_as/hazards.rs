@@ -29,10 +29,71 @@ const PAGE: usize = 4096;
 const KEPT_PAGES: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Mark {
+struct Mark {
     writer: Touch,
     /// Of two agents that read since they last knew of each other.
     readers: [Touch; 2],
+}
+
+/// The number of a mark in its table. A byte that nothing accessed has mark 0.
+pub(crate) type MarkNumber = u32;
+
+/// The marks that bytes have. Neighbouring bytes mostly have the same, so each byte holds a number, and an access compares and replaces
+/// marks run by run.
+pub(crate) struct MarkTable {
+    marks: Vec<Mark>,
+    /// Numbers of marks that were added lately, by their hash, so that equal marks mostly have one number.
+    recent: Box<[MarkNumber; RECENT]>,
+    /// From so many marks on, those that no byte has are dropped.
+    limit: usize,
+}
+
+const RECENT: usize = 256;
+/// 18 MB of marks.
+const FIRST_LIMIT: usize = 1 << 19;
+
+impl Default for MarkTable {
+    fn default() -> Self {
+        MarkTable { marks: vec![Mark::default()], recent: Box::new([0; RECENT]), limit: FIRST_LIMIT }
+    }
+}
+
+impl MarkTable {
+    fn number(&mut self, mark: Mark) -> MarkNumber {
+        let hash = |touch: Touch| touch.event.wrapping_mul(31) ^ u32::from(touch.warp);
+        let [first, second] = mark.readers.map(hash);
+        let place = (hash(mark.writer) ^ first.rotate_left(7) ^ second.rotate_left(13)) as usize % RECENT;
+        let recent = self.recent[place];
+        if self.marks[recent as usize] == mark {
+            return recent;
+        }
+        self.marks.push(mark);
+        self.recent[place] = (self.marks.len() - 1) as MarkNumber;
+        self.recent[place]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn made(&self) -> usize {
+        self.marks.len()
+    }
+    pub(crate) fn is_full(&self) -> bool {
+        self.marks.len() >= self.limit
+    }
+
+    /// Drops the marks that no byte has.
+    pub(crate) fn compact<'a>(&mut self, bytes: impl Iterator<Item = &'a mut [MarkNumber]>) {
+        let old = std::mem::replace(&mut self.marks, vec![Mark::default()]);
+        let mut renamed: Vec<MarkNumber> = vec![0; old.len()];
+        for number in bytes.flatten() {
+            if *number != 0 && renamed[*number as usize] == 0 {
+                self.marks.push(old[*number as usize]);
+                renamed[*number as usize] = (self.marks.len() - 1) as MarkNumber;
+            }
+            *number = renamed[*number as usize];
+        }
+        self.recent.fill(0);
+        self.limit = FIRST_LIMIT.max(2 * self.marks.len());
+    }
 }
 
 /// Why an access is refused.
@@ -145,19 +206,26 @@ impl Clock {
         Ok(())
     }
 
-    /// Visits the marks of consecutive bytes. What a visit leaves depends on the mark alone, and the bytes of one access mostly have
-    /// equal marks, so most marks take the result of the byte before.
-    pub(crate) fn visit_all(&self, marks: &mut [Mark], warp: usize, writes: bool) -> Result<(), Fault> {
-        let mut last: Option<(Mark, Mark)> = None;
-        for mark in marks {
-            match last {
-                Some((before, after)) if *mark == before => *mark = after,
+    /// Visits consecutive bytes. What a visit leaves depends on the mark alone, so each run of bytes with one mark is one visit.
+    pub(crate) fn visit_all(
+        &self,
+        table: &mut MarkTable,
+        bytes: &mut [MarkNumber],
+        warp: usize,
+        writes: bool,
+    ) -> Result<(), Fault> {
+        let mut last: Option<(MarkNumber, MarkNumber)> = None;
+        for run in bytes.chunk_by_mut(|a, b| a == b) {
+            let after = match last {
+                Some((before, after)) if before == run[0] => after,
                 _ => {
-                    let before = *mark;
-                    self.visit(mark, warp, writes)?;
-                    last = Some((before, *mark));
+                    let mut mark = table.marks[run[0] as usize];
+                    self.visit(&mut mark, warp, writes)?;
+                    table.number(mark)
                 }
-            }
+            };
+            last = Some((run[0], after));
+            run.fill(after);
         }
         Ok(())
     }
@@ -182,7 +250,8 @@ pub(crate) struct Hazards {
     broken: Option<String>,
     first_warps: Vec<usize>,
     /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
-    global: BTreeMap<u64, Box<[Mark; PAGE]>>,
+    global: BTreeMap<u64, Box<[MarkNumber; PAGE]>>,
+    global_marks: MarkTable,
 }
 
 impl Hazards {
@@ -199,6 +268,7 @@ impl Hazards {
             completes: Completes::AtOnce,
             under_way: UnderWay::default(),
             global: BTreeMap::new(),
+            global_marks: MarkTable::default(),
         }
     }
 
@@ -219,6 +289,10 @@ impl Hazards {
             self.under_way.product();
         }
         self.clock.now = Touch { event: self.clock.now.event + 1, op: op.0, warp: 0 };
+        self.shared.compact_marks();
+        if self.global_marks.is_full() {
+            self.global_marks.compact(self.global.values_mut().map(|page| &mut page[..]));
+        }
     }
 
     pub(crate) fn barrier(&mut self) {
@@ -246,6 +320,12 @@ impl Hazards {
     pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
         self.is_free(buffer, byte, data.len())?;
         self.shared.write(buffer, byte, data, self.warp(warp), &self.clock)
+    }
+
+    /// Whether a piece may be copied, of which nothing is noted but who accesses it.
+    pub(super) fn may_copy(&mut self, buffer: usize, byte: usize, length: usize, warp: usize) -> Result<(), Fault> {
+        let start = self.is_free(buffer, byte, length)?;
+        self.shared.visit(start, length, self.warp(warp), true, &self.clock)
     }
 
     /// A piece of a copy, which arrives when it is waited for.
@@ -375,8 +455,8 @@ impl Hazards {
         while at < end {
             let first = at as usize % PAGE;
             let count = (PAGE - first).min((end - at) as usize);
-            let page = self.global.entry(at / PAGE as u64).or_insert_with(|| Box::new([Mark::default(); PAGE]));
-            self.clock.visit_all(&mut page[first..first + count], warp, writes)?;
+            let page = self.global.entry(at / PAGE as u64).or_insert_with(|| Box::new([0; PAGE]));
+            self.clock.visit_all(&mut self.global_marks, &mut page[first..first + count], warp, writes)?;
             at += count as u64;
         }
         Ok(())
@@ -427,6 +507,35 @@ mod tests {
         hazards.begin(OpId(3), both(), Completes::AtOnce);
         assert_eq!(hazards.write(0, 4, &[2; 4], 0), Err(Fault::Race { op: OpId(2), writes: false }));
         hazards.write(0, 4, &[2; 4], 1).unwrap();
+    }
+
+    /// The time of a large access is that of few visits.
+    #[test]
+    fn a_run_of_equal_bytes_has_one_mark() {
+        let place = Place { base: 0, bytes: 4096, depth: 1, space: Space::Shared, other: 0 };
+        let mut hazards = Hazards::new(&[place], true, &[], &[]);
+        for op in 1..100 {
+            hazards.begin(OpId(op), both(), Completes::AtOnce);
+            (0..4096).step_by(16).for_each(|byte| hazards.write(0, byte, &[1; 16], 0).unwrap());
+            hazards.barrier();
+            hazards.begin(OpId(op), both(), Completes::AtOnce);
+            hazards.read(0, 0, &mut [0; 4096], 1).unwrap();
+            hazards.barrier();
+        }
+        assert!(hazards.shared.marks_made() <= 2 * 100, "{}", hazards.shared.marks_made());
+    }
+
+    #[test]
+    fn marks_that_no_byte_has_are_dropped() {
+        let mut table = MarkTable::default();
+        let mut bytes = [0; 4];
+        for event in 1..10 {
+            let clock = Clock { now: Touch { event, op: event, warp: 0 }, known: vec![vec![event, event]], ..Clock::new(&[]) };
+            clock.visit_all(&mut table, &mut bytes[..2], 0, true).unwrap();
+        }
+        let before = table.marks[bytes[0] as usize];
+        table.compact(std::iter::once(&mut bytes[..]));
+        assert_eq!((table.marks.len(), bytes, table.marks[1]), (2, [1, 1, 0, 0], before));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod copies;
 mod core;
 mod global;
 mod hazards;
+mod joined;
 mod pipes;
 mod product;
 mod reduce;
@@ -22,6 +23,7 @@ pub(crate) use hazards::Hazards;
 pub(crate) use pipes::{Ring, Side, Told};
 pub(crate) use shared::{COLUMN, Place, apart, slot_bytes};
 
+use crate::check::stride_assumptions;
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core;
 use crate::tile::Tile;
@@ -29,10 +31,11 @@ use crate::value::Value;
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
 use combine::{Exchange, Groups, Lines};
+use joined::Joined;
 use smallvec::smallvec;
 use spread::Spread;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 use tileas::effects::{BufferAccess, Does, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 use vocabulary::core_ops::Core;
@@ -102,8 +105,15 @@ enum Plan {
     Groups(Groups),
     Exchange(Exchange),
     Lines(Lines),
+    Boxes(Boxes),
+}
+
+/// How an op of the copy engine goes through a tile.
+struct Boxes {
     /// Which thread stands for the copy engine, element by element.
-    Boxes(Spread),
+    spread: Spread,
+    /// The slots in the order of the buffer's bytes.
+    by_place: Vec<u32>,
 }
 
 /// A function of either format, and how its memory is laid out.
@@ -160,6 +170,10 @@ pub(crate) struct SpreadProgram<'a, O> {
     /// Of each value the agent that computes it, or one more than there are.
     made_by: Vec<usize>,
     plans: Vec<Plan>,
+    /// Of each op its accesses to buffers, from its first execution on. An MMA has those of its operands, and the accumulator's last.
+    joined: Vec<[OnceLock<Joined>; 4]>,
+    /// The assumptions that only strides of tensor views depend on.
+    of_strides: BTreeSet<OpId>,
     /// For each buffer the offset of every element.
     offsets: Vec<Vec<u32>>,
     globals: BTreeMap<String, u64>,
@@ -185,7 +199,18 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
         let uniform = all.map(uniform).collect::<Result<Vec<_>>>()?;
         let made_by = made_by(&source);
         let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
-        let mut program = SpreadProgram { spreads: Vec::new(), uniform, made_by, plans: Vec::new(), offsets, globals, source };
+        let of_strides = stride_assumptions::assumptions(source.body, core::uses);
+        let mut program = SpreadProgram {
+            spreads: Vec::new(),
+            uniform,
+            made_by,
+            plans: Vec::new(),
+            joined: Vec::new(),
+            of_strides,
+            offsets,
+            globals,
+            source,
+        };
         program.spread_out()?;
         let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
         for op in program.source.body.walk(program.source.region) {
@@ -193,6 +218,7 @@ impl<'a, O: Step> SpreadProgram<'a, O> {
             let plan = program.plan(op).map_err(|message| program.refuse(op, message).at_loc(program.source.debug, node.loc))?;
             plans[op.0 as usize] = plan;
         }
+        program.joined = plans.iter().map(|_| Default::default()).collect();
         program.plans = plans;
         Ok(program)
     }

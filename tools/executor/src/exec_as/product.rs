@@ -1,7 +1,10 @@
 //! Matrix products. What a product is, is defined on whole tiles; what this checks is that its operands are where the atom finds
 //! them.
 
+use super::hazards::Fault;
+use super::joined::Joined;
 use super::shared::{buffer_bytes, buffer_lanes, bytes};
+use super::spread::Spread;
 use super::{SpreadProgram, Step};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, product};
@@ -246,25 +249,11 @@ impl<O: Step> SpreadProgram<'_, O> {
         if in_memory != [None, None] {
             self.begin(op, env)?;
         }
-        let mut data = in_memory.map(|place| {
-            place.map_or(Vec::new(), |(buffer, _)| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)])
-        });
-        let (spread, mut known) = (self.spread(*acc), BTreeSet::new());
-        let slots = if in_memory == [None, None] { 0 } else { spread.slots() };
-        for slot in 0..slots {
-            let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
-            let needed = extents.needed(sum);
-            for (side, line) in extents.lines(sum).into_iter().enumerate() {
-                let Some((buffer, transposed)) = in_memory[side] else { continue };
-                if known.insert((warp, side, line)) {
-                    let [rows, columns] = extents.last(side);
-                    let there = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
-                    let elements = needed[side].iter().map(|element| (there(*element), *element));
-                    self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
-                }
-            }
-        }
-        let [left, right] = data;
+        let joined = self.joined_operands(op, in_memory, self.spread(*acc), &extents, env);
+        let [left, right] = match joined {
+            Ok(data) => data,
+            Err(_) => self.read_lines(op, in_memory, self.spread(*acc), &extents, env)?,
+        };
         let operand = |place: &Place, shape: &Shape, data: Vec<u8>| match place {
             Place::Registers(value) => self.whole(*value, env),
             Place::Memory { buffer, .. } => {
@@ -286,6 +275,65 @@ impl<O: Step> SpreadProgram<'_, O> {
         self.one(op, self.distribute(self.result(op), &whole))
     }
 
+    /// Of each operand in a buffer its bytes, of which each warp reads the rows or columns that its sums need.
+    fn joined_operands(
+        &self,
+        op: OpId,
+        in_memory: [Option<(Buffer, bool)>; 2],
+        spread: &Spread,
+        extents: &Extents,
+        env: &mut Env<'_>,
+    ) -> Result<[Vec<u8>; 2], Fault> {
+        let mut data = [Vec::new(), Vec::new()];
+        for (side, place) in in_memory.into_iter().enumerate() {
+            let Some((buffer, transposed)) = place else { continue };
+            let joined = self.joined[op.0 as usize][side].get_or_init(|| {
+                let (offsets, size) = (&self.offsets[buffer.0 as usize], bytes(self.info(buffer).elem));
+                let ([rows, columns], mut known, mut accesses) = (extents.last(side), BTreeSet::new(), Vec::new());
+                let there = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
+                for slot in 0..spread.slots() {
+                    let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
+                    if known.insert((warp, extents.lines(sum)[side])) {
+                        let place = |element: u32| offsets[there(element) as usize] as usize * size;
+                        accesses.extend(extents.needed(sum)[side].iter().map(|element| (warp, place(*element), *element as usize)));
+                    }
+                }
+                Joined::new(accesses.into_iter(), offsets.len(), size)
+            });
+            data[side] = joined.read(buffer.0 as usize, self.hazards(env))?;
+        }
+        Ok(data)
+    }
+
+    /// The same, element by element.
+    fn read_lines(
+        &self,
+        op: OpId,
+        in_memory: [Option<(Buffer, bool)>; 2],
+        spread: &Spread,
+        extents: &Extents,
+        env: &mut Env<'_>,
+    ) -> Result<[Vec<u8>; 2]> {
+        let mut data = in_memory.map(|place| {
+            place.map_or(Vec::new(), |(buffer, _)| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)])
+        });
+        let mut known = BTreeSet::new();
+        for slot in 0..spread.slots() {
+            let (warp, sum) = (spread.warp(slot), spread.elements[slot]);
+            let needed = extents.needed(sum);
+            for (side, line) in extents.lines(sum).into_iter().enumerate() {
+                let Some((buffer, transposed)) = in_memory[side] else { continue };
+                if known.insert((warp, side, line)) {
+                    let [rows, columns] = extents.last(side);
+                    let there = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
+                    let elements = needed[side].iter().map(|element| (there(*element), *element));
+                    self.read_elements(op, buffer, elements, warp, &mut data[side], env)?;
+                }
+            }
+        }
+        Ok(data)
+    }
+
     /// One thread has the whole product made, on operands and sums in memory.
     fn product_in_memory(&self, op: OpId, kind: &Op, extents: &Extents, env: &mut Env<'_>) -> Result<Results> {
         let Op::Mma { lhs, rhs, acc, fresh, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
@@ -297,8 +345,15 @@ impl<O: Step> SpreadProgram<'_, O> {
             let (elem, [rows, columns]) = (self.info(*buffer).elem, extents.last(side));
             let there = |element: u32| if *transposed { element % columns * rows + element / columns } else { element };
             let count = rows * columns;
-            let mut data = vec![0; count as usize * bytes(elem)];
-            self.read_elements(op, *buffer, (0..count).map(|element| (there(element), element)), 0, &mut data, env)?;
+            let data =
+                match self.joined_elements(op, *buffer, side, (0..count).map(there)).read(buffer.0 as usize, self.hazards(env)) {
+                    Ok(data) => data,
+                    Err(_) => {
+                        let mut data = vec![0; count as usize * bytes(elem)];
+                        self.read_elements(op, *buffer, (0..count).map(|element| (there(element), element)), 0, &mut data, env)?;
+                        data
+                    }
+                };
             Ok(Tile::new(extents.0[side].clone(), elem, buffer_lanes(elem, data)))
         };
         let (a, b) = match self.source.attrs.pair {
@@ -325,6 +380,10 @@ impl<O: Step> SpreadProgram<'_, O> {
         };
         let sums = buffer_bytes(&whole);
         let (size, offsets) = (bytes(elem), &self.offsets[buffer.0 as usize]);
+        let joined = self.joined_elements(op, *buffer, 3, 0..(sums.len() / size) as u32);
+        if joined.write(buffer.0 as usize, &sums, self.hazards(env)).is_ok() {
+            return Ok(Results::new());
+        }
         for (element, data) in sums.chunks_exact(size).enumerate() {
             let written = self.hazards(env).write(buffer.0 as usize, offsets[element] as usize * size, data, 0);
             written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
@@ -367,6 +426,15 @@ impl<O: Step> SpreadProgram<'_, O> {
             return Err(self.refuse(op, format!("finds other scales in each copy of {buffer}")));
         }
         Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_lanes(elem, first)))
+    }
+
+    /// One thread's access to elements of a buffer, which an op makes the same way whenever it is executed.
+    fn joined_elements(&self, op: OpId, buffer: Buffer, which: usize, elements: impl ExactSizeIterator<Item = u32>) -> &Joined {
+        self.joined[op.0 as usize][which].get_or_init(|| {
+            let (size, count, offsets) = (bytes(self.info(buffer).elem), elements.len(), &self.offsets[buffer.0 as usize]);
+            let place = |(to, element): (usize, u32)| (0, offsets[element as usize] as usize * size, to);
+            Joined::new(elements.enumerate().map(place), count, size)
+        })
     }
 
     /// Reads elements of a buffer, each to its place among the data.

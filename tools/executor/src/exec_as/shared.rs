@@ -1,6 +1,7 @@
 //! Buffers in the shared memory of a block, and the ops that access them.
 
-use super::hazards::{Clock, Fault, Mark};
+use super::hazards::{Clock, Fault, MarkNumber, MarkTable};
+use super::joined::Joined;
 use super::spread::Spread;
 use super::under_way::Piece;
 use super::{SpreadProgram, Step};
@@ -95,7 +96,8 @@ pub(crate) struct SharedMemory {
     /// For each byte the buffer through which it was written, counted from 1; 0 for none.
     owners: Vec<u16>,
     /// Empty where races do not matter.
-    marks: Vec<Mark>,
+    marks: Vec<MarkNumber>,
+    table: MarkTable,
     /// For each byte the agent that wrote it and has not fenced it since, counted from 1; empty likewise.
     unfenced: Vec<u8>,
 }
@@ -103,9 +105,10 @@ pub(crate) struct SharedMemory {
 impl SharedMemory {
     pub(super) fn new(places: &[Place], races: bool) -> SharedMemory {
         let end = places.iter().map(Place::end).max().unwrap_or(0);
-        let marks = if races { vec![Mark::default(); end] } else { Vec::new() };
+        let marks = if races { vec![0; end] } else { Vec::new() };
         let (slots, data, owners) = (vec![0; places.len()], vec![0; end], vec![0; end]);
-        SharedMemory { places: places.to_vec(), slots, other: false, data, owners, unfenced: vec![0; marks.len()], marks }
+        let (unfenced, table) = (vec![0; marks.len()], MarkTable::default());
+        SharedMemory { places: places.to_vec(), slots, other: false, data, owners, unfenced, marks, table }
     }
 
     pub(super) fn select(&mut self, buffer: usize, slot: u64) -> Result<(), String> {
@@ -141,7 +144,19 @@ impl SharedMemory {
         if self.marks.is_empty() {
             return Ok(());
         }
-        clock.visit_all(&mut self.marks[start..start + length], warp, writes)
+        clock.visit_all(&mut self.table, &mut self.marks[start..start + length], warp, writes)
+    }
+
+    #[cfg(test)]
+    pub(super) fn marks_made(&self) -> usize {
+        self.table.made()
+    }
+
+    /// Drops the marks that no byte has any more, where there are many.
+    pub(super) fn compact_marks(&mut self) {
+        if self.table.is_full() {
+            self.table.compact(std::iter::once(&mut self.marks[..]));
+        }
     }
 
     pub(super) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize, clock: &Clock) -> Result<(), Fault> {
@@ -149,7 +164,9 @@ impl SharedMemory {
         self.visit(start, out.len(), warp, false, clock)?;
         let own = buffer as u16 + 1;
         let owners = &self.owners[start..start + out.len()];
-        if let Some(i) = owners.iter().position(|owner| *owner != own) {
+        // All bytes are compared first, which is much faster than a search for the first.
+        if owners.iter().fold(0, |others, owner| others | (owner ^ own)) != 0 {
+            let i = owners.iter().position(|owner| *owner != own).expect("one of them is another's");
             let byte = byte + i;
             return Err(match owners[i] {
                 0 => Fault::Unwritten { byte },
@@ -192,8 +209,8 @@ impl SharedMemory {
     }
 
     pub(super) fn is_fenced(&self, start: usize, length: usize) -> Result<(), Fault> {
-        let written = self.unfenced[start..start + length].iter().any(|by| *by != 0);
-        if written { Err(Fault::Unfenced) } else { Ok(()) }
+        let written = self.unfenced[start..start + length].iter().fold(0, |all, by| all | by);
+        if written != 0 { Err(Fault::Unfenced) } else { Ok(()) }
     }
 }
 
@@ -226,8 +243,15 @@ impl<O: Step> SpreadProgram<'_, O> {
         let all = |id: Id| self.spread(id).elements.iter().map(|element| u64::from(*element));
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
+                let slots = self.slots(*x, env);
+                if self.store_joined(op, *buffer, &slots, env) {
+                    return Ok(Results::new());
+                }
                 let width = self.width_of(op, *atom, *buffer, *x)?;
-                self.store(&self.exchange(op, *x, *buffer, all(*x), width)?, &self.slots(*x, env), env)
+                let exchange = self.exchange(op, *x, *buffer, all(*x), width)?;
+                self.store(&exchange, &slots, env)?;
+                self.join(&exchange);
+                Ok(Results::new())
             }
             Op::SharedScatter { x, buffer, index, .. } => {
                 let index = self.slots(*index, env);
@@ -235,8 +259,14 @@ impl<O: Step> SpreadProgram<'_, O> {
             }
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
+                if let Some(data) = self.load_joined(op, *buffer, env) {
+                    return self.loaded(op, result, data);
+                }
                 let width = self.width_of(op, *atom, *buffer, result)?;
-                self.load(&self.exchange(op, result, *buffer, all(result), width)?, env)
+                let exchange = self.exchange(op, result, *buffer, all(result), width)?;
+                let loaded = self.load(&exchange, env)?;
+                self.join(&exchange);
+                Ok(loaded)
             }
             Op::SharedGather { buffer, index, .. } => {
                 let index = self.slots(*index, env);
@@ -244,15 +274,54 @@ impl<O: Step> SpreadProgram<'_, O> {
             }
             Op::TensorLoad { buffer, from, .. } => {
                 let result = self.result(op);
+                if let Some(data) = self.load_joined(op, *buffer, env) {
+                    return self.loaded(op, result, data);
+                }
                 let elements = self.of_lanes(op, result, *buffer, *from, env)?;
-                self.load(&self.exchange(op, result, *buffer, elements, 1)?, env)
+                let exchange = self.exchange(op, result, *buffer, elements, 1)?;
+                let loaded = self.load(&exchange, env)?;
+                self.join(&exchange);
+                Ok(loaded)
             }
             Op::TensorStore { x, buffer, from, .. } => {
+                let slots = self.slots(*x, env);
+                if self.store_joined(op, *buffer, &slots, env) {
+                    return Ok(Results::new());
+                }
                 let elements = self.of_lanes(op, *x, *buffer, *from, env)?;
-                self.store(&self.exchange(op, *x, *buffer, elements, 1)?, &self.slots(*x, env), env)
+                let exchange = self.exchange(op, *x, *buffer, elements, 1)?;
+                self.store(&exchange, &slots, env)?;
+                self.join(&exchange);
+                Ok(Results::new())
             }
             _ => unreachable!("called for accesses to buffers only"),
         }
+    }
+
+    /// Keeps where an access was found to be right, for the next execution of its op.
+    fn join(&self, exchange: &Exchange<'_>) {
+        let Exchange { op, tile, spread, ref places, size, width, .. } = *exchange;
+        let stores = self.source.body.ops[op].results.first() != Some(&tile);
+        let acts = |slot: &usize| !stores || spread.speaks[spread.thread(slot - slot % width)];
+        let accesses = (0..places.len()).filter(acts).map(|slot| (spread.warp(slot), places[slot], slot));
+        self.joined[op.0 as usize][0].get_or_init(|| Joined::new(accesses, places.len(), size));
+    }
+
+    /// None where the op is executed for the first time, or at fault.
+    fn load_joined(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
+        let joined = self.joined[op.0 as usize][0].get()?;
+        joined.read(buffer.0 as usize, self.hazards(env)).ok()
+    }
+
+    fn loaded(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
+        let elem = self.elem(result);
+        self.one(op, Tile::new(self.spread(result).shape(), elem, buffer_lanes(elem, data)))
+    }
+
+    /// Whether the access was made: not where the op is executed for the first time, or at fault.
+    fn store_joined(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
+        let Some(joined) = self.joined[op.0 as usize][0].get() else { return false };
+        joined.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
     }
 
     /// Each thread multiplies what it has of the rows of sums in tensor memory, or zeros, by the factors that it has for them.
@@ -448,8 +517,7 @@ impl<O: Step> SpreadProgram<'_, O> {
             let read = self.hazards(env).read(buffer.0 as usize, exchange.places[first], out, spread.warp(first));
             read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
         }
-        let elem = self.elem(exchange.tile);
-        self.one(op, Tile::new(spread.shape(), elem, buffer_lanes(elem, data)))
+        self.loaded(op, exchange.tile, data)
     }
 
     /// Where an op stands in the source, if that is known.

@@ -135,14 +135,23 @@ impl UnderWay {
     /// That no copy to these bytes is under way.
     pub(super) fn arrived(&self, start: usize, length: usize) -> Result<(), Fault> {
         let end = self.arriving.len().min(start.saturating_add(length));
-        let on_the_way = self.arriving.get(start..end).into_iter().flatten().find(|op| **op > 0);
+        let bytes = self.arriving.get(start..end).unwrap_or_default();
+        // All bytes are looked at first, which is much faster than a search for the first.
+        if bytes.iter().fold(0, |all, op| all | op) == 0 {
+            return Ok(());
+        }
+        let on_the_way = bytes.iter().find(|op| **op > 0);
         on_the_way.map_or(Ok(()), |op| Err(Fault::UnderWay { op: OpId(op - 1) }))
     }
 
     /// That no product in flight reads these bytes.
     pub(super) fn free(&self, start: usize, length: usize) -> Result<(), Fault> {
         let end = self.read.len().min(start.saturating_add(length));
-        let reader = self.read.get(start..end).into_iter().flatten().find(|(_, count)| *count > 0);
+        let bytes = self.read.get(start..end).unwrap_or_default();
+        if bytes.iter().fold(0, |all, (_, count)| all | count) == 0 {
+            return Ok(());
+        }
+        let reader = bytes.iter().find(|(_, count)| *count > 0);
         reader.map_or(Ok(()), |(op, _)| Err(Fault::InFlight { op: OpId(*op) }))
     }
 }

@@ -131,7 +131,13 @@ impl TileProgram<'_> {
 
     /// Ops that move elements.
     pub(super) fn reshaped(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
-        let result = |env: &Env<'_>, f: fn(&Tile, vocabulary::tile::Shape) -> Tile, x: &Id| f(env.tile(*x), self.result_type(op).0);
+        self.reshaped_of(op, kind, env, Tile::clone)
+    }
+
+    /// The same of tiles that are computed from the operands.
+    pub(super) fn reshaped_of(&self, op: OpId, kind: &Op, env: &Env<'_>, of: impl Fn(&Tile) -> Tile) -> Result<Option<Tile>> {
+        let result =
+            |env: &Env<'_>, f: fn(&Tile, vocabulary::tile::Shape) -> Tile, x: &Id| f(&of(env.tile(*x)), self.result_type(op).0);
         let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
         let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
         Ok(Some(match kind {
@@ -139,15 +145,15 @@ impl TileProgram<'_> {
             Op::Broadcast { source } => result(env, shape::broadcast, source),
             Op::Permute { permutation, source } => {
                 let order: Vec<usize> = permutation.iter().map(|dim| *dim as usize).collect();
-                shape::permute(env.tile(*source), &order)
+                shape::permute(&of(env.tile(*source)), &order)
             }
-            Op::Cat { dim, lhs, rhs } => shape::cat(env.tile(*lhs), env.tile(*rhs), *dim as usize),
+            Op::Cat { dim, lhs, rhs } => shape::cat(&of(env.tile(*lhs)), &of(env.tile(*rhs)), *dim as usize),
             Op::Extract { source, indices } => {
-                let slice = shape::extract(env.tile(*source), self.result_type(op).0, &numbers(indices));
+                let slice = shape::extract(&of(env.tile(*source)), self.result_type(op).0, &numbers(indices));
                 slice.ok_or_else(outside)?
             }
             Op::Insert { source, destination, indices } => {
-                shape::insert(env.tile(*source), env.tile(*destination), &numbers(indices)).ok_or_else(outside)?
+                shape::insert(&of(env.tile(*source)), &of(env.tile(*destination)), &numbers(indices)).ok_or_else(outside)?
             }
             Op::Iota {} => {
                 let (shape, elem) = self.result_type(op);

@@ -41,7 +41,7 @@ impl TileProgram<'_> {
     }
 
     /// The access that an op makes.
-    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
         let get = |id: &Id| env.tile(*id).clone();
         let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
         let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();

@@ -3,8 +3,10 @@
 mod compute;
 mod memory;
 mod strides;
+mod undetermined;
 mod views;
 
+use crate::check::Check;
 use crate::exec::combine::{self, Body as FoldBody, Combined};
 use crate::exec::{Control, Env, Program, Results, effects};
 use crate::tile::Tile;
@@ -143,6 +145,13 @@ impl Program for TileProgram<'_> {
     }
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let results = self.compute(op, env)?;
+        if env.world.checks(Check::Padding) { self.follow_undetermined(op, results, env) } else { Ok(results) }
+    }
+}
+
+impl TileProgram<'_> {
+    fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
             effects::divide(*rhs, loc, env);

@@ -16,12 +16,14 @@ pub struct Tile {
     pub shape: Shape,
     pub elem: Elem,
     lanes: Arc<Lanes>,
+    /// Which elements nothing determines, where `--check` follows those; none where all are determined.
+    undetermined: Option<Arc<[bool]>>,
 }
 
 impl Tile {
     pub fn new(shape: Shape, elem: Elem, lanes: Lanes) -> Tile {
         debug_assert_eq!(element_count(&shape), lanes.len());
-        Tile { shape, elem, lanes: Arc::new(lanes) }
+        Tile { shape, elem, lanes: Arc::new(lanes), undetermined: None }
     }
     pub(crate) fn splat(shape: Shape, elem: Elem, bits: u64) -> Tile {
         let lanes = Lanes::splat(elem.carrier(), bits, element_count(&shape));
@@ -55,18 +57,34 @@ impl Tile {
         self.first() & 1 == 1
     }
 
+    /// Which elements are undetermined, if any is.
+    pub(crate) fn undetermined(&self) -> Option<&[bool]> {
+        self.undetermined.as_deref()
+    }
+    /// The same elements, of which these are undetermined.
+    pub(crate) fn with_undetermined(&self, undetermined: Vec<bool>) -> Tile {
+        debug_assert_eq!(undetermined.len(), self.count());
+        let some = undetermined.contains(&true).then(|| undetermined.into());
+        Tile { undetermined: some, ..self.clone() }
+    }
+    /// For each element whether it is undetermined, as a tile.
+    pub(crate) fn undetermined_tile(&self) -> Tile {
+        let bit = |at: usize| u64::from(self.undetermined().is_some_and(|mask| mask[at]));
+        Tile::new(self.shape.clone(), Elem::Scalar(Scalar::I1), Lanes::collect(Scalar::I1, (0..self.count()).map(bit)))
+    }
+
     /// The same elements in another shape of the same size, row by row.
     pub(crate) fn with_shape(&self, shape: Shape) -> Tile {
         debug_assert_eq!(element_count(&shape), self.count());
-        Tile { shape, elem: self.elem, lanes: self.lanes.clone() }
+        Tile { shape, ..self.clone() }
     }
     /// The same bits as elements of another type of the same width.
     pub(crate) fn with_elem(&self, elem: Elem) -> Tile {
-        Tile { shape: self.shape.clone(), elem, lanes: self.lanes.clone() }
+        Tile { elem, ..self.clone() }
     }
 
     fn like(&self, elem: Elem, lanes: Lanes) -> Tile {
-        Tile { shape: self.shape.clone(), elem, lanes: Arc::new(lanes) }
+        Tile::new(self.shape.clone(), elem, lanes)
     }
 
     /// A single element repeated where the other operands have many: inside a reduction the whole tile is computed at once.

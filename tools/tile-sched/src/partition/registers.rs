@@ -31,6 +31,8 @@ const STEP: u32 = 8;
 const MOST_BLOCKS: u32 = 32;
 /// The most that a thread can be given.
 const MOST: u32 = 248;
+/// Warps of a block, by the verifier of `.as`.
+const MOST_WARPS: u32 = 32;
 
 /// The agents of a function, and how many blocks of them have room on a multiprocessor.
 pub(super) struct Crew {
@@ -54,6 +56,9 @@ pub(super) fn crew(function: &Function, lines: &Lines, resident: u32, (target, w
     };
     let helpers = helpers(function, lines);
     let count = helpers.len() as u32;
+    if warps + count > MOST_WARPS {
+        return Err(format!("a block has {MOST_WARPS} warps, and {warps} of them compute"));
+    }
     let alone = each(warps + count);
     let whole = each(warps + GROUP);
     let given = |helper: u32| ((whole * (warps + GROUP)).saturating_sub(helper * GROUP) / warps & !(STEP - 1)).min(MOST);
